@@ -1,0 +1,84 @@
+"""The application port: what a recovery needs from whatever runs the application."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class InstanceState(enum.StrEnum):
+    """``running`` covers everything from starting to shutting down: only ``gone`` is proof that an instance cannot write any more.
+    ``unknown`` must be treated as running."""
+
+    RUNNING = "running"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceStatus:
+    """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
+    it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
+    it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container."""
+
+    name: str
+    state: InstanceState
+    streams_state: str | None
+    closed_cleanly: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReport:
+    """All instances after a stop. The caller decides what an unclean close means."""
+
+    instances: tuple[InstanceStatus, ...]
+
+    @property
+    def gone(self) -> bool:
+        """True when every instance is proven gone."""
+        return all(instance.state is InstanceState.GONE for instance in self.instances)
+
+    @property
+    def clean(self) -> bool:
+        """True when every instance is gone and was seen to close cleanly. No instances at all is not clean: nothing was witnessed."""
+        return bool(self.instances) and self.gone and all(instance.closed_cleanly is True for instance in self.instances)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeReport:
+    """Local state after a wipe: directories removed (empty when there were none), and the proof that none is left."""
+
+    removed: tuple[str, ...]
+    remaining: tuple[str, ...]
+
+
+class StreamsApplication(Protocol):
+    """One application, all its instances. Every verb is idempotent. Raises ``TransientError`` or ``PermanentError`` of core.errors, nothing else.
+
+    It does not decide: it never checks groups or locks, and it does what it is told. ``stop`` waits until every instance is gone or the
+    time is up and kills what does not go; ``start`` returns when the instances have been launched, not when they are RUNNING.
+    """
+
+    def status(self) -> tuple[InstanceStatus, ...]:
+        """Every instance that is meant to exist, gone ones included."""
+
+    def stop(self, *, timeout: float) -> StopReport:
+        """End every instance, cleanly if it lets us."""
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Launch every instance that is gone. ``environment`` is laid over the configured one (scratch id, topic map)."""
+
+    def pause(self) -> None:
+        """Hold processing on every instance. Raises ``Refused`` when the application offers no way to."""
+
+    def resume(self) -> None:
+        """Let every instance process again. Harmless when none is paused."""
+
+    def wipe_state(self) -> WipeReport:
+        """Remove ``{state.dir}/{application.id}`` whole, on every instance. Raises ``ApplicationRunning`` when one is not gone."""
+
+    def query(self, store: str) -> dict[str, object]:
+        """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``."""

@@ -1,0 +1,133 @@
+"""The errors of this project, by what the caller should do about them.
+
+    RecoveryError
+    ├── TransientError        the same call may succeed later: Airflow retries it
+    │   ├── BrokerUnavailable
+    │   ├── RepositoryUnavailable
+    │   ├── OffsetsUnstable
+    │   ├── ApplicationNotReady
+    │   └── SparkJobFailed
+    └── PermanentError        the same call will fail again: Airflow fails the task at once
+        ├── ConfigInvalid
+        ├── Refused           a precondition does not hold; nothing was changed
+        │   ├── NotFound
+        │   ├── LockHeld
+        │   ├── LockLost
+        │   ├── ApplicationRunning
+        │   ├── TargetNotEmpty
+        │   ├── PlanChanged
+        │   └── NotExact
+        └── Damaged           what is stored or loaded is not what it should be
+
+Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
+``Damaged`` directly. ``exit_code`` is what the command line exits with.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RecoveryError(Exception):
+    """Root of everything this project raises on purpose. ``facts`` are the values an operator needs to act: topic, partition, offsets, path."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, reason: str, *, next_step: str, **facts: object) -> None:
+        self.reason = reason
+        self.next_step = next_step
+        self.facts = facts
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return f"{self.reason.rstrip('.')}. Next: {self.next_step}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default rebuilds from ``args`` alone and would lose next_step and facts on the way back from a worker process.
+        return (_rebuild, (type(self), self.reason, self.next_step, self.facts))
+
+
+def _rebuild(kind: type[RecoveryError], reason: str, next_step: str, facts: dict[str, object]) -> RecoveryError:
+    return kind(reason, next_step=next_step, **facts)
+
+
+class TransientError(RecoveryError):
+    """Raised when the same call may succeed later."""
+
+    exit_code = 7
+
+
+class BrokerUnavailable(TransientError):
+    """Raised when no broker of the cluster answers in time."""
+
+
+class RepositoryUnavailable(TransientError):
+    """Raised when the object store does not answer, or answers that it is busy."""
+
+
+class OffsetsUnstable(TransientError):
+    """Raised when an open transaction kept offsets or a last stable offset from settling within the time allowed."""
+
+
+class ApplicationNotReady(TransientError):
+    """Raised when an instance did not reach the state that was waited for."""
+
+
+class SparkJobFailed(TransientError):
+    """Raised when a Spark job ended without leaving its result. Its output, if any, is never referenced."""
+
+
+class PermanentError(RecoveryError):
+    """Raised when the same call would fail again."""
+
+    exit_code = 3
+
+
+class ConfigInvalid(PermanentError):
+    """Raised when a configuration file, parameter or connection cannot be used as written."""
+
+    exit_code = 2
+
+
+class Refused(PermanentError):
+    """Raised when a precondition does not hold. Nothing was changed."""
+
+
+class NotFound(Refused):
+    """Raised when an application, savepoint, topic or connection that was named does not exist."""
+
+    exit_code = 4
+
+
+class LockHeld(Refused):
+    """Raised when another run holds the application's lock."""
+
+    exit_code = 5
+
+
+class LockLost(Refused):
+    """Raised when a run finds that its lock was released, expired or taken over while it worked."""
+
+    exit_code = 5
+
+
+class ApplicationRunning(Refused):
+    """Raised when instances or group members are alive where they must be gone."""
+
+
+class TargetNotEmpty(Refused):
+    """Raised when a topic that is to be loaded already holds records."""
+
+
+class PlanChanged(Refused):
+    """Raised when the plan made under the lock differs from the one that was approved."""
+
+
+class NotExact(Refused):
+    """Raised when a cut could not be proven exact and the policy demands it."""
+
+
+class Damaged(PermanentError):
+    """Raised when stored or loaded data is not what its description says. Names the file or the topic-partition."""
+
+    exit_code = 6

@@ -1,0 +1,158 @@
+"""What an orchestrator and a Spark job say to each other: a specification goes in, a result comes out, both JSON, neither with secrets.
+
+Rows never appear here. The driver sees one specification row and one result row per range, partition or store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streams_recovery.core.manifest import CopiedRange, SegmentFile
+from streams_recovery.core.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeToCopy:
+    """Copy offsets ``[start, end)``. ``size_hint`` only orders the work, biggest first."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    size_hint: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log the range is in."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSpec:
+    """Read these ranges and write them as segments. ``compression_level`` is zstd's."""
+
+    application_id: str
+    ranges: tuple[RangeToCopy, ...]
+    compression_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeCopied:
+    """One range as a task wrote it. ``fetched`` counts the records the consumer received, by its own statistics;
+    ``log_start_after`` was read from the broker after the last row and must not have passed the range's start."""
+
+    topic: str
+    partition: int
+    copied: CopiedRange
+    fetched: int
+    log_start_after: int
+    worker: str
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log the range is in."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupResult:
+    """Everything a backup job copied."""
+
+    ranges: tuple[RangeCopied, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionToLoad:
+    """Write these files, in this order, to one partition. ``first_offset`` is the end of the empty target partition, so t0."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    files: tuple[SegmentFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSpec:
+    """Load these partitions; one task writes one partition, in order."""
+
+    application_id: str
+    partitions: tuple[PartitionToLoad, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoaded:
+    """One partition as a task loaded it. ``acknowledged_first`` and ``acknowledged_last`` are the broker's offsets of the first and last
+    row, None when there was nothing to write."""
+
+    topic: str
+    partition: int
+    rows: int
+    acknowledged_first: int | None
+    acknowledged_last: int | None
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """Everything a restore job loaded."""
+
+    partitions: tuple[PartitionLoaded, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionToVerify:
+    """Compare these files, in this order, with the target partition's records ``[start, end)``."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    start: int
+    end: int
+    files: tuple[SegmentFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySpec:
+    """Compare archive and cluster. ``keyed`` topics are also compared key by key as the state they stand for."""
+
+    application_id: str
+    partitions: tuple[PartitionToVerify, ...]
+    keyed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionVerified:
+    """Both sides of one partition: counts, and SHA-256 over key, value, headers and timestamp of every row in order."""
+
+    topic: str
+    partition: int
+    archived_rows: int
+    loaded_rows: int
+    archived_digest: str
+    loaded_digest: str
+
+    @property
+    def equal(self) -> bool:
+        """True when both sides hold the same rows in the same order."""
+        return self.archived_rows == self.loaded_rows and self.archived_digest == self.loaded_digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreVerified:
+    """A changelog as state: latest row per (partition, key), tombstones left out. ``examples`` are hex keys that differ, at most 20."""
+
+    topic: str
+    keys_compared: int
+    keys_different: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """Everything a verification compared."""
+
+    partitions: tuple[PartitionVerified, ...]
+    stores: tuple[StoreVerified, ...]
+    seconds: float

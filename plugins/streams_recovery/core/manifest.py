@@ -1,0 +1,204 @@
+"""The manifest of a savepoint: format version 1, as docs/format.md lays it down.
+
+A savepoint exists only when its manifest does. A manifest is written once, last, and never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """One immutable Parquet file. ``key`` is relative to the repository. Timestamps are the true minimum and maximum, not first and last.
+    ``key_bytes`` and ``value_bytes`` are what a restore will have to send."""
+
+    key: str
+    bytes: int
+    sha256: str
+    rows: int
+    first_offset: int
+    last_offset: int
+    min_timestamp: int
+    max_timestamp: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedRange:
+    """The offsets ``[start, end)`` of one partition, read to the end. ``file`` is None when no readable record was there:
+    transaction markers, aborted records and compacted-away records take offsets but are no rows."""
+
+    start: int
+    end: int
+    file: SegmentFile | None
+
+    def __post_init__(self) -> None:
+        inside = self.file is None or self.start <= self.file.first_offset <= self.file.last_offset < self.end
+        if not (0 <= self.start < self.end and inside):
+            raise Damaged(
+                f"copied range [{self.start}, {self.end}) does not fit its file {self.file}",
+                next_step="do not use this savepoint; verify the repository",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Offsets ``[start, end)`` that were gone before they could be copied."""
+
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage:
+    """One partition at the cut.
+
+    ``log_start``, ``last_stable`` and ``end`` are what the broker said at the cut (``end`` is the cut's end E, exclusive).
+    ``ranges`` tile the archived part of the log in offset order; they are empty when the topic's records are not archived.
+    """
+
+    partition: int
+    log_start: int
+    last_stable: int
+    end: int
+    leader_epoch: int | None
+    committed: CommittedOffset | None
+    ranges: tuple[CopiedRange, ...]
+    gaps: tuple[Gap, ...]
+
+    def files(self) -> Iterator[SegmentFile]:
+        """The segment files in offset order."""
+        return (copied.file for copied in self.ranges if copied.file is not None)
+
+    @property
+    def rows(self) -> int:
+        """Records archived for this partition."""
+        return sum(file.rows for file in self.files())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
+    in the savepoint; an input that is not archived still has its committed offsets here."""
+
+    name: str
+    role: TopicRole
+    topic_id: str
+    replication_factor: int
+    config: dict[str, str]
+    store: StoreKind | None
+    archived: bool
+    partitions: tuple[PartitionImage, ...]
+
+    @property
+    def rows(self) -> int:
+        """Records archived for this topic."""
+        return sum(partition.rows for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutProof:
+    """Why the label is what it is. ``reasons`` name what stood against ``exact``; empty when the label is exact."""
+
+    mode: QuiesceMode
+    committed_unchanged: bool
+    stable_reached: bool
+    still_between_reads: bool
+    held_seconds: float
+    attempts: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who asked for this savepoint, why, and with which versions."""
+
+    run_id: str
+    requested_by: str
+    reason: str
+    software: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
+    ``captured_at`` is the moment of the cut and the savepoint's time."""
+
+    format_version: Literal[1]
+    savepoint_id: str
+    application_id: str
+    cluster_id: str
+    captured_at: int
+    consistency: Consistency
+    proof: CutProof
+    guarantee: Guarantee
+    group_type: str
+    parent_id: str | None
+    topics: tuple[TopicImage, ...]
+    provenance: Provenance
+
+    @property
+    def records(self) -> int:
+        """Records in the savepoint, all topics together."""
+        return sum(topic.rows for topic in self.topics)
+
+    def topic(self, name: str) -> TopicImage | None:
+        """The image of a topic, or None when the savepoint does not know it."""
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def committed(self) -> dict[TopicPartition, CommittedOffset]:
+        """Committed offsets of every partition that had one at the cut."""
+        return {
+            TopicPartition(topic.name, partition.partition): partition.committed
+            for topic in self.topics
+            for partition in topic.partitions
+            if partition.committed is not None
+        }
+
+    def files(self) -> Iterator[tuple[TopicPartition, SegmentFile]]:
+        """Every segment file the savepoint needs."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                for file in partition.files():
+                    yield TopicPartition(topic.name, partition.partition), file
+
+
+def read(data: bytes, *, where: str) -> Manifest:
+    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; a newer format is refused by its number, not guessed at."""
+    version = codec.loads(dict[str, object], data, where=where).get("format_version")
+    if version != FORMAT_VERSION:
+        raise Damaged(
+            f"{where} has format version {version!r}, this software reads {FORMAT_VERSION}",
+            next_step="use the release of this software that wrote the savepoint, or a newer one",
+            where=where,
+            version=version,
+        )
+    manifest = codec.loads(Manifest, data, where=where)
+    for topic in manifest.topics:
+        for partition in topic.partitions:
+            _check_tiling(topic, partition, where)
+    return manifest
+
+
+def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
+    if topic.archived and partition.ranges:
+        pieces = sorted([(r.start, r.end) for r in partition.ranges] + [(g.start, g.end) for g in partition.gaps])
+        joined = all(left[1] == right[0] for left, right in zip(pieces, pieces[1:], strict=False))
+        if joined and pieces[-1][1] == partition.end:
+            return
+        raise Damaged(
+            f"{where}: the ranges of {topic.name}-{partition.partition} do not tile its log up to {partition.end}: {pieces[:20]}",
+            next_step="do not use this savepoint; verify the repository and choose another one",
+            topic=topic.name,
+            partition=partition.partition,
+        )

@@ -1,0 +1,67 @@
+"""The one allow-list for names, and which topics belong to an application.
+
+Kafka's own rule for topic names ([a-zA-Z0-9._-], at most 249, neither "." nor "..") is used for every name that comes from outside,
+with one addition: no leading dash, so that a name can never be read as an option.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.model import StoreKind, TopicRole
+
+_ALLOWED = re.compile(r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}")
+# Auto-named foreign-key join topics have no "-repartition" suffix although they are repartition topics (KTableImpl#TOPIC_SUFFIX).
+_FOREIGN_KEY_TOPIC = re.compile(r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z")
+
+
+def checked_name(what: str, name: str) -> str:
+    """``name`` itself when it is on the allow-list. Raises ``ConfigInvalid``."""
+    if name in (".", "..") or not _ALLOWED.fullmatch(name):
+        raise ConfigInvalid(
+            f"{what} {name[:60]!r} is not allowed",
+            next_step="use 1 to 249 of the characters a-z A-Z 0-9 . _ - (not '.' or '..', no leading dash)",
+            what=what,
+        )
+    return name
+
+
+def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:
+    """Changelog or repartition when ``topic`` is an internal topic of exactly this application, else None.
+
+    With ``orders`` and ``orders-eu`` both known, ``orders-eu-totals-changelog`` belongs to the longer id. A single application cannot be
+    told from its name alone, so pass every application id known on the cluster.
+    """
+    if not topic.startswith(f"{application_id}-"):
+        return None
+    if any(len(other) > len(application_id) and topic.startswith(f"{other}-") for other in other_application_ids):
+        return None
+    rest = topic[len(application_id) :]
+    if rest.endswith("-changelog"):
+        return TopicRole.CHANGELOG
+    if rest.endswith("-repartition") or _FOREIGN_KEY_TOPIC.search(rest):
+        return TopicRole.REPARTITION
+    return None
+
+
+def store_name(changelog: str, application_id: str) -> str:
+    """The store behind a changelog topic."""
+    return changelog.removeprefix(f"{application_id}-").removesuffix("-changelog")
+
+
+def store_kind(changelog: str, application_id: str, config: dict[str, str], declared: StoreKind | None) -> StoreKind:
+    """What is known of a store: what the user declared, else what name and topic configuration prove, else ``UNKNOWN``.
+
+    Proof: suppress buffers carry their name; Kafka Streams gives ``min.compaction.lag.ms`` only to versioned stores
+    (VersionedChangelogTopicConfig). Window and session stores share ``compact,delete`` and cannot be told apart from outside;
+    nor can a plain store and a list store.
+    """
+    if declared is not None:
+        return declared
+    if "KTABLE-SUPPRESS-STATE-STORE" in changelog or store_name(changelog, application_id).startswith("suppress"):
+        return StoreKind.SUPPRESS
+    if config.get("cleanup.policy") == "compact" and "min.compaction.lag.ms" in config:
+        return StoreKind.VERSIONED
+    return StoreKind.UNKNOWN
