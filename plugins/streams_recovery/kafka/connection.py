@@ -1,0 +1,146 @@
+"""How a cluster is reached: one value, built from an Airflow connection, understood by both Kafka clients."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.kafka import properties as known
+
+LOGGER = logging.getLogger("streams_recovery.kafka.client")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class KafkaConnection:
+    """Addresses and security of one cluster. ``properties`` have librdkafka's names and never include ``bootstrap.servers``.
+
+    Picklable, because Spark tasks get one. Its text form shows no secret, but a pickle of it does: take ``without_secrets`` where a
+    connection is stored or shown, and ``with_secrets`` where it is used again. It opens nothing and proves nothing about the cluster.
+    """
+
+    bootstrap_servers: str
+    properties: Mapping[str, str]
+
+    @classmethod
+    def from_extra(cls, extra: Mapping[str, object], *, where: str) -> KafkaConnection:
+        """The connection that ``extra``, the JSON of an Airflow connection of type ``kafka``, describes.
+
+        ``where`` names the connection in errors. Raises ``ConfigInvalid`` for a key that is not on the allow-list (with the nearest one
+        that is), a value of the wrong kind, no ``bootstrap.servers``, or a mechanism that one of the two clients does not speak.
+        """
+        for key in extra:
+            _check_allowed(key, where)
+        texts = {known.ALIASES.get(key, key): _text(key, value, where) for key, value in extra.items()}
+        servers = texts.pop(known.BOOTSTRAP_SERVERS, "")
+        if not servers.strip(" ,"):
+            raise ConfigInvalid(
+                f"{where} has no {known.BOOTSTRAP_SERVERS}", next_step=f'add {{"{known.BOOTSTRAP_SERVERS}": "host:port"}}', where=where
+            )
+        for key, choices in known.CHOICES.items():
+            if key in texts:
+                texts[key] = _choice(key, texts[key], choices, where)
+        _check_numbers(texts, where)
+        _check_complete(texts, where)
+        return cls(bootstrap_servers=",".join(part.strip() for part in servers.split(",") if part.strip()), properties=texts)
+
+    def client_config(self, **overrides: object) -> dict[str, object]:
+        """Configuration of a librdkafka client, ``overrides`` laid over it (pass dotted names as ``**{"group.id": ...}``).
+
+        The client reports to a logger and only in emergencies: librdkafka otherwise writes every failed connect to stderr, many a second.
+        """
+        quiet: dict[str, object] = {"log_level": 0, "logger": LOGGER}
+        return {known.BOOTSTRAP_SERVERS: self.bootstrap_servers, **quiet, **self.properties, **overrides}
+
+    def admin_config(self) -> dict[str, object]:
+        """Configuration of kafka-python's ``KafkaAdminClient``. Properties that it has no counterpart for are left out."""
+        config: dict[str, object] = {"bootstrap_servers": self.bootstrap_servers.split(",")}
+        for key, value in self.properties.items():
+            if key in known.ADMIN_NAMES:
+                name, convert = known.ADMIN_NAMES[key]
+                config[name] = convert(value)
+        if self.properties.get("sasl.mechanism") == "OAUTHBEARER":
+            config["sasl_oauth_token_provider"] = _token_provider(self.properties)
+        return config
+
+    def secrets(self) -> dict[str, str]:
+        """The properties that must not be stored or shown."""
+        return {key: value for key, value in self.properties.items() if key in known.SECRETS}
+
+    def without_secrets(self) -> KafkaConnection:
+        """The same connection, fit to be stored and shown; it cannot authenticate."""
+        return replace(self, properties={key: value for key, value in self.properties.items() if key not in known.SECRETS})
+
+    def with_secrets(self, secrets: Mapping[str, str]) -> KafkaConnection:
+        """The same connection with ``secrets`` back in place."""
+        return replace(self, properties={**self.properties, **secrets})
+
+    def __repr__(self) -> str:
+        shown = {key: "***" if key in known.SECRETS else value for key, value in sorted(self.properties.items())}
+        return f"KafkaConnection({self.bootstrap_servers}, {shown})"
+
+
+def _token_provider(properties: Mapping[str, str]) -> object:
+    # Imported here, so that a Spark task, which never asks for this, does not need kafka-python.
+    from streams_recovery.kafka.oauth import ClientCredentials  # noqa: PLC0415
+
+    return ClientCredentials(properties)
+
+
+def _text(key: str, value: object, where: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise ConfigInvalid(
+        f"{where}: {key} must be a text or a number, not {type(value).__name__}",
+        next_step=f"write {key} as one value",
+        key=key,
+        where=where,
+    )
+
+
+def _check_allowed(key: str, where: str) -> None:
+    if known.ALIASES.get(key, key) in known.ALLOWED:
+        return
+    nearest = difflib.get_close_matches(key, known.ALLOWED, n=1, cutoff=0.0)[0]
+    raise ConfigInvalid(
+        f"{where}: {key} is not a Kafka property that may be set here",
+        next_step=f"remove it, or did you mean {nearest}? Properties of a consumer or producer are chosen by this software",
+        key=key,
+        nearest=nearest,
+        where=where,
+    )
+
+
+def _choice(key: str, value: str, choices: tuple[str, ...], where: str) -> str:
+    found = next((choice for choice in choices if choice.lower() == value.lower()), None)
+    if found is None:
+        raise ConfigInvalid(f"{where}: {key} cannot be {value!r}", next_step=f"use one of {', '.join(choices)}", key=key, where=where)
+    return found
+
+
+def _check_numbers(texts: Mapping[str, str], where: str) -> None:
+    for key, value in texts.items():
+        if key.endswith((".ms", ".bytes")) and not value.isdecimal():
+            raise ConfigInvalid(f"{where}: {key} must be a whole number, not {value!r}", next_step=f"correct {key}", key=key, where=where)
+
+
+def _check_complete(texts: Mapping[str, str], where: str) -> None:
+    if not texts.get("security.protocol", "").startswith("SASL"):
+        return
+    if "sasl.mechanism" not in texts:
+        raise ConfigInvalid(
+            f"{where}: security.protocol asks for SASL, but there is no sasl.mechanism", next_step="add sasl.mechanism", where=where
+        )
+    needed = known.NEEDED_BY_OAUTH if texts["sasl.mechanism"] == "OAUTHBEARER" else known.NEEDED_BY_PASSWORD
+    missing = [key for key in needed if not texts.get(key)]
+    if missing:
+        raise ConfigInvalid(
+            f"{where}: sasl.mechanism {texts['sasl.mechanism']} needs {', '.join(missing)}",
+            next_step=f"add {', '.join(missing)}",
+            missing=missing,
+            where=where,
+        )
