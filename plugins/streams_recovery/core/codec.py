@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from streams_recovery.core.errors import Damaged
 
@@ -43,8 +43,10 @@ def loads(kind: type[T], data: bytes, *, where: str) -> T:
     try:
         plain = json.loads(data)
     except ValueError as error:
-        raise Damaged(f"{where} is not JSON: {error}", next_step="restore this object from a copy, or choose another savepoint", where=where) from error
-    return decode(kind, plain, where=where)
+        raise Damaged(
+            f"{where} is not JSON: {error}", next_step="restore this object from a copy, or choose another savepoint", where=where
+        ) from error
+    return cast(T, decode(kind, plain, where=where))
 
 
 def decode(kind: Any, plain: Any, *, where: str) -> Any:

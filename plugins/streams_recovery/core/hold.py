@@ -5,8 +5,10 @@ A record of what was there before is stored before anything is altered; it, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from streams_recovery.core.model import TopicDescription
 
@@ -39,13 +41,48 @@ class TopicHold:
     previous: dict[str, str | None]
 
 
+class HoldPurpose(enum.StrEnum):
+    """``copy`` guards a log while it is read and may go as soon as nobody reads; ``restore`` guards restored records and may go only when none
+    of them would expire by it.
+    """
+
+    COPY = "copy"
+    RESTORE = "restore"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldRecord:
-    """All topics one run holds, since ``applied_at``."""
+class HoldEntry:
+    """One numbered entry of the hold log. An ``applied`` entry is written before the first topic is altered, a ``released`` entry of the same
+    ``run`` after the last topic was put back; ``topics`` names what this entry is about, so a release may come in parts.
+    """
+
+    kind: Literal["applied", "released"]
+    purpose: HoldPurpose
+    run: str
+    at: int
+    topics: tuple[TopicHold, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutstandingHold:
+    """A topic still under hold, and by whom since when."""
 
     run: str
-    applied_at: int
-    topics: tuple[TopicHold, ...]
+    purpose: HoldPurpose
+    since: int
+    hold: TopicHold
+
+
+def outstanding(entries: Iterable[HoldEntry]) -> tuple[OutstandingHold, ...]:
+    """The holds in force after these entries, oldest first."""
+    held: dict[tuple[str, str], OutstandingHold] = {}
+    for entry in entries:
+        for topic in entry.topics:
+            if entry.kind == "applied":
+                held[entry.run, topic.topic] = OutstandingHold(run=entry.run, purpose=entry.purpose, since=entry.at, hold=topic)
+            else:
+                held.pop((entry.run, topic.topic), None)
+    return tuple(held.values())
 
 
 def guard_settings(config: Mapping[str, str]) -> dict[str, str | None]:
@@ -77,3 +114,15 @@ def released_config(current: Mapping[str, str], hold: TopicHold) -> dict[str, st
     """A topic's overrides as they are without the hold: what a manifest should show while a hold is in force."""
     kept = {key: value for key, value in current.items() if key not in hold.previous}
     return kept | {key: value for key, value in hold.previous.items() if value is not None}
+
+
+def expires_on_release(newest_timestamp: int | None, final: Mapping[str, str], now: int, margin_ms: int) -> bool:
+    """True when putting retention back could delete records that the state still needs.
+
+    A windowed store needs what lies within its retention before stream time, and Kafka Streams gives its changelog ``margin_ms`` on top
+    (windowstore.changelog.additional.retention.ms, a day by default). The broker counts from the wall clock, so nothing live expires only
+    while stream time is no further behind the clock than that margin. ``newest_timestamp`` is the partition's stream time, None when empty.
+    """
+    retention = int(final.get("retention.ms", "-1"))
+    deletes = "delete" in final.get("cleanup.policy", "delete")
+    return deletes and retention >= 0 and newest_timestamp is not None and newest_timestamp < now - margin_ms

@@ -39,7 +39,8 @@ class BackupSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeCopied:
     """One range as a task wrote it. ``fetched`` counts the records the consumer received, by its own statistics;
-    ``log_start_after`` was read from the broker after the last row and must not have passed the range's start."""
+    ``log_start_after`` was read from the broker after the last row and must not have passed the range's start.
+    """
 
     topic: str
     partition: int
@@ -83,7 +84,8 @@ class RestoreSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoaded:
     """One partition as a task loaded it. ``acknowledged_first`` and ``acknowledged_last`` are the broker's offsets of the first and last
-    row, None when there was nothing to write."""
+    row, None when there was nothing to write.
+    """
 
     topic: str
     partition: int

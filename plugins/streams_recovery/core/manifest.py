@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from streams_recovery.core import codec
@@ -19,7 +20,8 @@ FORMAT_VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
     """One immutable Parquet file. ``key`` is relative to the repository. Timestamps are the true minimum and maximum, not first and last.
-    ``key_bytes`` and ``value_bytes`` are what a restore will have to send."""
+    ``payload_bytes`` counts keys, values and headers: what a restore will have to send.
+    """
 
     key: str
     bytes: int
@@ -35,7 +37,8 @@ class SegmentFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRange:
     """The offsets ``[start, end)`` of one partition, read to the end. ``file`` is None when no readable record was there:
-    transaction markers, aborted records and compacted-away records take offsets but are no rows."""
+    transaction markers, aborted records and compacted-away records take offsets but are no rows.
+    """
 
     start: int
     end: int
@@ -89,7 +92,9 @@ class PartitionImage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
     """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
-    in the savepoint; an input that is not archived still has its committed offsets here."""
+    in the savepoint; an input that is not archived still has its committed offsets here. ``full_since`` is the capture time of the savepoint
+    that last copied it from the start of its log.
+    """
 
     name: str
     role: TopicRole
@@ -98,6 +103,7 @@ class TopicImage:
     config: dict[str, str]
     store: StoreKind | None
     archived: bool
+    full_since: int
     partitions: tuple[PartitionImage, ...]
 
     @property
@@ -132,7 +138,8 @@ class Provenance:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
-    ``captured_at`` is the moment of the cut and the savepoint's time."""
+    ``captured_at`` is the moment of the cut and the savepoint's time.
+    """
 
     format_version: Literal[1]
     savepoint_id: str
@@ -193,7 +200,7 @@ def read(data: bytes, *, where: str) -> Manifest:
 def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
     if topic.archived and partition.ranges:
         pieces = sorted([(r.start, r.end) for r in partition.ranges] + [(g.start, g.end) for g in partition.gaps])
-        joined = all(left[1] == right[0] for left, right in zip(pieces, pieces[1:], strict=False))
+        joined = all(left[1] == right[0] for left, right in pairwise(pieces))
         if joined and pieces[-1][1] == partition.end:
             return
         raise Damaged(

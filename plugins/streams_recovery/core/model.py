@@ -59,7 +59,8 @@ class StoreKind(enum.StrEnum):
 
 class Consistency(enum.StrEnum):
     """``exact``: state equals the effects of all input below the committed offsets, no more and no less.
-    ``ahead``: it may also hold effects of input at or above them. A savepoint is never labelled better than it was proven."""
+    ``ahead``: it may also hold effects of input at or above them. A savepoint is never labelled better than it was proven.
+    """
 
     EXACT = "exact"
     AHEAD = "ahead"
@@ -83,7 +84,8 @@ class Guarantee(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
     """A topic as the cluster describes it. ``topic_id`` changes when a topic is deleted and created again under its old name.
-    ``config`` holds the overrides set on the topic itself, not broker defaults. ``leader_epochs`` has one entry a partition."""
+    ``config`` holds the overrides set on the topic itself, not broker defaults. ``leader_epochs`` has one entry a partition.
+    """
 
     name: str
     topic_id: str
@@ -108,7 +110,8 @@ class GroupDescription:
     """A consumer group. ``kind`` is ``classic``, ``consumer``, ``streams``, ``share`` or ``absent``; ``state`` is the broker's word for it.
 
     A running group of the streams protocol looks dead to clients that do not know the protocol, so ``kind`` comes from listing groups,
-    not from describing one."""
+    not from describing one.
+    """
 
     group_id: str
     kind: str

@@ -14,7 +14,9 @@ from streams_recovery.core.model import StoreKind, TopicRole
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}")
 # Auto-named foreign-key join topics have no "-repartition" suffix although they are repartition topics (KTableImpl#TOPIC_SUFFIX).
-_FOREIGN_KEY_TOPIC = re.compile(r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z")
+_FOREIGN_KEY_TOPIC = re.compile(
+    r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z"
+)
 
 
 def checked_name(what: str, name: str) -> str:

@@ -1,0 +1,112 @@
+"""Which offsets a savepoint has to copy, and which files it shares with the savepoint before it.
+
+A manifest lists every file it needs, so a chain is only a matter of sharing: losing the parent's manifest breaks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.cut import PartitionCut
+from streams_recovery.core.jobs import RangeToCopy
+from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, PartitionImage
+from streams_recovery.core.model import TopicPartition, TopicRole
+
+_DAY_MS = 86_400_000
+# Kafka's default of delete.retention.ms: how long the cleaner keeps a tombstone after first cleaning past it.
+DEFAULT_DELETE_RETENTION_MS = _DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainPolicy:
+    """When sharing ends. ``max_ranges`` bounds the files a restore reads per partition, ``max_age_days`` the age of the oldest of them:
+    with either, updates that later ones have replaced are dropped in the end.
+    """
+
+    max_ranges: int
+    max_age_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCopy:
+    """What to do for one partition: keep ``inherited`` and ``gaps``, copy ``missing``. ``full_because`` is None when files are shared."""
+
+    inherited: tuple[CopiedRange, ...]
+    gaps: tuple[Gap, ...]
+    missing: RangeToCopy | None
+    full_because: str | None
+
+
+def plan_partition(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, why_full: str | None) -> PartitionCopy:
+    """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic."""
+    if role is TopicRole.REPARTITION:
+        # Tails are never shared: what was unread then is not what is unread now.
+        return _copy_from(cut, cut.tail_start, why="unread tail")
+    reason = why_full or _cannot_share(cut, role, parent)
+    if reason is not None or parent is None:
+        return _copy_from(cut, cut.log_start, why=reason or "first savepoint")
+    gaps = parent.gaps
+    start = parent.end
+    if cut.log_start > start:
+        gaps += (Gap(start=start, end=cut.log_start, reason="deleted by retention before it was copied"),)
+        start = cut.log_start
+    return PartitionCopy(inherited=parent.ranges, gaps=gaps, missing=_range(cut, start), full_because=None)
+
+
+def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None) -> str | None:
+    if parent is None:
+        return "new partition"
+    if cut.end < parent.end:
+        return f"the log ends at {cut.end}, before the last savepoint's {parent.end}: it was truncated"
+    if parent.leader_epoch is not None and cut.leader_epoch is not None and cut.leader_epoch < parent.leader_epoch:
+        return f"the leader epoch went back from {parent.leader_epoch} to {cut.leader_epoch}"
+    if not parent.ranges and parent.end > parent.log_start:
+        return "the last savepoint did not archive it"
+    if role is TopicRole.CHANGELOG and cut.log_start > parent.end:
+        return f"the log starts at {cut.log_start}, after the last savepoint's end {parent.end}"
+    return None
+
+
+def topic_full_reason(
+    role: TopicRole, topic_id: str, config: Mapping[str, str], captured_at: int, parent: Manifest | None, name: str, policy: ChainPolicy
+) -> str | None:
+    """Why nothing of this topic may be shared with ``parent``, or None. ``captured_at`` is when the compaction guard was in force."""
+    before = parent.topic(name) if parent else None
+    if parent is None or before is None:
+        return "first savepoint"
+    if before.topic_id != topic_id:
+        return f"the topic was created again: id {before.topic_id} became {topic_id}"
+    if role is not TopicRole.CHANGELOG:
+        # An archived input can be shared as long as its topic lives: it may reach further back than the log does.
+        return None
+    retention = int(config.get("delete.retention.ms", DEFAULT_DELETE_RETENTION_MS))
+    if captured_at - parent.captured_at >= retention:
+        return f"tombstones may be gone: {captured_at - parent.captured_at} ms since the last savepoint, delete.retention.ms is {retention}"
+    longest = max((len(partition.ranges) for partition in before.partitions), default=0)
+    if longest >= policy.max_ranges:
+        return f"{longest} files a partition reached the limit of {policy.max_ranges}"
+    age = captured_at - before.full_since
+    if age >= policy.max_age_days * _DAY_MS:
+        return f"the last full copy is {age // _DAY_MS} days old, the limit is {policy.max_age_days}"
+    return None
+
+
+def _copy_from(cut: PartitionCut, start: int, *, why: str) -> PartitionCopy:
+    return PartitionCopy(inherited=(), gaps=(), missing=_range(cut, start), full_because=why)
+
+
+def _range(cut: PartitionCut, start: int) -> RangeToCopy | None:
+    if start >= cut.end:
+        return None
+    return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start)
+
+
+def joined(plan: PartitionCopy, copied: Mapping[TopicPartition, CopiedRange]) -> tuple[CopiedRange, ...]:
+    """Shared and newly copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
+    new = () if plan.missing is None else (copied[plan.missing.tp],)
+    merged: list[CopiedRange] = []
+    for piece in (*plan.inherited, *new):
+        idle = piece.file is None and merged and merged[-1].file is None and merged[-1].end == piece.start
+        merged.append(CopiedRange(start=merged.pop().start, end=piece.end, file=None) if idle else piece)
+    return tuple(merged)

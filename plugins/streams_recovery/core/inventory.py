@@ -1,0 +1,97 @@
+"""Which topics an application is made of, and what each is to it.
+
+Kafka knows less than one would like: committed partitions show inputs and repartition topics, name patterns show internal topics, but outputs,
+globals and the kind of most stores are only known to the application's author. What the configuration declares is checked, not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from streams_recovery.core.errors import NotFound
+from streams_recovery.core.model import StoreKind, TopicRole
+from streams_recovery.core.names import internal_role, store_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What the configuration says about the topics. ``include`` and ``exclude`` are globs that choose whose records are archived
+    among inputs, outputs and globals; internal topics always are.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    globals: tuple[str, ...]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    stores: Mapping[str, StoreKind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryTopic:
+    """One topic of the application."""
+
+    name: str
+    role: TopicRole
+    archived: bool
+    declared_store: StoreKind | None
+
+    @property
+    def committed(self) -> bool:
+        """True when the application commits offsets on this topic."""
+        return self.role in (TopicRole.INPUT, TopicRole.REPARTITION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration."""
+
+    topics: tuple[InventoryTopic, ...]
+    undeclared: tuple[str, ...]
+
+    def names(self, *roles: TopicRole) -> tuple[str, ...]:
+        """Names of the topics with one of ``roles``, or of all."""
+        return tuple(topic.name for topic in self.topics if not roles or topic.role in roles)
+
+
+def discover(
+    application_id: str,
+    declared: Declared,
+    existing: Collection[str],
+    committed: Iterable[str],
+    other_application_ids: Iterable[str] = (),
+) -> Inventory:
+    """The application's topics on this cluster.
+
+    ``existing`` are all topics of the cluster, ``committed`` the topics its group has offsets for. A topic with committed offsets that is not
+    internal is an input whether declared or not: leaving it out would leave out its offsets. Raises ``NotFound`` for declared topics that
+    do not exist, all of them at once.
+    """
+    others = tuple(other_application_ids)
+    roles = {topic: role for topic in existing if (role := internal_role(topic, application_id, others)) is not None}
+    undeclared = sorted(set(committed) & set(existing) - set(roles) - set(declared.inputs))
+    for names, role in ((declared.outputs, TopicRole.OUTPUT), (declared.globals, TopicRole.GLOBAL), (declared.inputs, TopicRole.INPUT)):
+        roles |= dict.fromkeys(names, role)
+    roles |= dict.fromkeys(undeclared, TopicRole.INPUT)
+    missing = sorted(set(roles) - set(existing))
+    if missing:
+        raise NotFound(
+            f"topics declared for {application_id} do not exist: {', '.join(missing)}",
+            next_step="create them or correct topics.inputs, topics.outputs and topics.globals in the application's configuration",
+            topics=missing,
+        )
+    return Inventory(
+        topics=tuple(_topic(name, roles[name], application_id, declared) for name in sorted(roles)),
+        undeclared=tuple(undeclared),
+    )
+
+
+def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> InventoryTopic:
+    store = declared.stores.get(store_name(name, application_id)) if role is TopicRole.CHANGELOG else None
+    return InventoryTopic(name=name, role=role, archived=role.internal or _chosen(name, declared), declared_store=store)
+
+
+def _chosen(name: str, declared: Declared) -> bool:
+    return any(fnmatchcase(name, glob) for glob in declared.include) and not any(fnmatchcase(name, glob) for glob in declared.exclude)
