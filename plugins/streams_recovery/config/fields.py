@@ -1,0 +1,135 @@
+"""Field types that say in one place what may be written, and refuse what YAML or Python would quietly bend into shape.
+
+Numbers and switches may also arrive as text, because a ``${VARIABLE}`` expands to text; ``true`` is never the number 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.names import checked_name
+
+_GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
+_SWITCH = {"true": True, "false": False}
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Section(BaseModel):
+    """Base of every part of a configuration: frozen, and an unknown key is an error, because it is a typing mistake that would cost dearly later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+
+
+def named(what: str) -> Callable[[str], str]:
+    """A validator that holds a name to the one allow-list."""
+
+    def check(value: str) -> str:
+        try:
+            return checked_name(what, value)
+        except ConfigInvalid as error:
+            raise ValueError(f"{error.reason}: {error.next_step}") from error
+
+    return check
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}", value):
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"expected a whole number, found {value!r}")  # noqa: TRY004 - pydantic collects ValueError only
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}(\.\d{1,18})?", value):
+        return float(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise ValueError(f"expected a number, found {value!r}")  # noqa: TRY004
+    return value
+
+
+def _switch(value: Any) -> Any:
+    if isinstance(value, str) and value.lower() in _SWITCH:
+        return _SWITCH[value.lower()]
+    if not isinstance(value, bool):
+        raise ValueError(f"expected true or false, found {value!r}")  # noqa: TRY004
+    return value
+
+
+def _glob(value: str) -> str:
+    if not _GLOB.fullmatch(value):
+        raise ValueError(f"{value[:60]!r} is not a topic glob: use topic name characters and * ? [ ]")
+    return value
+
+
+def _plain(value: str) -> str:
+    if not value or not value.isprintable():
+        raise ValueError("expected text without control characters")
+    return value
+
+
+def _path(value: str, info: ValidationInfo) -> str:
+    """Absolute: tasks run in whatever directory their worker was started in. Relative ones count from the configuration file."""
+    base = (info.context or {}).get("directory", ".")
+    return str((Path(base) / Path(_plain(value)).expanduser()).resolve())
+
+
+def _url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{value[:80]!r} is not an http or https address")
+    if parts.username or parts.password:
+        # The value itself is left out: it would carry the password into a log.
+        raise ValueError("an address must not carry a user name or password; put them into a connection")
+    return value.rstrip("/")
+
+
+def _route(value: str) -> str:
+    if not value.startswith("/") or any(character.isspace() for character in value):
+        raise ValueError(f"{value[:60]!r} is not a path on the instance: start it with /")
+    return value
+
+
+def _environment(value: dict[str, str]) -> dict[str, str]:
+    for name, content in value.items():
+        if not _VARIABLE_NAME.fullmatch(name) or "\0" in content:
+            raise ValueError(f"{name[:60]!r} cannot be an environment variable")
+    return value
+
+
+def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not value[0] or any("\0" in part for part in value):
+        raise ValueError("expected a program and its arguments as a list")
+    return value
+
+
+def _text(value: Any) -> Any:
+    # An environment or argument list is full of numbers that people do not quote.
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+Integer = Annotated[int, BeforeValidator(_integer)]
+Number = Annotated[float, BeforeValidator(_number)]
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Text = Annotated[str, AfterValidator(_plain)]
+Argument = Annotated[str, BeforeValidator(_text)]
+Argv = Annotated[tuple[Argument, ...], AfterValidator(_argv)]
+Environment = Annotated[dict[str, Argument], AfterValidator(_environment)]
+TopicName = Annotated[str, AfterValidator(named("topic"))]
+TopicGlob = Annotated[str, AfterValidator(_glob)]
+StoreName = Annotated[str, AfterValidator(named("store"))]
+ApplicationId = Annotated[str, AfterValidator(named("application id"))]
+ConfigurationName = Annotated[str, AfterValidator(named("configuration name"))]
+InstanceName = Annotated[str, AfterValidator(named("instance"))]
+ConnectionId = Annotated[str, AfterValidator(named("connection id"))]
+LocalPath = Annotated[str, AfterValidator(_path)]
+Url = Annotated[str, AfterValidator(_url)]
+Route = Annotated[str, AfterValidator(_route)]
+Moment = AwareDatetime

@@ -1,0 +1,54 @@
+"""JSON schema of the configuration, for editors. ``python -m streams_recovery.config.schema FILE`` writes it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from streams_recovery.config.model import ApplicationConfig
+
+_VARIABLE = {"type": "string", "pattern": r"\$\{"}
+
+
+class _WithVariables(GenerateJsonSchema):
+    """Wherever a number, a switch or one of a few words is expected, a ``${VARIABLE}`` may stand too."""
+
+    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
+        return _or_variable(super().int_schema(schema))
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
+        return _or_variable(super().float_schema(schema))
+
+    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchemaValue:
+        return _or_variable(super().bool_schema(schema))
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        return _or_variable(super().enum_schema(schema))
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        return _or_variable(super().literal_schema(schema))
+
+
+def _or_variable(schema: JsonSchemaValue) -> JsonSchemaValue:
+    return {"anyOf": [schema, _VARIABLE]}
+
+
+def application_schema() -> dict[str, Any]:
+    """The schema as JSON data. ``name`` is optional in a file: its stem stands in."""
+    schema = ApplicationConfig.model_json_schema(schema_generator=_WithVariables)
+    schema["required"] = [key for key in schema["required"] if key != "name"]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Kafka Streams Recovery: one application", **schema}
+
+
+def rendered() -> str:
+    """The schema as it stands in the published file."""
+    return json.dumps(application_schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1] if len(sys.argv) > 1 else "include/configs/application.schema.json").write_text(rendered(), encoding="utf-8")

@@ -1,0 +1,164 @@
+"""YAML as plain data with line numbers, for files that people write by hand.
+
+Only mappings, lists and scalars: no tags, no anchors or aliases (a few lines of them can grow to gigabytes), no duplicate keys, one document.
+Variables are replaced in values, never in keys, after parsing, so what they contain cannot change the structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from streams_recovery.config.variables import VariableError, expand
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 20
+
+Path = tuple[str | int, ...]
+
+_PLAIN_TAG = "tag:yaml.org,2002:"
+_NULL, _BOOL, _INT, _FLOAT = (_PLAIN_TAG + kind for kind in ("null", "bool", "int", "float"))
+
+
+class YamlError(ValueError):
+    """Raised when the text is not the YAML we accept. ``line`` counts from one; None when no line can be named."""
+
+    def __init__(self, reason: str, line: int | None, hint: str) -> None:
+        super().__init__(reason)
+        self.reason, self.line, self.hint = reason, line, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says, and the line of every key and list item in it."""
+
+    data: dict[str, Any]
+    lines: dict[Path, int] = field(default_factory=dict)
+
+    def line(self, path: Path) -> int:
+        """The line of ``path``, or of the nearest part of the file that contains it. Parts that are not in the file are skipped."""
+        known: Path = ()
+        for part in path:
+            if (*known, part) in self.lines:
+                known = (*known, part)
+        return self.lines.get(known, 1)
+
+
+def read(content: bytes, environment: Mapping[str, str]) -> Document:
+    """The document in ``content``. Raises ``YamlError``."""
+    if len(content) > MAX_BYTES:
+        raise YamlError(
+            f"the file has {len(content)} bytes; {MAX_BYTES} are allowed", None, "an application's configuration is a few hundred lines"
+        )
+    try:
+        root = _Loader(content.decode("utf-8-sig")).get_single_node()
+    except UnicodeDecodeError as error:
+        raise YamlError(f"the file is not UTF-8 text (byte {error.start})", None, "save it as UTF-8") from error
+    except yaml.MarkedYAMLError as error:
+        raise _explained(error) from error
+    except yaml.YAMLError as error:
+        raise YamlError(str(error).splitlines()[0], None, "remove the character") from error
+    if not isinstance(root, yaml.MappingNode):
+        raise YamlError("the file holds no keys", 1, "start from include/configs/reference.yaml.example")
+    document = Document({})
+    document.data.update(_Reader(environment, document.lines).mapping(root, ()))
+    return document
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise YamlError(
+                "anchors and aliases (& and *) are not allowed",
+                event.start_mark.line + 1,
+                'write the value out; a schedule or glob that begins with * needs quotes, like "* * * * *"',
+            )
+        tag = getattr(event, "tag", None)
+        if tag:
+            raise YamlError(f"the tag {tag!r:.80} is not allowed", event.start_mark.line + 1, "remove it; only plain values can be used")
+        return super().compose_node(parent, index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    environment: Mapping[str, str]
+    lines: dict[Path, int]
+
+    def value(self, node: yaml.Node, path: Path) -> Any:
+        if len(path) > MAX_DEPTH:
+            raise YamlError("the file is nested too deeply", _line(node), f"{MAX_DEPTH} levels are allowed")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._item(child, (*path, index)) for index, child in enumerate(node.value)]
+        return self._scalar(node)
+
+    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, child in node.value:
+            key = key_node.value
+            if not isinstance(key, str) or not isinstance(key_node, yaml.ScalarNode):
+                raise YamlError("a key must be text", _line(key_node), "write 'key: value'")
+            if key in result:
+                first = self.lines[*path, key]
+                raise YamlError(f"the key {key!r:.80} is there twice, first in line {first}", _line(key_node), "keep one of them")
+            self.lines[*path, key] = _line(key_node)
+            result[key] = self.value(child, (*path, key))
+        return result
+
+    def _item(self, node: yaml.Node, path: Path) -> Any:
+        self.lines[path] = _line(node)
+        return self.value(node, path)
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        text: str = node.value
+        if "${" in text:
+            return self._expanded(node, text)
+        if node.tag == _NULL:
+            return None
+        if node.tag == _BOOL:
+            return text.lower() in ("yes", "true", "on")
+        if node.tag in (_INT, _FLOAT):
+            return _numeral(text)
+        # Everything else, dates included, stays the text it was written as.
+        return text
+
+    def _expanded(self, node: yaml.Node, text: str) -> str | None:
+        try:
+            expanded = expand(text, self.environment)
+        except VariableError as error:
+            raise YamlError(str(error), _line(node), "see docs/configuration.md, Variables") from error
+        # An unquoted value that came out empty is what an unquoted empty value is in YAML: null.
+        plain = isinstance(node, yaml.ScalarNode) and node.style is None
+        return None if plain and not expanded else expanded
+
+
+def _numeral(text: str) -> int | float | str:
+    # YAML 1.1 reads 017 as octal and 1:30 as sixty-based; nobody who writes a configuration means that.
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _explained(error: yaml.MarkedYAMLError) -> YamlError:
+    mark = error.problem_mark or error.context_mark
+    problem = error.problem or "the text is not YAML"
+    hint = "check quotes and indentation"
+    if "'\\t'" in problem:
+        hint = "replace the tab by spaces: YAML is indented with spaces only"
+    elif "cannot start any token" in problem:
+        hint = "put the value in quotes"
+    elif "expected a single document" in str(error):
+        hint = "one file describes one application; remove the '---'"
+    return YamlError(problem, None if mark is None else mark.line + 1, hint)
