@@ -1,0 +1,121 @@
+"""The two clients of one cluster, each made when first needed, and the way every question to them is asked.
+
+librdkafka (confluent-kafka) reads committed offsets with ``require_stable``, offsets and configurations, and reports an error a partition
+or resource. kafka-python writes offsets byte for byte and knows members, transactions and producers. Neither does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+
+from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError
+from streams_recovery.kafka import failures
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.waiting import Deadline
+
+T = TypeVar("T")
+
+# A cluster that is down is reported after this time, however long a request to one that is up may take.
+REACH_SECONDS = 10.0
+
+
+class Clients:
+    """Both clients, for one thread at a time. ``timeout`` in seconds bounds every question, repetitions included."""
+
+    def __init__(self, connection: KafkaConnection, *, timeout: float) -> None:
+        self.connection = connection
+        self.timeout = timeout
+        self._librdkafka: AdminClient | None = None
+        self._pure: Any = None
+        self._last_failure = ""
+
+    @property
+    def librdkafka(self) -> AdminClient:
+        """confluent-kafka's admin client; a broker has answered it. Raises ``BrokerUnavailable``."""
+        if self._librdkafka is None:
+            self._librdkafka = self._reached_librdkafka()
+        return self._librdkafka
+
+    @property
+    def pure(self) -> Any:
+        """kafka-python's admin client, connected. Raises ``BrokerUnavailable``. (It has no types.)"""
+        if self._pure is None:
+            timeouts = {"bootstrap_timeout_ms": int(self._reach * 1000), "request_timeout_ms": int(self.timeout * 1000)}
+            try:
+                self._pure = KafkaAdminClient(**{**timeouts, **self.connection.admin_config()})
+            except failures.CLIENT_ERRORS as error:
+                raise self._not_reached(error) from error
+        return self._pure
+
+    @contextmanager
+    def asking(self, doing: str) -> Iterator[None]:
+        """Whatever a client raises inside becomes one of our errors. ``doing`` completes the sentence "... failed"."""
+        try:
+            yield
+        except failures.CLIENT_ERRORS as error:
+            raise failures.translated(error, self.connection, doing, timeout=self.timeout) from error
+
+    def patiently(self, doing: str, ask: Callable[[], T]) -> T:
+        """The answer to ``ask``, which must be harmless to repeat: it is, while the cluster is busy or a connection was lost, until ``timeout``.
+
+        A cluster that never answered is not waited for.
+        """
+        deadline = Deadline(self.timeout)
+        while True:
+            try:
+                with self.asking(doing):
+                    return ask()
+            except TransientError as error:
+                never_answered = isinstance(error, BrokerUnavailable) and not error.facts.get("connected")
+                if never_answered or not deadline.pause():
+                    raise
+                # kafka-python keeps the coordinators it has found, also those that have moved since.
+                self._close_pure()
+
+    def close(self) -> None:
+        """End both clients. They are made again if they are needed again."""
+        self._close_pure()
+        self._librdkafka = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def _reach(self) -> float:
+        return min(self.timeout, REACH_SECONDS)
+
+    def _close_pure(self) -> None:
+        client, self._pure = self._pure, None
+        if client is not None:
+            client.close()
+
+    def _reached_librdkafka(self) -> AdminClient:
+        client: AdminClient | None = None
+        try:
+            client = AdminClient(cast("Any", self.connection.client_config(error_cb=self._note_failure)))
+            client.list_topics(timeout=self._reach)
+        except failures.CLIENT_ERRORS as error:
+            if client is not None:
+                client.poll(0)  # delivers what went wrong with each broker
+            raise self._not_reached(error) from error
+        return client
+
+    def _note_failure(self, error: KafkaError) -> None:
+        if error.code() != failures.ALL_BROKERS_DOWN:
+            self._last_failure = error.str()
+
+    def _not_reached(self, error: BaseException) -> RecoveryError:
+        found = failures.translated(error, self.connection, "connecting", timeout=self._reach)
+        if not isinstance(found, BrokerUnavailable):
+            return found
+        return failures.unavailable(self.connection, self._last_failure or failures.text_of(error), timeout=self._reach, connected=False)

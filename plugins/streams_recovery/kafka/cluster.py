@@ -1,0 +1,202 @@
+"""Topics, their configurations and the ends of their logs, as one cluster has them."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import IsolationLevel
+
+from streams_recovery.core.errors import NotFound, Refused, TransientError
+from streams_recovery.core.model import TopicDescription, TopicPartition
+from streams_recovery.kafka import configs, failures, log_ends
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.group_listing import list_group_kinds
+from streams_recovery.kafka.waiting import Deadline
+
+_NO_LEADER_YET = 5
+
+
+class KafkaCluster:
+    """One cluster. Connects when first asked; ``timeout`` in seconds bounds every verb, its repetitions included.
+
+    For one thread at a time. Verbs raise ``BrokerUnavailable`` when no broker answers, ``TransientError`` when the cluster stayed busy for
+    the whole timeout, ``NotFound`` for a name that does not exist and ``Refused`` for a missing right. It deletes what it is told to delete:
+    checking that nobody needs it is the caller's work.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0) -> None:
+        self._clients = Clients(connection, timeout=timeout)
+
+    def close(self) -> None:
+        """Disconnect. The next question connects again."""
+        self._clients.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def cluster_id(self) -> str:
+        """The id the cluster was formatted with."""
+        return str(self._metadata().cluster_id)
+
+    def default_cleanup_policy(self) -> str:
+        """``log.cleanup.policy``: what topics without an override of ``cleanup.policy`` have."""
+        broker = min(self._metadata().brokers)
+        timeout = self._clients.timeout
+
+        def ask() -> str:
+            return configs.read_broker_setting(self._clients.librdkafka, broker, "log.cleanup.policy", timeout=timeout)
+
+        return self._clients.patiently(f"reading log.cleanup.policy of broker {broker}", ask)
+
+    def topic_names(self) -> tuple[str, ...]:
+        """Every topic that the connection may see, in order, Kafka's own among them."""
+        return tuple(sorted(self._metadata().topics))
+
+    def groups(self) -> dict[str, str]:
+        """Every group's id with its kind: ``classic``, ``consumer``, ``streams`` or ``share``."""
+        return {group_id: listed.kind for group_id, listed in list_group_kinds(self._clients).items()}
+
+    def describe_topics(self, names: Collection[str]) -> dict[str, TopicDescription]:
+        """The topics among ``names`` that exist. One that appears or goes while it is described is asked for again."""
+
+        def ask() -> dict[str, TopicDescription]:
+            shapes = self._shapes(names)
+            overrides = configs.read_overrides(self._clients.librdkafka, shapes, timeout=self._clients.timeout)
+            return {name: _description(shape, overrides[name]) for name, shape in shapes.items()}
+
+        deadline = Deadline(self._clients.timeout)
+        while True:
+            try:
+                return self._clients.patiently("describing topics", ask)
+            except NotFound as error:
+                # Metadata had the topic and the configurations did not: it is just being created or deleted.
+                if not deadline.pause():
+                    raise TransientError(
+                        f"topics are neither there nor gone: {error.reason}", next_step="try again; if it stays, check the brokers' health"
+                    ) from error
+
+    def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
+        """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
+        with self._clients.asking(f"creating topic {name}"):
+            wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(config)}
+            answer = self._clients.pure.create_topics({name: wanted}, raise_errors=False)
+        code, message = answer["topics"][0]["error_code"], answer["topics"][0].get("error_message")
+        if code == failures.TOPIC_ALREADY_EXISTS:
+            raise Refused(f"topic {name} already exists", next_step="delete it first, or choose another name", topic=name)
+        if code:
+            raise failures.by_code(code, f"creating topic {name} failed: {failures.name_of(code)} {message or ''}".rstrip())
+        self._wait_for_leaders(name, partitions)
+        created = self.describe_topics([name]).get(name)
+        if created is None:
+            raise Refused(f"topic {name} was deleted right after it was created", next_step="find out who deletes it", topic=name)
+        return created
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        """Delete these topics and wait until no answer of the cluster has them any more. Those that do not exist are passed over."""
+        if not names:
+            return
+        with self._clients.asking("deleting topics"):
+            answer = self._clients.pure.delete_topics(sorted(names), raise_errors=False)
+        for topic in answer["topics"]:
+            code = topic["error_code"]
+            if code not in (0, failures.UNKNOWN_TOPIC_OR_PARTITION):
+                raise failures.by_code(code, f"deleting topic {topic['name']} failed: {failures.name_of(code)}")
+        deadline = Deadline(self._clients.timeout)
+        while left := sorted({*names} & {*self.topic_names(), *self._clients.patiently("describing topics", lambda: self._shapes(names))}):
+            if not deadline.pause():
+                raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)
+
+    def alter_configs(self, changes: configs.Changes) -> None:
+        """Set overrides, and delete those whose value is None, then wait until every broker shows them. Other overrides stay.
+
+        A broker shows a setting an instant before its log cleaner obeys it. Raises ``TransientError`` naming topics and keys that did not arrive.
+        """
+        if not changes:
+            return
+        timeout = self._clients.timeout
+        self._clients.patiently("altering topic configurations", lambda: configs.alter(self._clients.librdkafka, changes, timeout=timeout))
+        deadline = Deadline(timeout)
+        for broker in sorted(self._metadata().brokers):
+            while missing := self._missing_changes(broker, changes):
+                if not deadline.pause():
+                    raise TransientError(
+                        f"broker {broker} does not show these settings yet: {missing}",
+                        next_step="try again",
+                        broker=broker,
+                        missing=missing,
+                    )
+
+    def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that is still there."""
+        return log_ends.list_offsets(self._clients, partitions, log_ends.EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end, records of open transactions included."""
+        return log_ends.list_offsets(self._clients, partitions, log_ends.LATEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def last_stable_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end below which every transaction is decided."""
+        return log_ends.list_offsets(self._clients, partitions, log_ends.LATEST, IsolationLevel.READ_COMMITTED)
+
+    def offsets_for_times(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
+        """The first offset whose record's timestamp is ``timestamp`` (ms) or later; None where there is none."""
+        found = log_ends.list_offsets(self._clients, partitions, log_ends.at_time(timestamp), IsolationLevel.READ_UNCOMMITTED)
+        return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
+
+    def _metadata(self) -> Any:
+        return self._clients.patiently(
+            "reading the cluster's metadata", lambda: self._clients.librdkafka.list_topics(timeout=self._clients.timeout)
+        )
+
+    def _shapes(self, names: Collection[str]) -> dict[str, Any]:
+        answer = self._clients.pure.describe_topics(sorted(names)) if names else []
+        for topic in answer:
+            if topic["error_code"] not in (0, failures.UNKNOWN_TOPIC_OR_PARTITION, _NO_LEADER_YET):
+                code = topic["error_code"]
+                raise failures.by_code(code, f"describing topic {topic['name']} failed: {failures.name_of(code)}")
+        return {topic["name"]: topic for topic in answer if topic["error_code"] != failures.UNKNOWN_TOPIC_OR_PARTITION}
+
+    def _wait_for_leaders(self, name: str, partitions: int) -> None:
+        deadline = Deadline(self._clients.timeout)
+        while True:
+            shape = self._clients.patiently(f"describing topic {name}", lambda: self._shapes([name])).get(name)
+            led = [part for part in shape["partitions"] if part["leader_id"] >= 0] if shape else []
+            if shape and len(led) == len(shape["partitions"]) and len(led) == partitions:
+                break
+            if not deadline.pause():
+                raise TransientError(
+                    f"topic {name} has leaders for {len(led)} of {partitions} partitions", next_step="try again", topic=name
+                )
+        # Metadata names a leader before that broker knows that it is one.
+        self.log_starts([TopicPartition(name, number) for number in range(len(led))])
+
+    def _missing_changes(self, broker: int, changes: configs.Changes) -> dict[str, list[str]]:
+        def ask() -> dict[str, dict[str, str]]:
+            return configs.read_overrides(self._clients.librdkafka, changes, timeout=self._clients.timeout, broker=broker)
+
+        return configs.missing_changes(self._clients.patiently(f"reading topic configurations of broker {broker}", ask), changes)
+
+
+def _description(shape: Mapping[str, Any], overrides: dict[str, str]) -> TopicDescription:
+    partitions = sorted(shape["partitions"], key=lambda part: int(part["partition_index"]))
+    return TopicDescription(
+        name=shape["name"],
+        topic_id=_topic_id(shape["topic_id"]),
+        partitions=len(partitions),
+        replication_factor=max((len(part["replica_nodes"]) for part in partitions), default=0),
+        config=overrides,
+        leader_epochs=tuple(part["leader_epoch"] if part.get("leader_epoch", -1) >= 0 else None for part in partitions),
+    )
+
+
+def _topic_id(raw: object) -> str:
+    # Kafka's own tools write ids as URL-safe base64 without padding; ours can be compared with theirs.
+    return base64.urlsafe_b64encode(uuid.UUID(str(raw)).bytes).rstrip(b"=").decode()

@@ -1,0 +1,85 @@
+"""Topic configurations: reading the overrides, changing them, and seeing the change arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but its stubs do not say so
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+
+Changes = Mapping[str, Mapping[str, str | None]]
+
+
+def read_overrides(client: AdminClient, topics: Iterable[str], *, timeout: float, broker: int | None = None) -> dict[str, dict[str, str]]:
+    """Overrides set on each topic itself, as ``broker`` (any, when None) has them. Raises the client's errors, also for one topic only.
+
+    Broker-wide dynamic defaults are not overrides: putting those back on a topic would pin them there.
+    """
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    if not resources:
+        return {}
+    options = {} if broker is None else {"broker": broker}
+    answers = client.describe_configs(resources, request_timeout=timeout, **options)
+    return {resource.name: _topic_entries(future.result()) for resource, future in answers.items()}
+
+
+def read_broker_setting(client: AdminClient, broker: int, name: str, *, timeout: float) -> str:
+    """A setting of one broker. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
+    resource = ConfigResource(ResourceType.BROKER, str(broker))
+    entries = client.describe_configs([resource], request_timeout=timeout, broker=broker)[resource].result()
+    return str(entries[name].value)
+
+
+def alter(client: AdminClient, changes: Changes, *, timeout: float) -> None:
+    """Send an incremental alter: None deletes an override, keys that are not named stay as they are. Raises the client's errors."""
+    resources = [
+        ConfigResource(ResourceType.TOPIC, topic, incremental_configs=_operations(settings)) for topic, settings in changes.items()
+    ]
+    for future in client.incremental_alter_configs(resources, request_timeout=timeout).values():
+        future.result()
+
+
+def missing_changes(overrides: Mapping[str, Mapping[str, str]], changes: Changes) -> dict[str, list[str]]:
+    """Topic to the keys whose override is not yet what ``changes`` asks for. Empty when all have arrived."""
+    missing = {
+        topic: sorted(key for key, wanted in settings.items() if not same_value(overrides.get(topic, {}).get(key), wanted))
+        for topic, settings in changes.items()
+    }
+    return {topic: keys for topic, keys in missing.items() if keys}
+
+
+def same_value(left: str | None, right: str | None) -> bool:
+    """True when a broker takes both texts for the same value: it answers ``compact, delete`` with ``compact,delete``, ``007`` with ``7``."""
+    if left is None or right is None:
+        return left is right
+    return left == right or _canonical(left) == _canonical(right)
+
+
+def _canonical(text: str) -> object:
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        parts = tuple(part.strip() for part in text.split(","))
+        return tuple(part.lower() if part.lower() in ("true", "false") else part for part in parts)
+
+
+def _topic_entries(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    # The stubs call a source an enumeration; it is its number.
+    return {
+        name: str(entry.value)
+        for name, entry in sorted(entries.items())
+        if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
+    }
+
+
+def _operations(settings: Mapping[str, str | None]) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]

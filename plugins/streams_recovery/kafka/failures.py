@@ -1,0 +1,126 @@
+# ruff: noqa: SLF001  # librdkafka's own error codes are public, their names begin with an underscore all the same
+"""What two Kafka clients raise, as the errors of this project. The only place that looks at their error codes.
+
+Codes at or above zero are the protocol's and mean the same in both clients; librdkafka's own are below zero.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka import KafkaError as LibrdkafkaError
+from confluent_kafka import KafkaException
+from kafka import errors as pure
+
+from streams_recovery.core.errors import BrokerUnavailable, ConfigInvalid, NotFound, PermanentError, RecoveryError, Refused, TransientError
+from streams_recovery.kafka.connection import KafkaConnection
+
+CLIENT_ERRORS: Final = (KafkaException, pure.KafkaError, OSError)
+
+UNSTABLE_OFFSET_COMMIT: Final = 88
+TOPIC_ALREADY_EXISTS: Final = 36
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+UNKNOWN_MEMBER_ID: Final = 25
+NON_EMPTY_GROUP: Final = 68
+GROUP_ID_NOT_FOUND: Final = 69
+ALL_BROKERS_DOWN: Final = LibrdkafkaError._ALL_BROKERS_DOWN
+
+_UNREACHABLE: Final = frozenset(
+    {
+        LibrdkafkaError._TRANSPORT,
+        ALL_BROKERS_DOWN,
+        LibrdkafkaError._TIMED_OUT,
+        LibrdkafkaError._TIMED_OUT_QUEUE,
+        LibrdkafkaError._RESOLVE,
+        LibrdkafkaError._WAIT_COORD,
+    }
+)
+_UNREACHABLE_CLASSES: Final = (pure.KafkaConnectionError, pure.KafkaTimeoutError, pure.NodeNotReadyError, pure.MetadataEmptyBrokerList)
+# A partition that does not exist, or that the one asked does not know of yet. librdkafka's own answers come from its cached metadata.
+_UNKNOWN_PARTITION: Final = frozenset(
+    {UNKNOWN_TOPIC_OR_PARTITION, LibrdkafkaError._NOENT, LibrdkafkaError._UNKNOWN_TOPIC, LibrdkafkaError._UNKNOWN_PARTITION}
+)
+_NOT_FOUND: Final = frozenset({GROUP_ID_NOT_FOUND, *_UNKNOWN_PARTITION})
+_NOT_AUTHORIZED: Final = frozenset({29, 30, 31, 53, 65})
+_NOT_AUTHENTICATED: Final = frozenset({33, 34, 58, LibrdkafkaError._AUTHENTICATION, LibrdkafkaError._SSL})
+# What was asked for is wrong in itself, or the cluster is set up not to allow it.
+_NOT_ACCEPTED: Final = frozenset({12, 17, 37, 38, 39, 40, 42, 44, 73})
+_BAD_CONFIG: Final = frozenset({LibrdkafkaError._INVALID_ARG})
+# Elections, loading coordinators, throttling: what a healthy cluster says for a moment.
+_TRANSIENT: Final = frozenset(
+    {5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 27, 41, 51, 56, 72, 74, 75, 77, 78, UNSTABLE_OFFSET_COMMIT, 89, 100, 103}
+)
+
+
+def code_of(error: BaseException) -> int | None:
+    """The protocol's or librdkafka's code of a client error, or None when it has none."""
+    if isinstance(error, KafkaException):
+        inner = error.args[0] if error.args else None
+        return int(inner.code()) if isinstance(inner, LibrdkafkaError) else None
+    code = getattr(error, "errno", None)
+    return code if isinstance(error, pure.KafkaError) and isinstance(code, int) else None
+
+
+def unknown_partition(code: int | None) -> bool:
+    """True when a partition does not exist, or is not known yet where it was asked for."""
+    return code in _UNKNOWN_PARTITION
+
+
+def name_of(code: int) -> str:
+    """The protocol's name of a code."""
+    return str(pure.for_code(code).__name__)
+
+
+def transient(code: int | None) -> bool:
+    """True for what a healthy cluster answers for a moment."""
+    return code in _TRANSIENT
+
+
+def translated(error: BaseException, connection: KafkaConnection, doing: str, *, timeout: float) -> RecoveryError:
+    """``error`` as one of ours. ``doing`` completes the sentence "... failed"; ``timeout`` is what the client was given, in seconds."""
+    if isinstance(error, RecoveryError):
+        return error
+    text, code = text_of(error), code_of(error)
+    brokers = connection.bootstrap_servers
+    if code in _UNREACHABLE or isinstance(error, _UNREACHABLE_CLASSES):
+        return unavailable(connection, f"{doing}: {text}", timeout=timeout, connected=True)
+    if code in _NOT_AUTHENTICATED:
+        return ConfigInvalid(
+            f"{brokers} does not accept our credentials: {text}", next_step="correct the Kafka connection", brokers=brokers
+        )
+    if code in _BAD_CONFIG or isinstance(error, (pure.KafkaConfigurationError, OSError)):
+        return ConfigInvalid(
+            f"the Kafka connection to {brokers} cannot be used: {text}", next_step="correct the Kafka connection", brokers=brokers
+        )
+    return by_code(code, f"{doing} failed: {text}")
+
+
+def by_code(code: int | None, reason: str) -> RecoveryError:
+    """An error for an answer that the cluster gave with ``code``."""
+    if code in _NOT_AUTHORIZED:
+        return Refused(reason, next_step="give the user of the Kafka connection the right to do this", code=code)
+    if code in _NOT_ACCEPTED:
+        return Refused(reason, next_step="change what is asked for: the cluster does not accept it", code=code)
+    if code in _NOT_FOUND:
+        return NotFound(reason, next_step="check the name and that the connection leads to the right cluster", code=code)
+    if code in _TRANSIENT:
+        return TransientError(reason, next_step="try again; if it stays, check the brokers' health", code=code)
+    return PermanentError(reason, next_step="see the broker's log for the reason", code=code)
+
+
+def unavailable(connection: KafkaConnection, reason: str, *, timeout: float, connected: bool) -> BrokerUnavailable:
+    """No broker answered. ``connected`` tells whether one had answered before, so that it is worth asking again at once."""
+    return BrokerUnavailable(
+        f"no answer from {connection.bootstrap_servers} within {timeout:g} s: {reason}",
+        next_step="check that the brokers run, and the address and security settings of the Kafka connection",
+        brokers=connection.bootstrap_servers,
+        timeout_seconds=timeout,
+        connected=connected,
+    )
+
+
+def text_of(error: BaseException) -> str:
+    """The client's own words, in one line."""
+    if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], LibrdkafkaError):
+        return f"{error.args[0].name()}: {error.args[0].str()}"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,86 @@
+"""Where logs start and end. One request for all partitions, only those that were not ready are asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but its stubs do not say so
+
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka import failures
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.waiting import Deadline
+
+EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+# How long a partition may be unknown before it is called missing: news of a topic that was just created takes a moment.
+_UNKNOWN_SECONDS = 3.0
+_HOPELESS = 2
+
+
+def at_time(timestamp: int) -> OffsetSpec:
+    """The first record at ``timestamp`` (ms) or later; its offset is -1 where there is none."""
+    spec: OffsetSpec = OffsetSpec.for_timestamp(timestamp)
+    return spec
+
+
+def list_offsets(
+    clients: Clients, partitions: Collection[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+) -> dict[TopicPartition, int]:
+    """The offset ``spec`` stands for, of every partition, or an error. Raises ``NotFound`` for a partition that does not exist.
+
+    The latest offset is the high watermark when uncommitted records count, and the last stable offset when they do not.
+    """
+    found: dict[TopicPartition, int] = {}
+    pending = set(partitions)
+    deadline, unknown_deadline = Deadline(clients.timeout), Deadline(min(_UNKNOWN_SECONDS, clients.timeout))
+    while pending:
+        offsets, failed = _ask_once(clients, pending, spec, isolation)
+        found |= offsets
+        pending -= offsets.keys()
+        if not failed:
+            continue
+        partition, error = max(failed.items(), key=_urgency)
+        code = failures.code_of(error)
+        waiting = unknown_deadline if failures.unknown_partition(code) else deadline
+        if _urgency((partition, error)) == _HOPELESS or not waiting.pause():
+            raise failures.translated(
+                error, clients.connection, f"asking for the offsets of {partition}", timeout=clients.timeout
+            ) from error
+        if failures.unknown_partition(code):
+            _refresh_metadata(clients)
+    return found
+
+
+def _ask_once(
+    clients: Clients, partitions: Collection[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaException]]:
+    offsets: dict[TopicPartition, int] = {}
+    failed: dict[TopicPartition, KafkaException] = {}
+    with clients.asking("asking for offsets"):
+        request = {ClientPartition(tp.topic, tp.partition): spec for tp in partitions}
+        answers = clients.librdkafka.list_offsets(request, isolation_level=isolation, request_timeout=clients.timeout)
+    for asked, future in answers.items():
+        partition = TopicPartition(asked.topic, asked.partition)
+        try:
+            offsets[partition] = int(future.result().offset)
+        except KafkaException as error:
+            failed[partition] = error
+    return offsets, failed
+
+
+def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
+    """What one failed partition means for the rest: ``_HOPELESS`` ends the waiting, then those count that are waited for least."""
+    code = failures.code_of(failed[1])
+    if failures.transient(code):
+        return 0
+    return 1 if failures.unknown_partition(code) else _HOPELESS
+
+
+def _refresh_metadata(clients: Clients) -> None:
+    # librdkafka answers from its cache, and only a question for all topics corrects it at once.
+    with clients.asking("reading the cluster's metadata"):
+        clients.librdkafka.list_topics(timeout=clients.timeout)
