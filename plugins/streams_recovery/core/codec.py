@@ -46,7 +46,7 @@ def loads(kind: type[T], data: bytes, *, where: str) -> T:
         raise Damaged(
             f"{where} is not JSON: {error}", next_step="restore this object from a copy, or choose another savepoint", where=where
         ) from error
-    return cast(T, decode(kind, plain, where=where))
+    return cast("T", decode(kind, plain, where=where))
 
 
 def decode(kind: Any, plain: Any, *, where: str) -> Any:

@@ -1,0 +1,58 @@
+"""Applying and releasing holds. The hold log in the repository comes first and is what counts; the cluster is brought in line with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streams_recovery.core import hold as holding
+from streams_recovery.core.hold import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
+from streams_recovery.core.model import TopicDescription
+from streams_recovery.workbench import Workbench
+
+
+def outstanding(bench: Workbench) -> tuple[OutstandingHold, ...]:
+    """All holds in force on the application's topics, oldest first."""
+    return holding.outstanding(bench.hold_log.read_all())
+
+
+def guard(bench: Workbench, run: str, descriptions: Iterable[TopicDescription]) -> tuple[str, ...]:
+    """Keep the log cleaner away from every topic it may compact, and return their names. Topics under a restore's hold are guarded already.
+
+    The record goes into the repository before the first topic is altered, so a crash at any point leaves something to release."""
+    already = {held.hold.topic for held in outstanding(bench)}
+    default_policy = bench.cluster.default_cleanup_policy()
+    topics = [d for d in descriptions if d.name not in already and holding.needs_guard(d, default_policy)]
+    if not topics:
+        return ()
+    settings = {d.name: holding.guard_settings(d.config) for d in topics}
+    record(bench, "applied", HoldPurpose.COPY, run, tuple(holding.topic_hold(d, settings[d.name]) for d in topics))
+    bench.cluster.alter_configs(settings)
+    return tuple(settings)
+
+
+def record(bench: Workbench, kind: str, purpose: HoldPurpose, run: str, topics: tuple[TopicHold, ...]) -> None:
+    """Add an entry to the hold log."""
+    entry = HoldEntry(kind="applied" if kind == "applied" else "released", purpose=purpose, run=run, at=bench.clock(), topics=topics)
+    bench.hold_log.append(entry)
+
+
+def release(bench: Workbench, held: Iterable[OutstandingHold]) -> tuple[str, ...]:
+    """Put back what these holds replaced and return the topics' names. Topics that are gone, or that are others under the same name, need
+    nothing put back; their holds end all the same."""
+    held = tuple(held)
+    existing = bench.cluster.describe_topics({item.hold.topic for item in held})
+    changes = {
+        item.hold.topic: item.hold.previous
+        for item in held
+        if item.hold.topic in existing and existing[item.hold.topic].topic_id == item.hold.topic_id
+    }
+    if changes:
+        bench.cluster.alter_configs(changes)
+    for item in held:
+        record(bench, "released", item.purpose, item.run, (item.hold,))
+    return tuple(sorted(changes))
+
+
+def release_copy_holds(bench: Workbench) -> tuple[str, ...]:
+    """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: nobody else reads then."""
+    return release(bench, [held for held in outstanding(bench) if held.purpose is HoldPurpose.COPY])

@@ -1,0 +1,46 @@
+"""Holding the application's lock across the tasks of one run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from streams_recovery.core.lease import LockTicket
+from streams_recovery.workbench import Workbench
+
+# Long enough for an orchestrator to lose a worker and start the task again on another one.
+LEASE_SECONDS = 1_800
+
+
+class Locked(Protocol):
+    """Any ticket that carries the number and the owner of a lock."""
+
+    @property
+    def lock(self) -> LockTicket:
+        """The lock as it was taken."""
+
+
+def under_lock(bench: Workbench, ticket: Locked) -> None:
+    """Prove that the lock is still this run's, and extend it. Called first by every step that changes something. Raises ``LockLost``."""
+    bench.lock.renew(ticket.lock, lease_seconds=LEASE_SECONDS)
+
+
+@contextmanager
+def kept(bench: Workbench, ticket: Locked) -> Iterator[None]:
+    """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then."""
+    under_lock(bench, ticket)
+    done = threading.Event()
+
+    def extend() -> None:
+        while not done.wait(LEASE_SECONDS / 3):
+            under_lock(bench, ticket)
+
+    keeper = threading.Thread(target=extend, name="lock-keeper", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        keeper.join(timeout=5)

@@ -1,0 +1,115 @@
+"""From an approved plan to an application that is down, and the way out when something fails before anything was destroyed."""
+
+from __future__ import annotations
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ApplicationRunning, PlanChanged
+from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require
+from streams_recovery.core.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.savepoint_id import new_id
+from streams_recovery.eviction import empty_group
+from streams_recovery.leases import LEASE_SECONDS, under_lock
+from streams_recovery.restores.planning import plan
+from streams_recovery.restores.values import AbandonReport, RestoreTicket, StopSummary
+from streams_recovery.savepoints.quiesce import stop_timeout
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.workbench import Workbench
+
+PLAN = "restore-plan"
+
+
+def journal(bench: Workbench, ticket: RestoreTicket) -> NumberedLog[JournalEntry]:
+    """The restore's journal."""
+    return NumberedLog(bench.repository, bench.layout.journal(ticket.restore_id), JournalEntry)
+
+
+def entries(bench: Workbench, ticket: RestoreTicket) -> tuple[JournalEntry, ...]:
+    """What the journal says."""
+    return tuple(journal(bench, ticket).read_all())
+
+
+def note(bench: Workbench, ticket: RestoreTicket, phase: Phase, created: tuple[CreatedTopic, ...] = ()) -> None:
+    """Write down that a phase was reached. A repeated step writes nothing new."""
+    if created or reached(entries(bench, ticket)) is not phase:
+        journal(bench, ticket).append(JournalEntry(phase=phase, at=bench.clock(), created=created))
+
+
+def guarded(bench: Workbench, ticket: RestoreTicket, *, at_least: Phase, before: Phase) -> tuple[JournalEntry, ...]:
+    """The checks before anything that destroys: the lock is ours, and the restore is where this step belongs."""
+    under_lock(bench, ticket)
+    written = entries(bench, ticket)
+    require(written, at_least=at_least, before=before)
+    return written
+
+
+def stored_plan(bench: Workbench, ticket: RestoreTicket) -> RestorePlan:
+    """The plan this restore carries out."""
+    return bench.notes.read(RestorePlan, ticket.restore_id, PLAN)
+
+
+def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requested_by: str, approved_hash: str) -> RestoreTicket:
+    """Take the lock and plan again under it. Raises ``PlanChanged`` when what would be done now is not what was approved, ``LockHeld``."""
+    lock = bench.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"restore of {bench.application_id}")
+    try:
+        now = bench.clock()
+        current = plan(bench, request)
+        if current.hash != approved_hash:
+            raise PlanChanged(
+                f"the plan changed after it was approved: {approved_hash[:12]} became {current.hash[:12]}",
+                next_step="trigger the restore again and approve the new plan",
+                approved=approved_hash,
+                current=current.hash,
+            )
+        running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
+        ticket = RestoreTicket(
+            application_id=bench.application_id,
+            restore_id=new_id(now, run_id),
+            request=request,
+            requested_by=requested_by,
+            plan_hash=current.hash,
+            lock=lock,
+            started_at=now,
+            running=running,
+        )
+        bench.notes.write(ticket.restore_id, PLAN, current)
+        note(bench, ticket, Phase.OPENED)
+    except BaseException:
+        bench.lock.release(lock)
+        raise
+    return ticket
+
+
+def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:
+    """Stop every instance, prove it, and empty the group. Raises ``ApplicationRunning`` naming instances and members that remain."""
+    guarded(bench, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
+    report = bench.application.stop(timeout=stop_timeout(bench))
+    if not report.gone:
+        alive = [f"{i.name} ({i.detail})" for i in report.instances if i.state is not InstanceState.GONE]
+        raise ApplicationRunning(
+            f"instances of {bench.application_id} did not stop: {', '.join(alive)}", next_step="stop them by hand and run again", instances=alive
+        )
+    empty_group(bench, report)
+    if reached(entries(bench, ticket)) is Phase.OPENED:
+        note(bench, ticket, Phase.STOPPED)
+    return StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
+
+
+def abandon(bench: Workbench, ticket: RestoreTicket) -> AbandonReport:
+    """Leave an unfinished restore in a state a person can trust. While nothing was destroyed, what ran before runs again; after that the
+    application stays down, because it must not run on half its state. A finished restore is left alone. The lock is given back.
+    """
+    phase = reached(entries(bench, ticket))
+    if phase is Phase.CLOSED:
+        return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete")
+    under_lock(bench, ticket)
+    restart = may_restart(phase) and bool(ticket.running)
+    if restart:
+        bench.application.start()
+    bench.lock.release(ticket.lock)
+    partial = created_by(entries(bench, ticket))
+    next_step = (
+        "the application goes on as it was"
+        if may_restart(phase)
+        else f"the application is down on purpose; delete the topics this restore created ({', '.join(sorted(partial)) or 'none'}) and restore again"
+    )
+    return AbandonReport(phase=phase, restarted=restart, next_step=next_step)

@@ -1,0 +1,211 @@
+"""Reading the cut while the application is held, tails included."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from streams_recovery import holds
+from streams_recovery.core.cut import Evidence, PartitionCut, Reading, proof, purged_tails
+from streams_recovery.core.errors import NotExact, OffsetsUnstable, RecoveryError
+from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.manifest import CutProof
+from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.leases import under_lock
+from streams_recovery.savepoints.quiesce import still_held
+from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
+from streams_recovery.segments import copy_range
+from streams_recovery.survey import Survey, config_without_holds, survey
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+
+DRAFT = "cut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """One attempt: what was read and the label it supports."""
+
+    captured_at: int
+    consistency: Consistency
+    proof: CutProof
+    partitions: dict[TopicPartition, PartitionCut]
+
+
+def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
+    """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
+
+    Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
+    the label is not what the policy wants. Raises ``NotExact`` when it cannot be had, ``OffsetsUnstable`` when a transaction stays open.
+    """
+    under_lock(bench, ticket)
+    found = survey(bench)
+    cut = _take(bench, found, quiesced)
+    tails = _copy_tails(bench, ticket, cut)
+    draft = _draft(bench, found, cut, tails)
+    bench.notes.write(ticket.savepoint_id, DRAFT, draft)
+    return CutSummary(
+        savepoint_id=ticket.savepoint_id,
+        consistency=cut.consistency,
+        reasons=cut.proof.reasons,
+        partitions=len(cut.partitions),
+        tail_records=sum(tail.copied.file.rows for tail in tails if tail.copied.file),
+        held_seconds=cut.proof.held_seconds,
+        attempts=cut.proof.attempts,
+    )
+
+
+def _take(bench: Workbench, found: Survey, quiesced: Quiesced) -> Cut:
+    policy = bench.config.backup.consistency
+    cut: Cut | None = None
+    for attempt in range(1, policy.attempts + 1):
+        cut = _attempt(bench, found, quiesced, attempt)
+        usable = not purged_tails(cut.partitions)
+        if usable and cut.consistency is Consistency.EXACT:
+            return cut
+    if cut is None or purged_tails(cut.partitions):
+        raise OffsetsUnstable(
+            f"repartition records of {bench.application_id} were deleted faster than a cut could be read",
+            next_step="use mode pause or stop",
+        )
+    if policy.require == "exact":
+        raise NotExact(
+            f"no exact cut of {bench.application_id} in {policy.attempts} attempts: {'; '.join(cut.proof.reasons)}",
+            next_step="use mode pause or stop, or allow `ahead` savepoints in backup.consistency.require",
+            reasons=cut.proof.reasons,
+        )
+    return cut
+
+
+def _attempt(bench: Workbench, found: Survey, quiesced: Quiesced, attempt: int) -> Cut:
+    cluster, application_id = bench.cluster, bench.application_id
+    committing = found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
+    internal = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
+    settled = (*internal, *found.partitions(TopicRole.OUTPUT))
+    before = bench.groups.committed(application_id, committing)
+    captured_at = bench.clock()
+    ends = cluster.high_watermarks(settled)
+    _wait_until_decided(bench, ends)
+    # An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
+    ends |= cluster.last_stable_offsets(found.partitions(TopicRole.INPUT, TopicRole.GLOBAL))
+    first = _reading(bench, internal)
+    after = bench.groups.committed(application_id, committing)
+    second = _reading(bench, internal)
+    held, why_not_held = still_held(bench, quiesced) if quiesced.mode is not QuiesceMode.LIVE else (False, quiesced.why_not)
+    evidence = Evidence(
+        mode=quiesced.mode,
+        guarantee=bench.config.application.guarantee,
+        committed_before=before,
+        committed_after=after,
+        first=first,
+        second=second,
+        held=held,
+        why_not_held=why_not_held,
+        writers_transactional=quiesced.mode is QuiesceMode.LIVE and _all_transactional(bench, found),
+    )
+    held_seconds = 0.0 if quiesced.mode is QuiesceMode.LIVE else (bench.clock() - quiesced.since) / 1000
+    consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
+    return Cut(captured_at=captured_at, consistency=consistency, proof=why, partitions=_partitions(bench, found, ends, before, first))
+
+
+def _wait_until_decided(bench: Workbench, ends: dict[TopicPartition, int]) -> None:
+    seconds = float(bench.config.backup.consistency.timeout_seconds)
+
+    def decided() -> bool | None:
+        stable = bench.cluster.last_stable_offsets(tuple(ends))
+        return True if all(stable[tp] >= end for tp, end in ends.items()) else None
+
+    if poll(decided, seconds=seconds, interval=0.05) is None:
+        stable = bench.cluster.last_stable_offsets(tuple(ends))
+        stuck = {str(tp): f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}
+        raise OffsetsUnstable(
+            f"transactions stayed open for {seconds:.0f} s below the ends of {stuck}",
+            next_step="find the hanging transaction (kafka-transactions.sh find-hanging) and abort it, then run again",
+            partitions=stuck,
+        )
+
+
+def _all_transactional(bench: Workbench, found: Survey) -> bool:
+    changelogs = found.partitions(TopicRole.CHANGELOG)
+    writers = bench.transactions.transactional_writers(changelogs)
+    return bool(changelogs) and all(writers.get(tp) is True for tp in changelogs)
+
+
+def _reading(bench: Workbench, partitions: tuple[TopicPartition, ...]) -> Reading:
+    return Reading(last_stable=bench.cluster.last_stable_offsets(partitions), high_watermark=bench.cluster.high_watermarks(partitions))
+
+
+def _partitions(
+    bench: Workbench,
+    found: Survey,
+    ends: dict[TopicPartition, int],
+    committed: dict[TopicPartition, CommittedOffset | None],
+    reading: Reading,
+) -> dict[TopicPartition, PartitionCut]:
+    starts = bench.cluster.log_starts(tuple(ends))
+    return {
+        tp: PartitionCut(
+            topic=tp.topic,
+            partition=tp.partition,
+            log_start=starts[tp],
+            last_stable=reading.last_stable.get(tp, end),
+            end=end,
+            leader_epoch=found.topics[tp.topic].leader_epochs[tp.partition],
+            committed=committed.get(tp),
+        )
+        for tp, end in ends.items()
+    }
+
+
+def _copy_tails(bench: Workbench, ticket: Ticket, cut: Cut) -> tuple[RangeCopied, ...]:
+    repartition = {topic.name for topic in survey(bench).inventory.topics if topic.role is TopicRole.REPARTITION}
+    tails = []
+    for tp, part in sorted(cut.partitions.items()):
+        if tp.topic in repartition and part.tail_start < part.end:
+            tail = RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
+            tails.append(_copied(bench, ticket, tail))
+    return tuple(tails)
+
+
+def _copied(bench: Workbench, ticket: Ticket, tail: RangeToCopy) -> RangeCopied:
+    try:
+        return copy_range(
+            bench.connection,
+            bench.repository,
+            bench.layout,
+            tail,
+            compression_level=bench.config.backup.compression_level,
+            attempt=f"{ticket.savepoint_id}-{time.monotonic_ns():x}",
+        )
+    except RecoveryError as error:
+        error.add_note(f"while the unread tail {tail.tp} [{tail.start}, {tail.end}) was copied")
+        raise
+
+
+def _draft(bench: Workbench, found: Survey, cut: Cut, tails: tuple[RangeCopied, ...]) -> CutDraft:
+    held = holds.outstanding(bench)
+    topics = []
+    for entry in found.inventory.topics:
+        description = found.topics[entry.name]
+        config = config_without_holds(description, held)
+        topics.append(
+            DraftTopic(
+                name=entry.name,
+                role=entry.role,
+                topic_id=description.topic_id,
+                replication_factor=description.replication_factor,
+                config=config,
+                store=found.store_kind(entry.name, bench.application_id, config),
+                archived=entry.archived,
+                partitions=tuple(part for tp, part in sorted(cut.partitions.items()) if tp.topic == entry.name),
+            )
+        )
+    return CutDraft(
+        captured_at=cut.captured_at,
+        cluster_id=bench.cluster.cluster_id(),
+        group_type=found.group.kind,
+        consistency=cut.consistency,
+        proof=cut.proof,
+        topics=tuple(topics),
+        tails=tails,
+    )

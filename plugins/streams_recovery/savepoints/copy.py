@@ -1,0 +1,126 @@
+"""Planning the Spark copy of a cut, and checking what it brought back."""
+
+from __future__ import annotations
+
+import itertools
+
+from streams_recovery.core.chain import ChainPolicy, plan_partition, topic_full_reason
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeToCopy
+from streams_recovery.core.manifest import Manifest, PartitionImage
+from streams_recovery.core.model import TopicRole
+from streams_recovery.leases import under_lock
+from streams_recovery.savepoints.capture import DRAFT
+from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, GatherSummary, JobPlan, PlannedPartition, Ticket
+from streams_recovery.workbench import Workbench
+
+PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
+
+
+def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
+    """Decide what to share and what to copy, and leave the Spark job its specification. No new records: no job."""
+    under_lock(bench, ticket)
+    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
+    plan = copy_plan(draft, bench.savepoints.latest(), _policy(bench))
+    bench.notes.write(ticket.savepoint_id, PLAN, plan)
+    missing = _missing(plan)
+    if not missing:
+        return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
+    spec = BackupSpec(
+        application_id=bench.application_id, ranges=missing, compression_level=bench.config.backup.compression_level
+    )
+    spec_key = bench.notes.write(ticket.savepoint_id, SPEC, spec)
+    return JobPlan(
+        spec_key=spec_key,
+        result_key=bench.notes.reserve(ticket.savepoint_id, RESULT),
+        ranges=len(missing),
+        offsets=sum(piece.end - piece.start for piece in missing),
+    )
+
+
+def copy_plan(draft: CutDraft, parent: Manifest | None, policy: ChainPolicy) -> CopyPlan:
+    """The copy of every archived partition except repartition tails, which were copied with the cut."""
+    if parent is not None and parent.cluster_id != draft.cluster_id:
+        parent = None
+    planned = [
+        _planned(topic, draft, parent, policy) for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION
+    ]
+    partitions = tuple(itertools.chain.from_iterable(planned))
+    shared = parent is not None and any(partition.inherited for partition in partitions)
+    return CopyPlan(parent_id=parent.savepoint_id if parent and shared else None, partitions=partitions)
+
+
+def _planned(topic: DraftTopic, draft: CutDraft, parent: Manifest | None, policy: ChainPolicy) -> list[PlannedPartition]:
+    why_full = topic_full_reason(topic.role, topic.topic_id, topic.config, draft.captured_at, parent, topic.name, policy)
+    before = parent.topic(topic.name) if parent else None
+    images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
+    result = []
+    for cut in topic.partitions:
+        copy = plan_partition(cut, topic.role, images.get(cut.partition), why_full)
+        result.append(
+            PlannedPartition(
+                topic=topic.name,
+                partition=cut.partition,
+                inherited=copy.inherited,
+                gaps=copy.gaps,
+                missing=copy.missing,
+                full_because=copy.full_because,
+            )
+        )
+    return result
+
+
+def _policy(bench: Workbench) -> ChainPolicy:
+    backup = bench.config.backup
+    return ChainPolicy(max_ranges=backup.full_after_savepoints, max_age_days=backup.full_every_days)
+
+
+def _missing(plan: CopyPlan) -> tuple[RangeToCopy, ...]:
+    return tuple(partition.missing for partition in plan.partitions if partition.missing is not None)
+
+
+def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSummary:
+    """Check the job's result against the plan, range by range, and every file it names by its size. ``result_key`` None means that there was
+    no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader.
+    """
+    under_lock(bench, ticket)
+    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
+    plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
+    copied = () if result_key is None else bench.notes.read_key(BackupResult, result_key).ranges
+    check_against_plan(_missing(plan), copied)
+    ranges = (*draft.tails, *copied)
+    files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
+    shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
+    for file in (*files, *shared):
+        size = bench.repository.size(file.key)
+        if size != file.bytes:
+            raise Damaged(
+                f"segment {file.key} has {size} bytes in the repository, {file.bytes} were written",
+                next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
+                key=file.key,
+            )
+    bench.notes.write(ticket.savepoint_id, COPIED, Copied(ranges=ranges))
+    return GatherSummary(
+        files_checked=len(files) + len(shared),
+        rows=sum(file.rows for file in files),
+        fetched=sum(piece.fetched for piece in ranges),
+        shared_files=len(shared),
+    )
+
+
+def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...]) -> None:
+    """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read."""
+    wanted = sorted((piece.tp, piece.start, piece.end) for piece in planned)
+    got = sorted((piece.tp, piece.copied.start, piece.copied.end) for piece in copied)
+    if wanted != got:
+        difference = sorted(set(wanted) ^ set(got))[:5] or "the same range twice"
+        raise Damaged(f"the job did not copy what was planned: {difference}", next_step="run the savepoint again", difference=str(difference))
+    for piece in copied:
+        if piece.log_start_after > piece.copied.start:
+            raise Damaged(
+                f"{piece.tp} starts at {piece.log_start_after} after the copy of [{piece.copied.start}, {piece.copied.end}): "
+                "retention deleted records under the reader",
+                next_step="run the savepoint again; if it repeats, raise the topic's retention",
+                topic=piece.topic,
+                partition=piece.partition,
+            )

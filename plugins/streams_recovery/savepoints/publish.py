@@ -1,0 +1,132 @@
+"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+from streams_recovery.core.chain import PartitionCopy, joined
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import RangeCopied
+from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.model import Guarantee, TopicPartition, TopicRole
+from streams_recovery.leases import under_lock
+from streams_recovery.savepoints.capture import DRAFT
+from streams_recovery.savepoints.copy import COPIED, PLAN
+from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
+from streams_recovery.workbench import Workbench
+
+_SOFTWARE = ("kafka-streams-recovery", "confluent-kafka", "pyarrow", "pyspark")
+
+
+def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
+    """Make the savepoint exist. Repeating it is harmless; a run that was cleared after it had published is refused: a savepoint's time is its
+    capture time, and one run takes one savepoint.
+    """
+    under_lock(bench, ticket)
+    earlier = bench.savepoints.published_by_run(ticket.request.run_id)
+    if earlier is not None and earlier != ticket.savepoint_id:
+        raise Refused(
+            f"run {ticket.request.run_id} has already published {earlier}",
+            next_step="trigger a new run to take another savepoint",
+            savepoint=earlier,
+        )
+    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
+    plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
+    copied = bench.notes.read(Copied, ticket.savepoint_id, COPIED)
+    parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
+    manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
+    key = bench.savepoints.publish(manifest)
+    return summary(manifest, key, copied)
+
+
+def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
+    """The manifest of a gathered copy."""
+    pieces = {piece.tp: piece.copied for piece in copied.ranges}
+    plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        savepoint_id=ticket.savepoint_id,
+        application_id=ticket.application_id,
+        cluster_id=draft.cluster_id,
+        captured_at=draft.captured_at,
+        consistency=draft.consistency,
+        proof=draft.proof,
+        guarantee=guarantee,
+        group_type=draft.group_type,
+        parent_id=plan.parent_id,
+        topics=tuple(_topic(topic, draft.captured_at, plans, pieces, parent) for topic in draft.topics),
+        provenance=Provenance(
+            run_id=ticket.request.run_id,
+            requested_by=ticket.request.requested_by,
+            reason=ticket.request.reason,
+            software={name: version(name) for name in _SOFTWARE} | {"python": platform.python_version()},
+        ),
+    )
+
+
+def _topic(
+    topic: DraftTopic,
+    captured_at: int,
+    plans: dict[TopicPartition, PlannedPartition],
+    pieces: dict[TopicPartition, CopiedRange],
+    parent: Manifest | None,
+) -> TopicImage:
+    before = parent.topic(topic.name) if parent else None
+    shares = any(plan.inherited for tp, plan in plans.items() if tp.topic == topic.name)
+    return TopicImage(
+        name=topic.name,
+        role=topic.role,
+        topic_id=topic.topic_id,
+        replication_factor=topic.replication_factor,
+        config=topic.config,
+        store=topic.store,
+        archived=topic.archived,
+        full_since=before.full_since if before and shares else captured_at,
+        partitions=tuple(
+            PartitionImage(
+                partition=cut.partition,
+                log_start=cut.log_start,
+                last_stable=cut.last_stable,
+                end=cut.end,
+                leader_epoch=cut.leader_epoch,
+                committed=cut.committed,
+                ranges=_ranges(cut.tp, topic.role, plans.get(cut.tp), pieces),
+                gaps=plans[cut.tp].gaps if cut.tp in plans else (),
+            )
+            for cut in topic.partitions
+        ),
+    )
+
+
+def _ranges(
+    tp: TopicPartition, role: TopicRole, plan: PlannedPartition | None, pieces: dict[TopicPartition, CopiedRange]
+) -> tuple[CopiedRange, ...]:
+    if role is TopicRole.REPARTITION:
+        return (pieces[tp],) if tp in pieces else ()
+    if plan is None:
+        return ()
+    copy = PartitionCopy(inherited=plan.inherited, gaps=plan.gaps, missing=plan.missing, full_because=plan.full_because)
+    return joined(copy, pieces)
+
+
+def summary(manifest: Manifest, key: str, copied: Copied) -> SavepointSummary:
+    """A manifest in numbers."""
+    return SavepointSummary(
+        application_id=manifest.application_id,
+        savepoint_id=manifest.savepoint_id,
+        manifest_key=key,
+        consistency=manifest.consistency,
+        captured_at=manifest.captured_at,
+        parent_id=manifest.parent_id,
+        records=manifest.records,
+        new_records=_rows(copied.ranges),
+        fetched=sum(piece.fetched for piece in copied.ranges),
+        tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
+        files=sum(1 for _ in manifest.files()),
+        topics=len(manifest.topics),
+    )
+
+
+def _rows(ranges: tuple[RangeCopied, ...]) -> int:
+    return sum(piece.copied.file.rows for piece in ranges if piece.copied.file is not None)

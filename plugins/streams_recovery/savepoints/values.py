@@ -1,0 +1,168 @@
+"""What the steps of a savepoint hand to each other. Small values travel through the orchestrator; the cut itself is a note in the repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streams_recovery.core.cut import PartitionCut
+from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.manifest import CopiedRange, CutProof, Gap
+from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.model import Consistency, QuiesceMode, StoreKind, TopicRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointRequest:
+    """Who wants a savepoint and why. ``mode`` overrides the configured way of holding the application; None keeps it."""
+
+    run_id: str
+    requested_by: str
+    reason: str
+    mode: QuiesceMode | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold."""
+
+    application_id: str
+    savepoint_id: str
+    request: SavepointRequest
+    mode: QuiesceMode
+    lock: LockTicket
+    started_at: int
+    running: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiesced:
+    """The application as it is held. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
+    hold was proven, else ``why_not`` says what is missing."""
+
+    mode: QuiesceMode
+    since: int
+    members: tuple[str, ...]
+    still: bool
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftTopic:
+    """A topic of a cut that is not published yet; see ``TopicImage``."""
+
+    name: str
+    role: TopicRole
+    topic_id: str
+    replication_factor: int
+    config: dict[str, str]
+    store: StoreKind | None
+    archived: bool
+    partitions: tuple[PartitionCut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutDraft:
+    """A proven cut with the repartition tails that were copied while it was held."""
+
+    captured_at: int
+    cluster_id: str
+    group_type: str
+    consistency: Consistency
+    proof: CutProof
+    topics: tuple[DraftTopic, ...]
+    tails: tuple[RangeCopied, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutSummary:
+    """A cut in numbers. ``tail_records`` were copied already."""
+
+    savepoint_id: str
+    consistency: Consistency
+    reasons: tuple[str, ...]
+    partitions: int
+    tail_records: int
+    held_seconds: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeReport:
+    """The application after the hold: the instances that work again."""
+
+    mode: QuiesceMode
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPartition:
+    """The copy of one partition: what is shared with earlier savepoints, what is gone, what is missing."""
+
+    topic: str
+    partition: int
+    inherited: tuple[CopiedRange, ...]
+    gaps: tuple[Gap, ...]
+    missing: RangeToCopy | None
+    full_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPlan:
+    """The copy of a whole cut, tails left out: they are done."""
+
+    parent_id: str | None
+    partitions: tuple[PlannedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """A Spark job to run: where its specification is and where its result belongs. Both are None when there is nothing to do."""
+
+    spec_key: str | None
+    result_key: str | None
+    ranges: int
+    offsets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Every range that was copied for a savepoint, checked against the plan."""
+
+    ranges: tuple[RangeCopied, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherSummary:
+    """What was copied, in numbers. ``fetched`` counts records received by the consumers' own statistics."""
+
+    files_checked: int
+    rows: int
+    fetched: int
+    shared_files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointSummary:
+    """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics."""
+
+    application_id: str
+    savepoint_id: str
+    manifest_key: str
+    consistency: Consistency
+    captured_at: int
+    parent_id: str | None
+    records: int
+    new_records: int
+    fetched: int
+    tail_records: int
+    files: int
+    topics: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishReport:
+    """What was put back. ``still_held`` names topics whose settings could not be released and why; the next run tries again."""
+
+    released: tuple[str, ...]
+    still_held: tuple[str, ...]
+    lock_released: bool

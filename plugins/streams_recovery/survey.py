@@ -1,0 +1,83 @@
+"""Looking at an application's topics and group on the cluster as they are now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.hold import OutstandingHold, released_config
+from streams_recovery.core.inventory import Declared, Inventory, discover
+from streams_recovery.core.model import GroupDescription, StoreKind, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import store_kind
+from streams_recovery.workbench import Workbench
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The application's topics, described, and its consumer group."""
+
+    inventory: Inventory
+    topics: dict[str, TopicDescription]
+    group: GroupDescription
+
+    def partitions(self, *roles: TopicRole) -> tuple[TopicPartition, ...]:
+        """Every partition of the topics with one of ``roles``, or of all."""
+        return tuple(
+            TopicPartition(name, partition) for name in self.inventory.names(*roles) for partition in range(self.topics[name].partitions)
+        )
+
+    def store_kind(self, topic: str, application_id: str, config: dict[str, str]) -> StoreKind | None:
+        """The kind of the store behind a changelog, None for other topics. ``config`` is the topic's without our holds."""
+        entry = next(entry for entry in self.inventory.topics if entry.name == topic)
+        if entry.role is not TopicRole.CHANGELOG:
+            return None
+        return store_kind(topic, application_id, config, entry.declared_store)
+
+
+def declared(bench: Workbench) -> Declared:
+    """What the configuration says about topics and stores."""
+    topics = bench.config.topics
+    return Declared(
+        inputs=topics.inputs,
+        outputs=topics.outputs,
+        globals=topics.globals,
+        include=topics.include,
+        exclude=topics.exclude,
+        stores={name: store.kind for name, store in bench.config.stores.items() if store.kind is not None},
+    )
+
+
+def survey(bench: Workbench) -> Survey:
+    """The application as the cluster has it. Raises ``NotFound`` for a group without offsets or declared topics that do not exist,
+    ``Refused`` when not one internal topic is there: without state there is nothing to save."""
+    application_id = bench.application_id
+    group = bench.groups.describe(application_id)
+    committed = bench.groups.committed_partitions(application_id)
+    if not committed:
+        raise NotFound(
+            f"the consumer group {application_id} has no committed offsets on this cluster",
+            next_step="check application.id and the Kafka connection, and that the application has processed something",
+            group=application_id,
+        )
+    others = [other for other in bench.cluster.groups() if other != application_id]
+    inventory = discover(application_id, declared(bench), bench.cluster.topic_names(), {tp.topic for tp in committed}, others)
+    if not inventory.names(TopicRole.CHANGELOG):
+        raise Refused(
+            f"{application_id} has no changelog topic on this cluster",
+            next_step="check application.id; an application without state needs no savepoint",
+            application_id=application_id,
+        )
+    topics = bench.cluster.describe_topics(inventory.names())
+    vanished = sorted(set(inventory.names()) - set(topics))
+    if vanished:
+        raise Refused(f"topics vanished while they were described: {', '.join(vanished)}", next_step="run again", topics=vanished)
+    return Survey(inventory=inventory, topics=topics, group=group)
+
+
+def config_without_holds(description: TopicDescription, holds: tuple[OutstandingHold, ...]) -> dict[str, str]:
+    """A topic's overrides as its owner set them. Holds are undone newest first: each recorded what the one before it had left."""
+    config = dict(description.config)
+    for outstanding in reversed(holds):
+        if outstanding.hold.topic == description.name and outstanding.hold.topic_id == description.topic_id:
+            config = released_config(config, outstanding.hold)
+    return config

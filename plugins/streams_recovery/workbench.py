@@ -1,0 +1,91 @@
+"""Everything a step works with, opened together: configuration, cluster, group, repository, lock, application, clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from streams_recovery.application.factory import open_application
+from streams_recovery.application.port import StreamsApplication
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.hold import HoldEntry
+from streams_recovery.core.layout import Layout
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.notes import Notes
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+
+class ConnectionSource(Protocol):
+    """Where secrets come from: Airflow's connections, or the environment when Airflow is lost."""
+
+    def kafka(self, connection_id: str) -> KafkaConnection:
+        """The Kafka connection of this id. Raises ``NotFound``."""
+
+    def storage(self, connection_id: str | None) -> StorageCredentials | None:
+        """Credentials for the repository, None when the place needs none. Raises ``NotFound``."""
+
+
+def wall_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workbench:
+    """The open tools of one application. Not shared between threads."""
+
+    config: ApplicationConfig
+    connection: KafkaConnection
+    credentials: StorageCredentials | None
+    cluster: KafkaCluster
+    groups: ConsumerGroups
+    repository: Repository
+    layout: Layout
+    savepoints: SavepointStore
+    notes: Notes
+    hold_log: NumberedLog[HoldEntry]
+    lock: ApplicationLock
+    application: StreamsApplication
+    clock: Callable[[], int]
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``, which is also the consumer group."""
+        return self.config.application.id
+
+
+@contextmanager
+def open_workbench(
+    config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
+) -> Iterator[Workbench]:
+    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does."""
+    connection = connections.kafka(config.source.connection)
+    credentials = connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
+    repository = Repository(config.storage.location, credentials)
+    layout = Layout(config.application.id)
+    timeout = float(config.source.timeout_seconds)
+    with KafkaCluster(connection, timeout=timeout) as cluster, ConsumerGroups(connection, timeout=timeout) as groups:
+        yield Workbench(
+            config=config,
+            connection=connection,
+            credentials=credentials,
+            cluster=cluster,
+            groups=groups,
+            repository=repository,
+            layout=layout,
+            savepoints=SavepointStore(repository, layout),
+            notes=Notes(repository, layout),
+            hold_log=NumberedLog(repository, layout.holds, HoldEntry),
+            lock=ApplicationLock(repository, layout, clock),
+            application=open_application(config.runs, config.application.id),
+            clock=clock,
+        )
