@@ -71,6 +71,12 @@ def name_of(code: int) -> str:
     return str(pure.for_code(code).__name__)
 
 
+def code_named(name: str) -> int | None:
+    """The code behind a name that ``name_of`` gives, or None when there is no such name."""
+    code = getattr(getattr(pure, name, None), "errno", None)
+    return code if isinstance(code, int) else None
+
+
 def transient(code: int | None) -> bool:
     """True for what a healthy cluster answers for a moment."""
     return code in _TRANSIENT

@@ -1,0 +1,190 @@
+"""Consumer groups: what they committed, who is in them, and putting offsets back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from kafka.admin import MemberToRemove
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as PurePartition
+
+from streams_recovery.core.errors import ApplicationRunning, Damaged, Refused
+from streams_recovery.core.model import CommittedOffset, GroupDescription, GroupMember, TopicPartition
+from streams_recovery.kafka import failures
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.committed import read_committed_offsets
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.group_listing import describe_group
+from streams_recovery.kafka.waiting import Deadline
+
+# The protocol's "unknown error", for a partition that an answer leaves out.
+_NO_ANSWER = -1
+
+
+class ConsumerGroups:
+    """The groups of one cluster. Connects when first asked; ``timeout`` in seconds bounds every verb, its repetitions included.
+
+    For one thread at a time. Verbs raise ``BrokerUnavailable`` when no broker answers and ``TransientError`` when the cluster stayed busy.
+    It cannot tell whether an application is gone, only whether its group is empty: a live member that is evicted comes back.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0) -> None:
+        self._clients = Clients(connection, timeout=timeout)
+
+    def close(self) -> None:
+        """Disconnect. The next question connects again."""
+        self._clients.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """The group, of kind ``absent`` when the cluster does not list it.
+
+        Members of a group of the streams protocol cannot be named, so it has none here even while it runs: its ``state`` tells.
+        """
+        return describe_group(self._clients, group_id)
+
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
+        """What the group committed for each of ``partitions``, None where nothing; all from one answer, and no open transaction can change it.
+
+        Metadata is taken for text without NUL characters, as Kafka Streams writes it. Raises ``OffsetsUnstable`` naming the partitions whose
+        offsets an open transaction kept from settling, and ``Refused`` when there is nothing to ask for.
+        """
+        return read_committed_offsets(self._clients, group_id, partitions)
+
+    def committed_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
+        """Every partition that the group has a committed offset for. A first commit in an open transaction does not count yet."""
+        return tuple(
+            sorted(TopicPartition(tp.topic, tp.partition) for tp, found in self._read_back(group_id, None).items() if found.offset >= 0)
+        )
+
+    def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit ``offsets`` with their metadata, byte for byte, then read them back. The leader epoch is left out: it belongs to the old log.
+
+        Raises ``ApplicationRunning`` with the members of a group that is not empty and ``OffsetsUnstable`` while an open transaction could
+        still overwrite the offsets; nothing is written then. Raises ``NotFound``, ``Refused`` or ``TransientError`` naming every partition
+        that the cluster did not take, and ``Damaged`` when what it has afterwards is not what was sent.
+        """
+        if not offsets:
+            raise Refused(f"no offsets to set for group {group_id}", next_step="check the savepoint: its application had committed nothing")
+        self._expect_empty(group_id, "setting its offsets")
+        self.committed(group_id, offsets.keys())
+        wanted = {PurePartition(*tp): OffsetAndMetadata(found.offset, found.metadata, -1) for tp, found in sorted(offsets.items())}
+        with self._clients.asking(f"setting the offsets of group {group_id}"):
+            answers = self._clients.pure.alter_group_offsets(group_id, wanted)
+        self._check_taken(group_id, wanted, answers)
+        self._check_read_back(group_id, offsets)
+
+    def evict(self, group_id: str, members: Collection[GroupMember]) -> None:
+        """Remove members that are proven gone, so that nobody waits for their sessions to end. Members that have left are passed over.
+
+        Only the classic protocol lets an outsider do this. Raises ``Refused`` for a group of another kind.
+        """
+        if not members:
+            return
+        group = self.describe(group_id)
+        if group.kind not in ("classic", "absent"):
+            raise Refused(
+                f"members of group {group_id} of the {group.kind} protocol cannot be removed from outside",
+                next_step="wait until their sessions have timed out",
+                group=group_id,
+                kind=group.kind,
+            )
+        leaving = [MemberToRemove(member_id=member.member_id, group_instance_id=member.group_instance_id) for member in members]
+        with self._clients.asking(f"removing members of group {group_id}"):
+            answers = self._clients.pure.remove_group_members(group_id, leaving)
+        for member, kind in answers.items():
+            if kind.errno not in (0, failures.UNKNOWN_MEMBER_ID):
+                raise failures.by_code(kind.errno, f"removing {member} from group {group_id} failed: {kind.__name__}")
+
+    def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0) -> GroupDescription:
+        """Wait until the group is empty and has stayed so for ``settle`` seconds, seen at least twice. Both times are in seconds.
+
+        An evicted member that is alive after all leaves its group empty for a second or so, then joins again: one look would miss it.
+        Raises ``ApplicationRunning`` naming the members, or the state of a group whose members cannot be named.
+        """
+        deadline = Deadline(timeout)
+        while True:
+            group = self.describe(group_id)
+            if group.empty and Deadline(settle).pause(settle):
+                group = self.describe(group_id)
+                if group.empty:
+                    return group
+            if not deadline.pause(0.2):
+                raise _running(group, f"it did not become empty within {timeout:g} s")
+
+    def delete(self, group_id: str) -> None:
+        """Delete the group with its offsets. One that does not exist is passed over. Raises ``ApplicationRunning`` when it has members."""
+
+        def ask() -> int:
+            answer = str(self._clients.pure.delete_groups([group_id])[group_id])
+            code = 0 if answer == "OK" else failures.code_named(answer)
+            if code not in (0, failures.GROUP_ID_NOT_FOUND, failures.NON_EMPTY_GROUP):
+                raise failures.by_code(code, f"deleting group {group_id} failed: {answer}")
+            return code
+
+        if self._clients.patiently(f"deleting group {group_id}", ask) == failures.NON_EMPTY_GROUP:
+            raise _running(self.describe(group_id), "a group with members cannot be deleted")
+
+    def _expect_empty(self, group_id: str, doing: str) -> None:
+        group = self.describe(group_id)
+        if not group.empty:
+            raise _running(group, f"it must be empty for {doing}")
+
+    def _check_taken(self, group_id: str, wanted: Mapping[PurePartition, OffsetAndMetadata], answers: Mapping[PurePartition, Any]) -> None:
+        codes = {str(TopicPartition(*tp)): int(answers[tp].errno) if tp in answers else _NO_ANSWER for tp in wanted}
+        refused = {name: code for name, code in codes.items() if code != 0}
+        if not refused:
+            return
+        if failures.UNKNOWN_MEMBER_ID in refused.values():
+            raise _running(self.describe(group_id), "a member joined while its offsets were set")
+        told = ", ".join(f"{name} ({failures.name_of(code)})" for name, code in refused.items())
+        worst = min(refused.values(), key=failures.transient)
+        taken = len(wanted) - len(refused)
+        raise failures.by_code(worst, f"group {group_id}: {taken} of {len(wanted)} offsets were set, these were not: {told}")
+
+    def _check_read_back(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        found = self._read_back(group_id, [PurePartition(*tp) for tp in offsets])
+        wrong = [
+            f"{tp}: wanted {wanted.offset} {wanted.metadata!r}, found {_shown(found.get(PurePartition(*tp)))}"
+            for tp, wanted in sorted(offsets.items())
+            if not _equal(found.get(PurePartition(*tp)), wanted)
+        ]
+        if wrong:
+            raise Damaged(
+                f"group {group_id} does not have the offsets that were set: {'; '.join(wrong[:20])}",
+                next_step="make sure that nothing else commits for this group, then set them again",
+                group=group_id,
+                wrong=len(wrong),
+            )
+
+    def _read_back(self, group_id: str, partitions: list[PurePartition] | None) -> dict[PurePartition, OffsetAndMetadata]:
+        def ask() -> dict[PurePartition, OffsetAndMetadata]:
+            return dict(self._clients.pure.list_group_offsets({group_id: partitions})[group_id])
+
+        return self._clients.patiently(f"reading the offsets of group {group_id}", ask)
+
+
+def _equal(found: OffsetAndMetadata | None, wanted: CommittedOffset) -> bool:
+    return found is not None and found.offset == wanted.offset and (found.metadata or "").encode() == wanted.metadata.encode()
+
+
+def _shown(found: OffsetAndMetadata | None) -> str:
+    return "nothing" if found is None or found.offset < 0 else f"{found.offset} {found.metadata!r}"
+
+
+def _running(group: GroupDescription, why: str) -> ApplicationRunning:
+    names = ", ".join(f"{member.client_id} on {member.host} ({member.member_id})" for member in group.members)
+    who = f"has members: {names}" if names else f"of the {group.kind} protocol is {group.state}"
+    return ApplicationRunning(
+        f"group {group.group_id} {who}; {why}",
+        next_step="stop these instances, or wait until the sessions of those that are gone have timed out",
+        group=group.group_id,
+        members=[member.member_id for member in group.members],
+    )
