@@ -19,7 +19,9 @@ def empty_group(bench: Workbench, report: StopReport) -> None:
     if group.empty:
         return
     if not report.instances or not report.gone:
-        hosts = ", ".join(f"{member.client_id} at {member.host}" for member in group.members) or f"a {group.kind} group in state {group.state}"
+        hosts = (
+            ", ".join(f"{member.client_id} at {member.host}" for member in group.members) or f"a {group.kind} group in state {group.state}"
+        )
         raise ApplicationRunning(
             f"the group {bench.application_id} is in use: {hosts}",
             next_step="stop these instances; they are not among those this configuration can stop",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
+from typing import Literal
 
 from streams_recovery.core import hold as holding
 from streams_recovery.core.hold import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
@@ -12,13 +14,15 @@ from streams_recovery.workbench import Workbench
 
 def outstanding(bench: Workbench) -> tuple[OutstandingHold, ...]:
     """All holds in force on the application's topics, oldest first."""
-    return holding.outstanding(bench.hold_log.read_all())
+    recent = list(itertools.takewhile(lambda entry: not entry.clear, bench.hold_log.read_back()))
+    return holding.outstanding(reversed(recent))
 
 
 def guard(bench: Workbench, run: str, descriptions: Iterable[TopicDescription]) -> tuple[str, ...]:
     """Keep the log cleaner away from every topic it may compact, and return their names. Topics under a restore's hold are guarded already.
 
-    The record goes into the repository before the first topic is altered, so a crash at any point leaves something to release."""
+    The record goes into the repository before the first topic is altered, so a crash at any point leaves something to release.
+    """
     already = {held.hold.topic for held in outstanding(bench)}
     default_policy = bench.cluster.default_cleanup_policy()
     topics = [d for d in descriptions if d.name not in already and holding.needs_guard(d, default_policy)]
@@ -30,15 +34,17 @@ def guard(bench: Workbench, run: str, descriptions: Iterable[TopicDescription]) 
     return tuple(settings)
 
 
-def record(bench: Workbench, kind: str, purpose: HoldPurpose, run: str, topics: tuple[TopicHold, ...]) -> None:
+def record(bench: Workbench, kind: Literal["applied", "released"], purpose: HoldPurpose, run: str, topics: tuple[TopicHold, ...]) -> None:
     """Add an entry to the hold log."""
-    entry = HoldEntry(kind="applied" if kind == "applied" else "released", purpose=purpose, run=run, at=bench.clock(), topics=topics)
-    bench.hold_log.append(entry)
+    others = {(held.run, held.hold.topic) for held in outstanding(bench)} - {(run, topic.topic) for topic in topics}
+    clear = kind == "released" and not others
+    bench.hold_log.append(HoldEntry(kind=kind, purpose=purpose, run=run, at=bench.clock(), topics=topics, clear=clear))
 
 
 def release(bench: Workbench, held: Iterable[OutstandingHold]) -> tuple[str, ...]:
     """Put back what these holds replaced and return the topics' names. Topics that are gone, or that are others under the same name, need
-    nothing put back; their holds end all the same."""
+    nothing put back; their holds end all the same.
+    """
     held = tuple(held)
     existing = bench.cluster.describe_topics({item.hold.topic for item in held})
     changes = {
@@ -48,11 +54,18 @@ def release(bench: Workbench, held: Iterable[OutstandingHold]) -> tuple[str, ...
     }
     if changes:
         bench.cluster.alter_configs(changes)
-    for item in held:
-        record(bench, "released", item.purpose, item.run, (item.hold,))
+    for (run, purpose), items in _by_run(held).items():
+        record(bench, "released", purpose, run, tuple(items))
     return tuple(sorted(changes))
 
 
 def release_copy_holds(bench: Workbench) -> tuple[str, ...]:
     """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: nobody else reads then."""
     return release(bench, [held for held in outstanding(bench) if held.purpose is HoldPurpose.COPY])
+
+
+def _by_run(held: Iterable[OutstandingHold]) -> dict[tuple[str, HoldPurpose], list[TopicHold]]:
+    runs: dict[tuple[str, HoldPurpose], list[TopicHold]] = {}
+    for item in held:
+        runs.setdefault((item.run, item.purpose), []).append(item.hold)
+    return runs

@@ -49,7 +49,8 @@ def declared(bench: Workbench) -> Declared:
 
 def survey(bench: Workbench) -> Survey:
     """The application as the cluster has it. Raises ``NotFound`` for a group without offsets or declared topics that do not exist,
-    ``Refused`` when not one internal topic is there: without state there is nothing to save."""
+    ``Refused`` when not one internal topic is there: without state there is nothing to save.
+    """
     application_id = bench.application_id
     group = bench.groups.describe(application_id)
     committed = bench.groups.committed_partitions(application_id)

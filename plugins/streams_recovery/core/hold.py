@@ -53,7 +53,8 @@ class HoldPurpose(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldEntry:
     """One numbered entry of the hold log. An ``applied`` entry is written before the first topic is altered, a ``released`` entry of the same
-    ``run`` after the last topic was put back; ``topics`` names what this entry is about, so a release may come in parts.
+    ``run`` after the last topic was put back; ``topics`` names what this entry is about, so a release may come in parts. ``clear`` says that
+    nothing is held after this entry, so that nobody has to read further back.
     """
 
     kind: Literal["applied", "released"]
@@ -61,6 +62,7 @@ class HoldEntry:
     run: str
     at: int
     topics: tuple[TopicHold, ...]
+    clear: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,9 +72,7 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     )
     if not partitions:
         return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
-    spec_key = bench.notes.write(
-        ticket.restore_id, LOAD_SPEC, RestoreSpec(application_id=bench.application_id, partitions=partitions)
-    )
+    spec_key = bench.notes.write(ticket.restore_id, LOAD_SPEC, RestoreSpec(application_id=bench.application_id, partitions=partitions))
     return JobPlan(
         spec_key=spec_key,
         result_key=bench.notes.reserve(ticket.restore_id, LOAD_RESULT),
@@ -125,9 +123,7 @@ def plan_verify(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     work = _work(planned)
     ends, starts = bench.cluster.high_watermarks(list(work)), bench.cluster.log_starts(list(work))
     partitions = tuple(
-        PartitionToVerify(
-            topic=tp.topic, partition=tp.partition, target_topic=tp.topic, start=starts[tp], end=ends[tp], files=files
-        )
+        PartitionToVerify(topic=tp.topic, partition=tp.partition, target_topic=tp.topic, start=starts[tp], end=ends[tp], files=files)
         for tp, files in work.items()
     )
     keyed = tuple(topic.name for topic in planned.create if topic.role is TopicRole.CHANGELOG)
@@ -149,7 +145,11 @@ def check_verify(bench: Workbench, ticket: RestoreTicket, result_key: str | None
     result = bench.notes.read_key(VerifyResult, result_key)
     missing = set(_work(planned)) - {TopicPartition(found.topic, found.partition) for found in result.partitions}
     unequal = [f"{found.topic}-{found.partition}" for found in result.partitions if not found.equal]
-    differing = [f"{store.topic}: {store.keys_different} keys, such as {', '.join(store.examples[:3])}" for store in result.stores if store.keys_different]
+    differing = [
+        f"{store.topic}: {store.keys_different} keys, such as {', '.join(store.examples[:3])}"
+        for store in result.stores
+        if store.keys_different
+    ]
     if missing or unequal or differing:
         raise Damaged(
             f"restored topics differ from savepoint {planned.savepoint_id}: not compared {sorted(map(str, missing))[:5]}, "

@@ -86,7 +86,9 @@ def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:
     if not report.gone:
         alive = [f"{i.name} ({i.detail})" for i in report.instances if i.state is not InstanceState.GONE]
         raise ApplicationRunning(
-            f"instances of {bench.application_id} did not stop: {', '.join(alive)}", next_step="stop them by hand and run again", instances=alive
+            f"instances of {bench.application_id} did not stop: {', '.join(alive)}",
+            next_step="stop them by hand and run again",
+            instances=alive,
         )
     empty_group(bench, report)
     if reached(entries(bench, ticket)) is Phase.OPENED:

@@ -88,7 +88,9 @@ def _check_inputs(bench: Workbench, manifest: Manifest, existing: dict[str, Topi
         if found is None:
             problems.append(f"input {topic.name} is gone")
         elif found.topic_id != topic.topic_id:
-            problems.append(f"input {topic.name} was created again (id {topic.topic_id} became {found.topic_id}): its offsets mean nothing now")
+            problems.append(
+                f"input {topic.name} was created again (id {topic.topic_id} became {found.topic_id}): its offsets mean nothing now"
+            )
         elif found.partitions != len(topic.partitions):
             problems.append(f"input {topic.name} has {found.partitions} partitions, {len(topic.partitions)} at the savepoint")
     if not problems:
@@ -170,7 +172,11 @@ def _offsets(bench: Workbench, manifest: Manifest) -> list[OffsetToSet]:
 def _position(bench: Workbench, tp: TopicPartition, role: TopicRole, image: PartitionImage) -> int:
     if role is TopicRole.REPARTITION:
         # Created empty, so the first restored row gets offset 0. Without a commit nothing of it was read: begin at the first row.
-        return 0 if image.committed is None else translate(tp, image.committed.offset, image, 0, lambda f, c: rows_below(bench.repository, f, c))
+        return (
+            0
+            if image.committed is None
+            else translate(tp, image.committed.offset, image, 0, lambda f, c: rows_below(bench.repository, f, c))
+        )
     if image.committed is not None:
         return image.committed.offset
     # Never committed: the application would begin by its own policy. Say it, instead of leaving it to whatever policy it is started with.

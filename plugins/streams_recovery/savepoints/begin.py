@@ -48,7 +48,8 @@ def owner(request: SavepointRequest) -> str:
 
 def finish(bench: Workbench, ticket: Ticket) -> FinishReport:
     """Release the compaction guard and the lock, whatever became of the savepoint. A guard that cannot be released stays recorded, and the next
-    run tries again; the lock goes in any case."""
+    run tries again; the lock goes in any case.
+    """
     under_lock(bench, ticket)
     released: tuple[str, ...] = ()
     still_held: tuple[str, ...] = ()

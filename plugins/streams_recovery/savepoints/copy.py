@@ -26,9 +26,7 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     missing = _missing(plan)
     if not missing:
         return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
-    spec = BackupSpec(
-        application_id=bench.application_id, ranges=missing, compression_level=bench.config.backup.compression_level
-    )
+    spec = BackupSpec(application_id=bench.application_id, ranges=missing, compression_level=bench.config.backup.compression_level)
     spec_key = bench.notes.write(ticket.savepoint_id, SPEC, spec)
     return JobPlan(
         spec_key=spec_key,
@@ -114,7 +112,9 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
     got = sorted((piece.tp, piece.copied.start, piece.copied.end) for piece in copied)
     if wanted != got:
         difference = sorted(set(wanted) ^ set(got))[:5] or "the same range twice"
-        raise Damaged(f"the job did not copy what was planned: {difference}", next_step="run the savepoint again", difference=str(difference))
+        raise Damaged(
+            f"the job did not copy what was planned: {difference}", next_step="run the savepoint again", difference=str(difference)
+        )
     for piece in copied:
         if piece.log_start_after > piece.copied.start:
             raise Damaged(

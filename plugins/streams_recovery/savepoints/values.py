@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from streams_recovery.core.cut import PartitionCut
 from streams_recovery.core.jobs import RangeCopied, RangeToCopy
-from streams_recovery.core.manifest import CopiedRange, CutProof, Gap
 from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.manifest import CopiedRange, CutProof, Gap
 from streams_recovery.core.model import Consistency, QuiesceMode, StoreKind, TopicRole
 
 
@@ -37,7 +37,8 @@ class Ticket:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiesced:
     """The application as it is held. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
-    hold was proven, else ``why_not`` says what is missing."""
+    hold was proven, else ``why_not`` says what is missing.
+    """
 
     mode: QuiesceMode
     since: int

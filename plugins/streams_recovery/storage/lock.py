@@ -1,0 +1,52 @@
+"""One run at a time for each application, across schedulers and machines, kept in the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streams_recovery.core import lease
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.lease import LockRecord, LockTicket
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import Repository
+
+
+class ApplicationLock:
+    """The lock of one application. ``clock`` gives milliseconds; machines whose clocks differ by more than a lease can take over too early,
+    which the slower one notices at its next renewal.
+    """
+
+    def __init__(self, repository: Repository, layout: Layout, clock: Callable[[], int]) -> None:
+        self._log = NumberedLog(repository, layout.locks, LockRecord)
+        self._clock = clock
+
+    def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
+        """Take the lock, or keep it when ``owner`` has it. Raises ``LockHeld`` naming who has it, since when and until when."""
+        taken: list[LockRecord] = []
+
+        def decide(last: LockRecord | None, number: int) -> LockRecord:
+            record = lease.acquisition(last, number, owner=owner, purpose=purpose, now=self._clock(), lease_ms=lease_seconds * 1000)
+            taken.append(record)
+            return record
+
+        self._log.append_after(decide)
+        return LockTicket(owner=owner, number=taken[-1].acquired)
+
+    def renew(self, ticket: LockTicket, *, lease_seconds: int) -> None:
+        """Prove that the lock is still this ticket's, and extend it. Raises ``LockLost``."""
+        self._log.append_after(lambda last, _: lease.renewal(last, ticket, now=self._clock(), lease_ms=lease_seconds * 1000))
+
+    def release(self, ticket: LockTicket) -> None:
+        """Give the lock back. Harmless when it was given back or lost before."""
+        record = lease.release(self._log.last(), ticket, now=self._clock())
+        if record is not None:
+            self._log.append_after(lambda last, _: lease.release(last, ticket, now=self._clock()) or _again(last, record))
+
+    def holder(self) -> LockRecord | None:
+        """Who has the lock now, None when nobody has."""
+        return lease.holder(self._log.last(), self._clock())
+
+
+def _again(last: LockRecord | None, record: LockRecord) -> LockRecord:
+    # Somebody was faster: repeating their record changes nothing about whose turn it is.
+    return record if last is None else last
