@@ -23,6 +23,7 @@ UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 UNKNOWN_MEMBER_ID: Final = 25
 NON_EMPTY_GROUP: Final = 68
 GROUP_ID_NOT_FOUND: Final = 69
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 ALL_BROKERS_DOWN: Final = LibrdkafkaError._ALL_BROKERS_DOWN
 
 _UNREACHABLE: Final = frozenset(
@@ -40,7 +41,7 @@ _UNREACHABLE_CLASSES: Final = (pure.KafkaConnectionError, pure.KafkaTimeoutError
 _UNKNOWN_PARTITION: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, LibrdkafkaError._NOENT, LibrdkafkaError._UNKNOWN_TOPIC, LibrdkafkaError._UNKNOWN_PARTITION}
 )
-_NOT_FOUND: Final = frozenset({GROUP_ID_NOT_FOUND, *_UNKNOWN_PARTITION})
+_NOT_FOUND: Final = frozenset({GROUP_ID_NOT_FOUND, TRANSACTIONAL_ID_NOT_FOUND, *_UNKNOWN_PARTITION})
 _NOT_AUTHORIZED: Final = frozenset({29, 30, 31, 53, 65})
 _NOT_AUTHENTICATED: Final = frozenset({33, 34, 58, LibrdkafkaError._AUTHENTICATION, LibrdkafkaError._SSL})
 # What was asked for is wrong in itself, or the cluster is set up not to allow it.

@@ -1,0 +1,175 @@
+"""Transactions: which of them hold back a log's last stable offset, and whether the writers of a log are transactional."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from kafka.structs import TopicPartition as PurePartition
+
+from streams_recovery.core.errors import NotFound
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka import failures
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.connection import KafkaConnection
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that holds back one partition. The last three are None when no coordinator lists it: then it is hanging for good.
+
+    ``start_offset`` is its first offset there. ``age_seconds`` is by this machine's clock.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    transactional_id: str | None
+    state: str | None
+    age_seconds: float | None
+
+    def __str__(self) -> str:
+        owner = self.transactional_id or "unknown to every coordinator"
+        age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
+        return f"{self.topic}-{self.partition}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writers:
+    """Producer ids that a partition's leader remembers, by default for a day after their last record.
+
+    ``transactional`` have ended or begun a transaction there, ``other`` have not. A producer that is not even idempotent is remembered by
+    nobody, so this proves something about the application's own writers only when nobody else writes to its internal topics.
+    """
+
+    transactional: tuple[int, ...]
+    other: tuple[int, ...]
+
+    @property
+    def proven(self) -> bool:
+        """True when somebody wrote and all of them in transactions. No writer at all proves nothing."""
+        return bool(self.transactional) and not self.other
+
+
+class Transactions:
+    """The transactions of one cluster; reads only. Connects when first asked; ``timeout`` in seconds bounds every verb.
+
+    For one thread at a time. ``now`` gives the time in seconds since the epoch. Verbs raise ``BrokerUnavailable``, ``TransientError`` when
+    the cluster stayed busy, and ``NotFound`` for a partition that does not exist.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0, now: Callable[[], float] = time.time) -> None:
+        self._clients = Clients(connection, timeout=timeout)
+        self._now = now
+
+    def close(self) -> None:
+        """Disconnect. The next question connects again."""
+        self._clients.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def blocking(self, partitions: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
+        """The open transactions on ``partitions``, those with the lowest start first on each. A partition without one is not held back."""
+        opened = [
+            (partition, producer)
+            for partition, producers in sorted(self._producers(partitions).items())
+            for producer in producers
+            if producer.current_transaction_start_offset >= 0
+        ]
+        ids = self._transactional_ids({producer.producer_id for _, producer in opened})
+        found = {name: self._description(name) for name in set(ids.values())}
+        transactions = [self._open(partition, producer, ids.get(producer.producer_id), found) for partition, producer in opened]
+        return tuple(sorted(transactions, key=lambda item: (item.topic, item.partition, item.start_offset)))
+
+    def blocking_offsets(self, group_id: str) -> tuple[OpenTransaction, ...]:
+        """The open transactions that include offsets kept in the same partition of the offsets topic as those of ``group_id``.
+
+        That partition serves many groups, so these are suspects until their transactional ids are known to belong to the application.
+        """
+
+        def ask() -> int:
+            return len(self._clients.pure.describe_topics([_OFFSETS_TOPIC])[0]["partitions"])
+
+        partitions = self._clients.patiently(f"describing topic {_OFFSETS_TOPIC}", ask)
+        if not partitions:
+            return ()  # nobody has committed anything on this cluster
+        return self.blocking([TopicPartition(_OFFSETS_TOPIC, offsets_partition(group_id, partitions))])
+
+    def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
+        """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
+        return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
+
+    def _producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[Any]]:
+        asked = [PurePartition(*partition) for partition in sorted(set(partitions))]
+
+        def ask() -> Mapping[PurePartition, Any]:
+            found: Mapping[PurePartition, Any] = self._clients.pure.describe_producers(asked)
+            return found
+
+        answer = self._clients.patiently("describing producers", ask)
+        missing = [str(TopicPartition(*partition)) for partition in asked if partition not in answer]
+        if missing:
+            raise failures.by_code(None, f"the answer about producers leaves out {', '.join(missing[:20])}")
+        return {TopicPartition(*partition): list(answer[partition].active_producers) for partition in asked}
+
+    def _transactional_ids(self, producer_ids: Collection[int]) -> dict[int, str]:
+        if not producer_ids:
+            return {}
+
+        def ask() -> Mapping[int, Any]:
+            found: Mapping[int, Any] = self._clients.pure.list_transactions(producer_id_filters=sorted(producer_ids))
+            return found
+
+        listed = self._clients.patiently("listing transactions", ask)
+        return {item.producer_id: item.transactional_id for items in listed.values() for item in items}
+
+    def _description(self, transactional_id: str) -> Any:
+        """What its coordinator says, or None when the id has expired since it was listed."""
+        try:
+            return self._clients.patiently(
+                f"describing transaction {transactional_id}",
+                lambda: self._clients.pure.describe_transactions([transactional_id])[transactional_id],
+            )
+        except NotFound:
+            return None
+
+    def _open(self, partition: TopicPartition, producer: Any, transactional_id: str | None, found: Mapping[str, Any]) -> OpenTransaction:
+        description = found.get(transactional_id) if transactional_id else None
+        started = description.transaction_start_time_ms if description else -1
+        return OpenTransaction(
+            topic=partition.topic,
+            partition=partition.partition,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            start_offset=producer.current_transaction_start_offset,
+            transactional_id=transactional_id,
+            state=description.state.value if description else None,
+            age_seconds=max(0.0, self._now() - started / 1000) if started >= 0 else None,
+        )
+
+
+def offsets_partition(group_id: str, partitions: int) -> int:
+    """The partition of the offsets topic that keeps a group's offsets: Java's hash of the id, its sign bit cleared, modulo their number."""
+    hashed = 0
+    encoded = group_id.encode("utf-16-be")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return (hashed & 0x7FFFFFFF) % partitions
+
+
+def _writers(producers: Collection[Any]) -> Writers:
+    # A coordinator epoch is written by the marker that ends a transaction, so a writer that has one, or is inside one, is transactional.
+    transactional = {item.producer_id for item in producers if item.coordinator_epoch >= 0 or item.current_transaction_start_offset >= 0}
+    other = {item.producer_id for item in producers} - transactional
+    return Writers(transactional=tuple(sorted(transactional)), other=tuple(sorted(other)))

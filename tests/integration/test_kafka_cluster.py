@@ -1,0 +1,262 @@
+"""Topics, configurations and log ends on a real broker."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
+from streams_recovery.core.hold import MAX, MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
+
+pytestmark = pytest.mark.kafka
+
+QUIET = logging.getLogger("tests.kafka.client")
+
+
+@pytest.fixture(scope="module")
+def connection(bootstrap: str) -> KafkaConnection:
+    return KafkaConnection.from_extra({"bootstrap.servers": bootstrap}, where="the tests' broker")
+
+
+@pytest.fixture(scope="module")
+def cluster(connection: KafkaConnection) -> Iterator[KafkaCluster]:
+    with KafkaCluster(connection, timeout=20) as opened:
+        yield opened
+
+
+@pytest.fixture
+def new_topic(cluster: KafkaCluster) -> Iterator[Callable[..., str]]:
+    made: list[str] = []
+
+    def make(*, partitions: int = 2, name: str | None = None, **config: str) -> str:
+        name = name or f"it.cluster_{uuid.uuid4().hex[:8]}"
+        cluster.create_topic(
+            name, partitions=partitions, replication_factor=1, config={key.replace("_", "."): value for key, value in config.items()}
+        )
+        made.append(name)
+        return name
+
+    yield make
+    cluster.delete_topics(made)
+
+
+def produce(connection: KafkaConnection, topic: str, partition: int, count: int, **settings: object) -> Producer:
+    producer = Producer(connection.client_config(**settings))
+    if "transactional.id" in settings:
+        producer.init_transactions(20)
+        producer.begin_transaction()
+    for number in range(count):
+        producer.produce(topic, str(number).encode(), partition=partition, timestamp=1_700_000_000_000 + number)
+    assert producer.flush(20) == 0
+    return producer
+
+
+def test_create_describe_and_delete(cluster: KafkaCluster) -> None:
+    name = f"it.with.dots_and_underscores-{uuid.uuid4().hex[:8]}"
+    created = cluster.create_topic(name, partitions=3, replication_factor=1, config={"cleanup.policy": "compact", "retention.ms": "-1"})
+    try:
+        assert (created.name, created.partitions, created.replication_factor) == (name, 3, 1)
+        assert created.config == {"cleanup.policy": "compact", "retention.ms": "-1"}
+        assert created.leader_epochs == (0, 0, 0)
+        assert cluster.describe_topics([name]) == {name: created}
+        assert name in cluster.topic_names()
+    finally:
+        cluster.delete_topics([name])
+    assert cluster.describe_topics([name]) == {}
+    assert name not in cluster.topic_names()
+
+
+def test_a_new_topic_answers_for_all_its_partitions_at_once(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    for _ in range(5):
+        name = new_topic(partitions=4)
+        assert set(cluster.high_watermarks([TopicPartition(name, number) for number in range(4)]).values()) == {0}
+
+
+def test_topic_id_is_the_one_kafka_shows_and_changes_when_a_topic_is_made_again(
+    cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]
+) -> None:
+    from confluent_kafka import TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    name = new_topic()
+    first = cluster.describe_topics([name])[name].topic_id
+    shown = AdminClient(connection.client_config()).describe_topics(TopicCollection([name]))[name].result().topic_id
+    assert first == str(shown)
+    cluster.delete_topics([name])
+    again = cluster.create_topic(name, partitions=2, replication_factor=1, config={})
+    assert again.topic_id != first
+
+
+def test_absent_topics_are_absent_from_the_answer(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    name = new_topic()
+    assert set(cluster.describe_topics([name, f"{name}-absent"])) == {name}
+    assert cluster.describe_topics([]) == {}
+
+
+def test_names_that_overlap_are_told_apart(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    short = new_topic(retention_ms="1000000")
+    longer = new_topic(name=f"{short}-eu", retention_ms="2000000")
+    assert {name: topic.config for name, topic in cluster.describe_topics([short, longer]).items()} == {
+        short: {"retention.ms": "1000000"},
+        longer: {"retention.ms": "2000000"},
+    }
+    cluster.delete_topics([short])
+    assert set(cluster.describe_topics([short, longer])) == {longer}
+
+
+def test_creating_what_exists_or_cannot_be_is_refused(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    name = new_topic()
+    with pytest.raises(Refused, match=f"{name} already exists"):
+        cluster.create_topic(name, partitions=1, replication_factor=1, config={})
+    with pytest.raises(Refused, match="(?i)replication"):
+        cluster.create_topic(f"{name}-x", partitions=1, replication_factor=9, config={})
+    with pytest.raises(Refused, match="cleanup.policy"):
+        cluster.create_topic(f"{name}-x", partitions=1, replication_factor=1, config={"cleanup.policy": "never"})
+    assert cluster.describe_topics([f"{name}-x"]) == {}
+
+
+def test_deleting_is_harmless_to_repeat(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    name = new_topic()
+    cluster.delete_topics([name, f"{name}-absent"])
+    cluster.delete_topics([name])
+    cluster.delete_topics([])
+
+
+def test_overrides_are_set_and_removed_and_others_stay(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    compacted = new_topic(cleanup_policy="compact,delete", max_compaction_lag_ms="600000")
+    other = new_topic(retention_ms="1000000")
+
+    cluster.alter_configs({compacted: {MIN_COMPACTION_LAG: MAX, MAX_COMPACTION_LAG: None}, other: {MIN_COMPACTION_LAG: MAX}})
+    held = cluster.describe_topics([compacted, other])
+    assert held[compacted].config == {"cleanup.policy": "compact,delete", MIN_COMPACTION_LAG: MAX}
+    assert held[other].config == {"retention.ms": "1000000", MIN_COMPACTION_LAG: MAX}
+
+    cluster.alter_configs({compacted: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: "600000"}, other: {MIN_COMPACTION_LAG: None}})
+    released = cluster.describe_topics([compacted, other])
+    assert released[compacted].config == {"cleanup.policy": "compact,delete", MAX_COMPACTION_LAG: "600000"}
+    assert released[other].config == {"retention.ms": "1000000"}
+
+
+def test_an_override_that_equals_the_default_is_an_override(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    name = new_topic(cleanup_policy="delete")
+    assert cluster.default_cleanup_policy() == "delete"
+    assert cluster.describe_topics([name])[name].config == {"cleanup.policy": "delete"}
+
+
+def test_settings_the_broker_does_not_accept_are_refused(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    name = new_topic(max_compaction_lag_ms="600000")
+    with pytest.raises(Refused, match=r"max\.compaction\.lag\.ms"):
+        cluster.alter_configs({name: {MIN_COMPACTION_LAG: MAX}})
+    with pytest.raises(NotFound):
+        cluster.alter_configs({f"{name}-absent": {MIN_COMPACTION_LAG: MAX}})
+
+
+def test_log_start_and_end(cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]) -> None:
+    name = new_topic()
+    produce(connection, name, 1, 7)
+    tps = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    assert cluster.log_starts(tps) == {tps[0]: 0, tps[1]: 0}
+    assert cluster.high_watermarks(tps) == {tps[0]: 0, tps[1]: 7}
+    assert cluster.last_stable_offsets(tps) == {tps[0]: 0, tps[1]: 7}
+    assert cluster.offsets_for_times(tps, 1_700_000_000_003) == {tps[0]: None, tps[1]: 3}
+    assert cluster.offsets_for_times(tps, 1_800_000_000_000) == {tps[0]: None, tps[1]: None}
+    assert cluster.high_watermarks([]) == {}
+
+
+def test_an_open_transaction_holds_back_the_stable_end_only(
+    cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]
+) -> None:
+    name = new_topic(partitions=1)
+    tp = TopicPartition(name, 0)
+    produce(connection, name, 0, 4)
+    producer = produce(connection, name, 0, 3, **{"transactional.id": f"txn-{name}"})
+    assert cluster.high_watermarks([tp]) == {tp: 7}
+    assert cluster.last_stable_offsets([tp]) == {tp: 4}
+    producer.commit_transaction(20)
+    # The marker takes an offset of its own.
+    assert cluster.high_watermarks([tp]) == cluster.last_stable_offsets([tp]) == {tp: 8}
+
+
+def test_offsets_of_a_partition_that_does_not_exist_are_an_error(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    name = new_topic()
+    with pytest.raises(NotFound, match=f"{name}-9"):
+        cluster.high_watermarks([TopicPartition(name, 0), TopicPartition(name, 9)])
+    with pytest.raises(NotFound, match=f"{name}-absent-0"):
+        cluster.log_starts([TopicPartition(f"{name}-absent", 0), TopicPartition(name, 0)])
+
+
+def test_groups_are_listed_with_their_kind(cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]) -> None:
+    name = new_topic()
+    members = {
+        protocol: Consumer(connection.client_config(**{"group.id": f"{name}.{protocol}", "group.protocol": protocol}))
+        for protocol in ("classic", "consumer")
+    }
+    try:
+        for member in members.values():
+            member.subscribe([name])
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not all(member.assignment() for member in members.values()):
+            for member in members.values():
+                member.poll(0.1)
+        kinds = cluster.groups()
+        assert {protocol: kinds[f"{name}.{protocol}"] for protocol in members} == {"classic": "classic", "consumer": "consumer"}
+    finally:
+        for member in members.values():
+            member.close()
+        remove_groups(connection, [f"{name}.{protocol}" for protocol in members])
+
+
+def remove_groups(connection: KafkaConnection, group_ids: list[str]) -> None:
+    from streams_recovery.kafka.groups import ConsumerGroups
+
+    with ConsumerGroups(connection, timeout=20) as groups:
+        for group_id in group_ids:
+            groups.wait_empty(group_id, 20, settle=0)
+            groups.delete(group_id)
+
+
+def test_cluster_id_is_stable(cluster: KafkaCluster) -> None:
+    assert len(cluster.cluster_id()) == 22
+    assert cluster.cluster_id() == cluster.cluster_id()
+
+
+def test_a_closed_cluster_connects_again(connection: KafkaConnection) -> None:
+    with KafkaCluster(connection, timeout=20) as opened:
+        first = opened.cluster_id()
+        opened.groups()
+        opened.close()
+        assert opened.cluster_id() == first
+        opened.groups()
+
+
+@pytest.mark.parametrize("verb", ["cluster_id", "topic_names", "groups", "default_cleanup_policy"])
+def test_a_broker_that_is_down_is_said_in_one_sentence(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    connection = KafkaConnection.from_extra({"bootstrap.servers": address}, where="nobody")
+    started = time.monotonic()
+    with KafkaCluster(connection, timeout=1.0) as opened, pytest.raises(BrokerUnavailable) as caught:
+        getattr(opened, verb)()
+    assert time.monotonic() - started < 4
+    assert address in str(caught.value)
+    assert "within 1 s" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_long_timeout_does_not_make_a_dead_cluster_slow() -> None:
+    connection = KafkaConnection.from_extra({"bootstrap.servers": "127.0.0.1:1"}, where="nobody")
+    started = time.monotonic()
+    with KafkaCluster(connection, timeout=300) as opened, pytest.raises(BrokerUnavailable):
+        opened.topic_names()
+    assert time.monotonic() - started < 13
