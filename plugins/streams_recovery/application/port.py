@@ -10,7 +10,8 @@ from typing import Protocol
 
 class InstanceState(enum.StrEnum):
     """``running`` covers everything from starting to shutting down: only ``gone`` is proof that an instance cannot write any more.
-    ``unknown`` must be treated as running."""
+    ``unknown`` must be treated as running.
+    """
 
     RUNNING = "running"
     GONE = "gone"
@@ -21,7 +22,8 @@ class InstanceState(enum.StrEnum):
 class InstanceStatus:
     """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
     it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
-    it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container."""
+    it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container.
+    """
 
     name: str
     state: InstanceState

@@ -1,0 +1,49 @@
+"""How an application runs, as plain values: what the factory makes of the ``runs`` section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPaths:
+    """Paths of the application's HTTP interface below an instance's URL. None where it offers none."""
+
+    health: str
+    pause: str | None
+    resume: str | None
+    query: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSettings:
+    """One process: how it is started, where it answers, where its ``state.dir`` is."""
+
+    name: str
+    url: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    state_directory: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """All processes of one application. ``directory`` keeps their logs and what is known of their pids."""
+
+    application_id: str
+    directory: Path
+    working_directory: Path
+    instances: tuple[InstanceSettings, ...]
+    control: ControlPaths
+    start_timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """Programs for every verb, as argument lists. None where the application cannot do it."""
+
+    verbs: Mapping[str, tuple[str, ...] | None]
+    environment: Mapping[str, str]
+    timeout: float
