@@ -240,11 +240,11 @@ def to_batch(messages: Sequence[Message]) -> pa.RecordBatch:
 
 def _rows_for(batch: pa.RecordBatch) -> int:
     """How many records to ask for next, so that they make about ``BATCH_BYTES`` if they are like these."""
-    return max(16, min(MAX_BATCH_ROWS, BATCH_BYTES * len(batch) // max(1, batch.nbytes)))
+    return max(16, min(MAX_BATCH_ROWS, BATCH_BYTES * len(batch) // max(1, int(batch.nbytes))))
 
 
 def _received(statistics: str, tp: TopicPartition) -> int | None:
     if not statistics:
         return None
-    partition: dict[str, int] | None = json.loads(statistics)["topics"].get(tp.topic, {}).get("partitions", {}).get(str(tp.partition))
-    return None if partition is None else partition["rxmsgs"]
+    topics: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(statistics)["topics"]
+    return topics.get(tp.topic, {}).get("partitions", {}).get(str(tp.partition), {}).get("rxmsgs")

@@ -1,0 +1,255 @@
+"""Writing records to one partition: in order, once, as they were, or an error."""
+
+# ruff: noqa: SLF001  # librdkafka's own error codes are public in spite of their underscore
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError as LibrdkafkaError
+from confluent_kafka import KafkaException, Message, Producer
+
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, RecoveryError, Refused, TargetNotEmpty
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.records import Header, header_lists
+
+# What waits for acknowledgement, so the memory a writer takes; one record may be this large.
+IN_FLIGHT_KBYTES: Final = 128 << 10
+BATCH_BYTES: Final = 1_000_000
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
+LARGEST_MESSAGE: Final = 1_000_000_000
+ASK_SECONDS: Final = 30.0
+_SERVE_EVERY: Final = 1000
+_REASON_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the broker acknowledged. The offsets are those of the first and last row, None when nothing was written."""
+
+    rows: int
+    first: int | None
+    last: int | None
+
+
+class PartitionWriter:
+    """Writes batches to one partition, idempotently and with acks from all replicas. A context manager: ``write`` as often as needed, then ``finish``.
+
+    Key, value, headers and timestamp are kept: nulls, duplicates and order too. The first error that is reported for a record drops
+    everything that waits and raises; nothing counts as written unless ``finish`` returned. What had been sent may be in the partition all
+    the same, so after an error the topic has to be looked at or created again. Nobody else may write to the partition meanwhile.
+
+    Raises ``TargetNotEmpty`` when the partition does not end at ``expected_end``, ``Refused`` for records that cannot be written as they
+    are, ``Damaged`` when the acknowledged offsets are not one run from ``expected_end`` on, and ``BrokerUnavailable`` after
+    ``stall_seconds`` without an acknowledgement.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        tp: TopicPartition,
+        *,
+        expected_end: int,
+        stall_seconds: float = 120.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._tp = tp
+        self._expected_end = expected_end
+        self._stall_seconds = stall_seconds
+        self._clock = clock
+        self._producer: Producer | None = None
+        self._limit = DEFAULT_MAX_MESSAGE_BYTES
+        self._failure: RecoveryError | None = None
+        self._last_error = ""
+        self._sent = 0
+        self._acknowledged = 0
+        self._moved_at = 0.0
+
+    def __enter__(self) -> Self:
+        with KafkaCluster(self._connection, timeout=ASK_SECONDS) as cluster:
+            end = cluster.high_watermarks([self._tp])[self._tp]
+            topic = cluster.describe_topics([self._tp.topic]).get(self._tp.topic)
+        if topic is None:
+            raise self._fact(NotFound, f"topic {self._tp.topic} does not exist", "create it first")
+        if end != self._expected_end:
+            raise self._fact(
+                TargetNotEmpty,
+                f"{self._tp} ends at {end}, not at {self._expected_end}: {end - self._expected_end} records were written by someone else",
+                "stop whoever writes to it, then start the restore again",
+                end=end,
+                expected_end=self._expected_end,
+            )
+        self._limit = int(topic.config.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+        self._producer = Producer(self._client_config())
+        self._moved_at = self._clock()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._drop_waiting()
+        self._producer = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Hand one batch of segment rows to the client; blocks while too much waits for acknowledgement."""
+        check_timestamps(batch, self._tp)
+        columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value", "timestamp")]
+        headers = header_lists(batch.column("headers"))
+        for at, (offset, key, value, timestamp, pairs) in enumerate(zip(*columns, headers, strict=True)):
+            if at % _SERVE_EVERY == 0:
+                self._serve(0)
+            self._hand_over(offset, key, value, timestamp, pairs)
+
+    def finish(self) -> Written:
+        """Wait until everything is acknowledged, and check that it became one run of offsets."""
+        while self._acknowledged < self._sent:
+            self._serve(0.1)
+        if not self._sent:
+            return Written(rows=0, first=None, last=None)
+        return Written(rows=self._sent, first=self._expected_end, last=self._expected_end + self._sent - 1)
+
+    def _hand_over(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, pairs: list[Header] | None) -> None:
+        optional: dict[str, Any] = {} if pairs is None else {"headers": pairs}
+        while True:
+            try:
+                self._client.produce(
+                    self._tp.topic, value, key, self._tp.partition, on_delivery=self._delivered, timestamp=timestamp, **optional
+                )
+            except BufferError:
+                if self._acknowledged == self._sent:
+                    raise self._too_large(offset, key, value) from None
+                self._serve(0.1)
+            except KafkaException as error:
+                if error.args[0].code() == LibrdkafkaError._FATAL:
+                    self._wait_for_reason()
+                if error.args[0].code() == LibrdkafkaError.MSG_SIZE_TOO_LARGE:
+                    raise self._too_large(offset, key, value) from error
+                raise self._not_delivered(error.args[0]) from error
+            else:
+                self._sent += 1
+                return
+
+    def _wait_for_reason(self) -> None:
+        """A client that has broken down refuses every record; why is in the delivery report of an earlier one, and in its error callback."""
+        give_up = self._clock() + _REASON_SECONDS
+        while self._acknowledged < self._sent and self._clock() < give_up:
+            self._serve(0.1)
+
+    def _delivered(self, error: LibrdkafkaError | None, message: Message) -> None:
+        if self._failure is not None:
+            return
+        if error is not None:
+            self._failure = self._not_delivered(error)
+        elif message.offset() != self._expected_end + self._acknowledged:
+            self._failure = self._fact(
+                Damaged,
+                f"{self._tp}: row {self._acknowledged} was written at offset {message.offset()}, "
+                f"not at {self._expected_end + self._acknowledged}: someone else writes to this partition",
+                "stop whoever writes to it, delete the topic and start the restore again",
+            )
+        else:
+            self._acknowledged += 1
+
+    def _serve(self, seconds: float) -> None:
+        """Take delivery reports. Raises what one of them said, or that none comes."""
+        before = self._acknowledged
+        self._client.poll(seconds)
+        if self._failure is not None:
+            self._drop_waiting()
+            raise self._failure
+        if self._acknowledged > before or self._acknowledged == self._sent:
+            self._moved_at = self._clock()
+        elif self._clock() - self._moved_at > self._stall_seconds:
+            self._drop_waiting()
+            raise self._fact(
+                BrokerUnavailable,
+                f"{self._tp}: no acknowledgement for {self._stall_seconds:g} s, {self._sent - self._acknowledged} rows wait. {self._last_error}".strip(),
+                "check that the brokers run and have enough replicas in sync; then start the restore again",
+                brokers=self._connection.bootstrap_servers,
+            )
+
+    def _not_delivered(self, error: LibrdkafkaError) -> RecoveryError:
+        next_step = "see the broker's log for the reason, delete the topic and start the restore again"
+        broken = error.code() in (LibrdkafkaError._FATAL, LibrdkafkaError._GAPLESS_GUARANTEE)
+        why = self._last_error if broken and self._last_error else f"{error.name()}: {error.str()}"
+        reason = (
+            f"{self._tp}: row {self._acknowledged} of this load was not written (the topic's max.message.bytes is {self._limit}): {why}"
+        )
+        kind: type[RecoveryError] = BrokerUnavailable if error.retriable() else Refused
+        return self._fact(kind, reason, next_step, max_message_bytes=self._limit)
+
+    def _too_large(self, offset: int, key: bytes | None, value: bytes | None) -> RecoveryError:
+        size = len(key or b"") + len(value or b"")
+        return self._fact(
+            Refused,
+            f"{self._tp}: the record with archived offset {offset} has {size} bytes, more than a client can send",
+            "restore without this topic",
+            archived_offset=offset,
+            bytes=size,
+        )
+
+    def _fact(self, kind: type[RecoveryError], reason: str, next_step: str, **facts: object) -> RecoveryError:
+        return kind(
+            reason, next_step=next_step, topic=self._tp.topic, partition=self._tp.partition, acknowledged=self._acknowledged, **facts
+        )
+
+    def _drop_waiting(self) -> None:
+        if self._producer is not None and self._acknowledged < self._sent:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=True)
+            self._producer.poll(0)
+
+    @property
+    def _client(self) -> Producer:
+        if self._producer is None:
+            raise RuntimeError("a PartitionWriter writes inside its with block")
+        return self._producer
+
+    def _keep_error(self, error: LibrdkafkaError) -> None:
+        self._last_error = error.str()
+
+    def _client_config(self) -> dict[str, object]:
+        return self._connection.client_config(
+            **{
+                "enable.idempotence": True,
+                "acks": "all",
+                # Any error that would leave a gap stops the client for good, before it sends what came after.
+                "enable.gapless.guarantee": True,
+                # A record that times out is dropped while those behind it are written, idempotence or not: so none may time out.
+                "message.timeout.ms": 0,
+                # The broker judges what it gets, compressed; here only the batch must stay below the topic's limit.
+                "message.max.bytes": LARGEST_MESSAGE,
+                "batch.size": max(1, min(BATCH_BYTES, self._limit - 1000)),
+                "compression.type": "lz4",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 500_000,
+                "queue.buffering.max.kbytes": IN_FLIGHT_KBYTES,
+                "error_cb": self._keep_error,
+            }
+        )
+
+
+def check_timestamps(batch: pa.RecordBatch, tp: TopicPartition) -> None:
+    """Raises ``Refused``, naming the first record, when a timestamp is 0 or below: the client would write the present time instead of 0."""
+    stamps = batch.column("timestamp")
+    if not len(stamps) or pc.min(stamps).as_py() > 0:
+        return
+    at = pc.index(pc.less_equal(stamps, 0), True).as_py()
+    raise refused_timestamp(tp, stamps[at].as_py(), f"the record with archived offset {batch.column('offset')[at].as_py()}")
+
+
+def refused_timestamp(tp: TopicPartition, timestamp: int, what: str) -> Refused:
+    """The error for a timestamp that would not be written as it is."""
+    return Refused(
+        f"{tp}: {what} has timestamp {timestamp}, which cannot be written as it is: only timestamps above 0 can",
+        next_step="restore without this topic, or rebuild it from its inputs",
+        topic=tp.topic,
+        partition=tp.partition,
+        timestamp=timestamp,
+    )
