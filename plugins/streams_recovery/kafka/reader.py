@@ -111,7 +111,10 @@ class RangeReader:
         self._fetched = self._count_fetched()
 
     def _next_batch(self, rows: int) -> pa.RecordBatch | None:
-        messages = self._client.consume(rows, HAND_OVER_SECONDS)
+        try:
+            messages = self._client.consume(rows, HAND_OVER_SECONDS)
+        except KafkaException as error:
+            raise failures.translated(error, self._connection, f"reading {self._tp}", timeout=HAND_OVER_SECONDS) from error
         wanted = [message for message in messages if message.error() is None]
         if len(wanted) < len(messages):
             for message in messages:

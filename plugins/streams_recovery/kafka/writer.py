@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -137,9 +138,9 @@ class PartitionWriter:
                 return
 
     def _wait_for_reason(self) -> None:
-        """A client that has broken down refuses every record; why is in the delivery report of an earlier one, and in its error callback."""
+        """A client that has broken down refuses every record and tells why, once, on its way through ``poll``."""
         give_up = self._clock() + _REASON_SECONDS
-        while self._acknowledged < self._sent and self._clock() < give_up:
+        while self._clock() < give_up:
             self._serve(0.1)
 
     def _delivered(self, error: LibrdkafkaError | None, message: Message) -> None:
@@ -160,7 +161,10 @@ class PartitionWriter:
     def _serve(self, seconds: float) -> None:
         """Take delivery reports. Raises what one of them said, or that none comes."""
         before = self._acknowledged
-        self._client.poll(seconds)
+        try:
+            self._client.poll(seconds)
+        except KafkaException as error:  # the client has broken down and says why
+            self._failure = self._failure or self._not_delivered(error.args[0])
         if self._failure is not None:
             self._drop_waiting()
             raise self._failure
@@ -177,8 +181,7 @@ class PartitionWriter:
 
     def _not_delivered(self, error: LibrdkafkaError) -> RecoveryError:
         next_step = "see the broker's log for the reason, delete the topic and start the restore again"
-        broken = error.code() in (LibrdkafkaError._FATAL, LibrdkafkaError._GAPLESS_GUARANTEE)
-        why = self._last_error if broken and self._last_error else f"{error.name()}: {error.str()}"
+        why = f"{error.name()}: {error.str()}"
         reason = (
             f"{self._tp}: row {self._acknowledged} of this load was not written (the topic's max.message.bytes is {self._limit}): {why}"
         )
@@ -203,7 +206,8 @@ class PartitionWriter:
     def _drop_waiting(self) -> None:
         if self._producer is not None and self._acknowledged < self._sent:
             self._producer.purge(in_queue=True, in_flight=True, blocking=True)
-            self._producer.poll(0)
+            with contextlib.suppress(KafkaException):  # it was broken before
+                self._producer.poll(0)
 
     @property
     def _client(self) -> Producer:
