@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.core import errors
 from streams_recovery.core.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.model import TopicPartition
 
@@ -158,3 +159,32 @@ class VerifyResult:
     partitions: tuple[PartitionVerified, ...]
     stores: tuple[StoreVerified, ...]
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailure:
+    """What a job leaves instead of a result: the error that ended it, so that whoever waits raises the same one. Facts travel as text."""
+
+    error: str
+    reason: str
+    next_step: str
+    facts: dict[str, str]
+
+    @classmethod
+    def of(cls, error: errors.RecoveryError) -> JobFailure:
+        """The description of ``error``."""
+        facts = {name: str(value) for name, value in error.facts.items()}
+        return cls(error=type(error).__name__, reason=error.reason, next_step=error.next_step, facts=facts)
+
+    def as_error(self) -> errors.RecoveryError:
+        """The error again. A class that is not one of ``core.errors`` becomes the nearest there is: ``SparkJobFailed``."""
+        kind = getattr(errors, self.error, None)
+        if not (isinstance(kind, type) and issubclass(kind, errors.RecoveryError)):
+            kind = errors.SparkJobFailed
+        return kind(self.reason, next_step=self.next_step, **self.facts)
+
+
+def failure_key(result_key: str) -> str:
+    """Where a job leaves its failure: beside the result it could not write."""
+    directory, _, name = result_key.rpartition("/")
+    return f"{directory}/failure.{name}"
