@@ -1,0 +1,33 @@
+"""What a job left in the repository: its result, or the error that ended it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import NotFound, SparkJobFailed
+from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.storage.repository import Repository
+
+T = TypeVar("T")
+
+
+def read_outcome(repository: Repository, result_key: str, kind: type[T], *, log_tail: str = "") -> T:
+    """The result at ``result_key``. Raises the error that the job left instead, or ``SparkJobFailed`` with ``log_tail`` when it left nothing.
+
+    A result that cannot be read as a ``kind`` is ``Damaged``. How the process exited does not count: only what it left does.
+    """
+    try:
+        return codec.loads(kind, repository.get(result_key), where=result_key)
+    except NotFound:
+        pass
+    try:
+        failure = codec.loads(JobFailure, repository.get(failure_key(result_key)), where=failure_key(result_key))
+    except NotFound:
+        raise SparkJobFailed(
+            f"the Spark job ended without its result {result_key}{': ' + log_tail if log_tail else ''}",
+            next_step="read the job's log, then run the step again",
+            result_key=result_key,
+            log_tail=log_tail,
+        ) from None
+    raise failure.as_error()

@@ -1,0 +1,64 @@
+"""Running spark-submit as a child process, for the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.jobs.outcome import read_outcome
+from streams_recovery.storage.repository import Repository
+
+T = TypeVar("T")
+
+_TAIL_BYTES: Final = 4000
+_STOP_SECONDS: Final = 10.0
+
+
+def run_submit(
+    argv: Sequence[str], environment: Mapping[str, str], *, log: Path, repository: Repository, result_key: str, kind: type[T]
+) -> T:
+    """Run ``argv`` to its end with ``environment`` over this process's own, output appended to ``log``, and read what the job left.
+
+    Raises what the job noted as its error, ``SparkJobFailed`` with the end of the log when it left nothing, and ``ConfigInvalid`` when
+    spark-submit cannot be started. When this process is interrupted the job, its JVM and its tasks are ended first.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                argv, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        except OSError as error:
+            raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
+        try:
+            process.wait()
+        finally:
+            _end(process)
+    return read_outcome(repository, result_key, kind, log_tail=tail(log))
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    # It leads a session of its own, so this reaches the JVM and the Python workers and nobody else.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,105 @@
+"""A call of spark-submit, in pieces: the Airflow operator and the command line put the same ones together."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.jobs.package import project_root
+
+JobName = Literal["backup", "restore", "verify"]
+
+SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
+_LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkCall:
+    """What to submit. ``environment`` is laid over the submitter's own and names the secrets file; nothing here is a secret itself."""
+
+    name: str
+    application: Path
+    arguments: tuple[str, ...]
+    py_files: Path
+    conf: dict[str, str]
+    environment: dict[str, str]
+
+
+def spark_call(
+    job: JobName,
+    *,
+    spec_key: str,
+    result_key: str,
+    location: StorageLocation,
+    package: Path,
+    secrets_file: Path,
+    master: str,
+    worker_python: str | None = None,
+) -> SparkCall:
+    """The call for one job. ``worker_python`` is the interpreter on the workers: this one for a local master, else ``python3`` by default."""
+    application = project_root() / "spark_jobs" / f"{job}.py"
+    arguments = ("--spec", spec_key, "--result", result_key, "--repository", codec.dumps(location).decode())
+    local = is_local(master)
+    return SparkCall(
+        name=f"streams-recovery-{job}",
+        application=application,
+        arguments=arguments,
+        py_files=package,
+        conf=_conf(job, local=local),
+        environment=_environment(secrets_file, worker_python or (sys.executable if local else "python3"), local=local),
+    )
+
+
+def submit_argv(call: SparkCall, master: str, *, spark_home: Path | None = None, extra: Mapping[str, str] | None = None) -> list[str]:
+    """The command line for ``call``. ``extra`` is configuration laid over the call's, for what a cluster needs; it cannot replace the call's."""
+    home = spark_home or find_spark_home()
+    conf = {**(extra or {}), **call.conf}
+    settings = [part for key in sorted(conf) for part in ("--conf", f"{key}={conf[key]}")]
+    where = ["--master", master, "--deploy-mode", "client", "--name", call.name, "--py-files", str(call.py_files)]
+    return [str(home / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
+
+
+def is_local(master: str) -> bool:
+    """True when tasks run on this machine."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def find_spark_home() -> Path:
+    """The Spark that the pyspark package brings. Raises ``ConfigInvalid`` when it is not installed."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConfigInvalid("pyspark is not installed in this environment", next_step="install requirements.txt here")
+    return Path(found.origin).parent
+
+
+def _conf(job: JobName, *, local: bool) -> dict[str, str]:
+    conf = {
+        "spark.speculation": "false",  # two tasks would write one partition
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "32",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if job == "restore":
+        # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
+        conf["spark.task.maxFailures"] = "1"
+    if local:
+        conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    return conf
+
+
+def _environment(secrets_file: Path, worker_python: str, *, local: bool) -> dict[str, str]:
+    environment = {
+        SECRETS_FILE: str(secrets_file),
+        "SPARK_HOME": str(find_spark_home()),
+        "PYSPARK_PYTHON": worker_python,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})

@@ -1,0 +1,68 @@
+"""What a job needs to reach the cluster and the repository. Secrets come from a file that only its owner can read, never from arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.repository import Repository
+
+SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Travels to the tasks inside their closure, secrets included; Spark shows closures to nobody."""
+
+    connection: KafkaConnection
+    location: StorageLocation
+    credentials: StorageCredentials | None
+
+    @classmethod
+    def from_environment(cls, repository: str, environment: Mapping[str, str] = os.environ) -> Access:
+        """``repository`` is a ``StorageLocation`` as JSON; the rest is in the file that ``STREAMS_RECOVERY_SECRETS_FILE`` names.
+
+        Raises ``ConfigInvalid`` when the file is missing, readable by others, or not what the submitter writes.
+        """
+        location = codec.loads(StorageLocation, repository.encode(), where="--repository")
+        secrets = _read_secrets(environment)
+        try:
+            credentials = secrets["storage"]
+            return cls(
+                connection=KafkaConnection(**secrets["kafka"]),
+                location=location,
+                credentials=None if credentials is None else StorageCredentials(**credentials),
+            )
+        except (KeyError, TypeError) as error:
+            # Not "from error": its text could quote what is in the file.
+            raise ConfigInvalid(
+                f"{environment[SECRETS_FILE]} is no secrets file: {type(error).__name__}", next_step="submit the job again"
+            ) from None
+
+    def repository(self) -> Repository:
+        """A repository of this process's own."""
+        return Repository(self.location, self.credentials)
+
+
+def _read_secrets(environment: Mapping[str, str]) -> dict[str, Any]:
+    name = environment.get(SECRETS_FILE)
+    if not name:
+        raise ConfigInvalid(f"{SECRETS_FILE} is not set", next_step="submit the job with streams_recovery.jobs.submit")
+    path = Path(name)
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ConfigInvalid(f"{path} can be read by others", next_step="give it mode 0600", path=name)
+        plain = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(f"{path} cannot be read: {type(error).__name__}", next_step="submit the job again", path=name) from None
+    return plain if isinstance(plain, dict) else {}

@@ -1,0 +1,12 @@
+"""Copy ranges of topics into the repository. One specification in, one result out: see core.jobs."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_jobs.job import run_job
+from spark_jobs.transforms.copying import copy_ranges
+from streams_recovery.core.jobs import BackupSpec
+
+if __name__ == "__main__":
+    sys.exit(run_job("backup", BackupSpec, copy_ranges))

@@ -1,0 +1,12 @@
+"""Load segments into topics. One specification in, one result out: see core.jobs."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_jobs.job import run_job
+from spark_jobs.transforms.loading import load_partitions
+from streams_recovery.core.jobs import RestoreSpec
+
+if __name__ == "__main__":
+    sys.exit(run_job("restore", RestoreSpec, load_partitions))

@@ -1,0 +1,85 @@
+"""One item of work a Spark task, one small result a task back to the driver."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.jobs import JobFailure
+
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
+
+_MARK: Final = "streams-recovery-error:"
+
+
+class TaskFailed(Exception):
+    """Raised in the driver for one of our errors that ended a task; ``cause`` is that error."""
+
+    def __init__(self, cause: RecoveryError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def spread(spark: SparkSession, items: Sequence[I], work: Callable[[I], R], kind: type[R]) -> list[R]:
+    """``work`` of each item, in its own task, started in the order given; results in the same order. ``R`` is a dataclass of core.
+
+    Raises ``TaskFailed`` for the first error of ours that Spark did not retry away, Spark's own exceptions for anything else.
+    """
+    if not items:
+        return []
+
+    def one(item: I) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([codec.dumps(work(item)).decode()])], names=["result"])
+
+    results = task_per_item(spark, items, one, "result string")
+    return [codec.loads(kind, row.result.encode(), where="a task's result") for row in collected(results)]
+
+
+def task_per_item(spark: SparkSession, items: Sequence[I], work: Callable[[I], Iterator[pa.RecordBatch]], schema: str) -> DataFrame:
+    """The rows that ``work`` makes of each item, one Spark partition an item. The items travel in the closure: they must be few and small."""
+    count = len(items)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                yield from _marking(work, items[at])
+
+    # A range of n in n partitions puts number i in partition i, and tasks start in that order.
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(run, schema)
+
+
+def collected(rows: DataFrame) -> list[Row]:
+    """``rows`` in the driver: for results, never for records. Raises ``TaskFailed``."""
+    try:
+        return rows.collect()
+    except PySparkException as error:
+        cause = error_in(str(error))
+        if cause is None:
+            raise
+        raise TaskFailed(cause) from None
+
+
+def error_in(text: str) -> RecoveryError | None:
+    """The error of ours that a task's traceback carries, if it does."""
+    found = re.search(_MARK + r"([A-Za-z0-9+/=]+)", text)
+    if found is None:
+        return None
+    return codec.loads(JobFailure, base64.b64decode(found[1]), where="a task's error").as_error()
+
+
+def _marking(work: Callable[[I], Iterator[pa.RecordBatch]], item: I) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from work(item)
+    except RecoveryError as error:
+        # Spark carries only the text of an exception to the driver.
+        mark = base64.b64encode(codec.dumps(JobFailure.of(error))).decode()
+        raise RuntimeError(f"{error} {_MARK}{mark}") from error

@@ -1,0 +1,69 @@
+"""A changelog as the state it stands for: the latest value of each key, compared between two sides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
+from pyspark.sql.window import Window
+
+from spark_jobs.transforms.spread import collected
+from streams_recovery.core.jobs import StoreVerified
+
+ROWS: Final = (
+    "topic string, partition int, offset long, key binary, value binary, timestamp long, headers array<struct<key: string, value: binary>>"
+)
+EXAMPLES: Final = 20
+_KEY: Final = ["topic", "partition", "key"]
+
+
+def compare_states(archived: DataFrame, loaded: DataFrame, topics: tuple[str, ...]) -> tuple[StoreVerified, ...]:
+    """One comparison a topic, in the order given. A topic without a live key on either side compares zero keys, and says so."""
+    if not topics:
+        return ()
+    keys = joined(archived, loaded)
+    counts = {row.topic: row for row in collected(counted(keys))}
+    different = any(row.keys_different for row in counts.values())
+    examples = {row.topic: tuple(row.examples) for row in collected(differing(keys))} if different else {}
+    return tuple(
+        StoreVerified(
+            topic=topic,
+            keys_compared=counts[topic].keys_compared if topic in counts else 0,
+            keys_different=counts[topic].keys_different if topic in counts else 0,
+            examples=examples.get(topic, ()),
+        )
+        for topic in topics
+    )
+
+
+def latest(rows: DataFrame, name: str) -> DataFrame:
+    """The live keys: the newest row of each (partition, key), unless it is a tombstone. Rows without a key are no state: Streams skips them."""
+    newest = F.max_by(F.struct("value", "timestamp", "headers"), "offset").alias(name)
+    return rows.filter(F.col("key").isNotNull()).groupBy(*_KEY).agg(newest).filter(F.col(name)["value"].isNotNull()).select(*_KEY, name)
+
+
+def joined(archived: DataFrame, loaded: DataFrame) -> DataFrame:
+    """Every key that lives on either side, and whether value, timestamp and headers are the same on both."""
+    both = latest(archived, "archived").join(latest(loaded, "loaded"), _KEY, "full_outer")
+    return both.select(*_KEY, _different().alias("different"))
+
+
+def counted(keys: DataFrame) -> DataFrame:
+    """Keys compared and keys that differ, of each topic."""
+    return (
+        keys.groupBy("topic")
+        .agg(F.count(F.lit(1)).alias("keys_compared"), F.sum(F.col("different").cast("long")).alias("keys_different"))
+        .select("topic", "keys_compared", "keys_different")
+    )
+
+
+def differing(keys: DataFrame) -> DataFrame:
+    """The first keys that differ, of each topic, as hex."""
+    order = Window.partitionBy("topic").orderBy("partition", "key")
+    first = keys.filter("different").withColumn("rank", F.row_number().over(order)).filter(F.col("rank") <= EXAMPLES)
+    return first.groupBy("topic").agg(F.sort_array(F.collect_list(F.lower(F.hex("key")))).alias("examples")).select("topic", "examples")
+
+
+def _different() -> Column:
+    return ~F.col("archived").eqNullSafe(F.col("loaded"))

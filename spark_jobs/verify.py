@@ -1,0 +1,12 @@
+"""Compare topics with the savepoint they were loaded from. One specification in, one result out: see core.jobs."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_jobs.job import run_job
+from spark_jobs.transforms.comparing import compare_partitions
+from streams_recovery.core.jobs import VerifySpec
+
+if __name__ == "__main__":
+    sys.exit(run_job("verify", VerifySpec, compare_partitions))
