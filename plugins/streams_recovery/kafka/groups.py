@@ -14,7 +14,7 @@ from streams_recovery.core.errors import ApplicationRunning, Damaged, Refused
 from streams_recovery.core.model import CommittedOffset, GroupDescription, GroupMember, TopicPartition
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.committed import read_committed_offsets
+from streams_recovery.kafka.committed import read_committed_offsets, read_unsettled
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.group_listing import describe_group
 from streams_recovery.kafka.waiting import Deadline
@@ -51,18 +51,16 @@ class ConsumerGroups:
         return describe_group(self._clients, group_id)
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """What the group committed for each of ``partitions``, None where nothing; all from one answer, and no open transaction can change it.
+        """What the group committed for each of ``partitions``, None where nothing; all at one moment, with no open transaction over any.
 
-        Metadata is taken for text without NUL characters, as Kafka Streams writes it. Raises ``OffsetsUnstable`` naming the partitions whose
-        offsets an open transaction kept from settling, and ``Refused`` when there is nothing to ask for.
+        Raises ``OffsetsUnstable`` naming the partitions whose offsets an open transaction kept from settling, and ``Refused`` when there is
+        nothing to ask for.
         """
         return read_committed_offsets(self._clients, group_id, partitions)
 
     def committed_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
         """Every partition that the group has a committed offset for. A first commit in an open transaction does not count yet."""
-        return tuple(
-            sorted(TopicPartition(tp.topic, tp.partition) for tp, found in self._read_back(group_id, None).items() if found.offset >= 0)
-        )
+        return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
 
     def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit ``offsets`` with their metadata, byte for byte, then read them back. The leader epoch is left out: it belongs to the old log.
@@ -104,20 +102,23 @@ class ConsumerGroups:
                 raise failures.by_code(kind.errno, f"removing {member} from group {group_id} failed: {kind.__name__}")
 
     def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0) -> GroupDescription:
-        """Wait until the group is empty and has stayed so for ``settle`` seconds, seen at least twice. Both times are in seconds.
+        """Wait until the group is empty, then for ``settle`` more seconds in which it must stay so; it is seen empty at least twice. Times are in seconds.
 
         An evicted member that is alive after all leaves its group empty for a second or so, then joins again: one look would miss it.
         Raises ``ApplicationRunning`` naming the members, or the state of a group whose members cannot be named.
         """
         deadline = Deadline(timeout)
+        settled: Deadline | None = None
         while True:
             group = self.describe(group_id)
-            if group.empty and Deadline(settle).pause(settle):
-                group = self.describe(group_id)
-                if group.empty:
-                    return group
-            if not deadline.pause(0.2):
-                raise _running(group, f"it did not become empty within {timeout:g} s")
+            if not group.empty:
+                settled = None
+                if not deadline.pause(0.2):
+                    raise _running(group, f"it did not become empty within {timeout:g} s")
+            elif settled is None:
+                settled = Deadline(settle)
+            elif not settled.pause(0.2):
+                return group
 
     def delete(self, group_id: str) -> None:
         """Delete the group with its offsets. One that does not exist is passed over. Raises ``ApplicationRunning`` when it has members."""
@@ -150,11 +151,11 @@ class ConsumerGroups:
         raise failures.by_code(worst, f"group {group_id}: {taken} of {len(wanted)} offsets were set, these were not: {told}")
 
     def _check_read_back(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        found = self._read_back(group_id, [PurePartition(*tp) for tp in offsets])
+        found = read_unsettled(self._clients, group_id, offsets.keys())
         wrong = [
-            f"{tp}: wanted {wanted.offset} {wanted.metadata!r}, found {_shown(found.get(PurePartition(*tp)))}"
+            f"{tp}: wanted {_shown(wanted)}, found {_shown(found[tp])}"
             for tp, wanted in sorted(offsets.items())
-            if not _equal(found.get(PurePartition(*tp)), wanted)
+            if not _same(found[tp], wanted)
         ]
         if wrong:
             raise Damaged(
@@ -164,19 +165,13 @@ class ConsumerGroups:
                 wrong=len(wrong),
             )
 
-    def _read_back(self, group_id: str, partitions: list[PurePartition] | None) -> dict[PurePartition, OffsetAndMetadata]:
-        def ask() -> dict[PurePartition, OffsetAndMetadata]:
-            return dict(self._clients.pure.list_group_offsets({group_id: partitions})[group_id])
 
-        return self._clients.patiently(f"reading the offsets of group {group_id}", ask)
+def _same(found: CommittedOffset | None, wanted: CommittedOffset) -> bool:
+    return found is not None and found.offset == wanted.offset and found.metadata.encode() == wanted.metadata.encode()
 
 
-def _equal(found: OffsetAndMetadata | None, wanted: CommittedOffset) -> bool:
-    return found is not None and found.offset == wanted.offset and (found.metadata or "").encode() == wanted.metadata.encode()
-
-
-def _shown(found: OffsetAndMetadata | None) -> str:
-    return "nothing" if found is None or found.offset < 0 else f"{found.offset} {found.metadata!r}"
+def _shown(committed: CommittedOffset | None) -> str:
+    return "nothing" if committed is None else f"{committed.offset} {committed.metadata!r}"
 
 
 def _running(group: GroupDescription, why: str) -> ApplicationRunning:

@@ -14,7 +14,7 @@ from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMod
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.quiesce import still_held
 from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
-from streams_recovery.segments import copy_range
+from streams_recovery.kafka.copying import copy_range
 from streams_recovery.survey import Survey, config_without_holds, survey
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench

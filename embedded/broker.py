@@ -1,0 +1,84 @@
+"""One Kafka broker, KRaft, on loopback."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from embedded.jars import kafka_jars
+from embedded.java import find_java
+from embedded.ports import HOST, require_free
+from embedded.processes import Processes
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
+
+_START_SECONDS = 90.0
+
+# One node has nothing to replicate to, few partitions start faster, and what a cluster does every few minutes is to be seen in seconds.
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={logs}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+log.retention.check.interval.ms=1000
+log.cleaner.backoff.ms=1000
+log.segment.delete.delay.ms=1000
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+"""
+
+def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int) -> str:
+    """Start a broker on ``port``, on the data of ``directory`` if there is some, and return its address once it answers."""
+    require_free(port, "the broker")
+    require_free(controller_port, "the broker's controller")
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = directory / "server.properties"
+    settings.write_text(_SETTINGS.format(host=HOST, port=port, controller=controller_port, logs=directory / "logs"))
+    java = [str(find_java()), "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{kafka_jars()}/*"]
+    if not (directory / "logs" / "meta.properties").exists():
+        _format([*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)])
+    processes.start("broker", [*java, "kafka.Kafka", str(settings)])
+    address = f"{HOST}:{port}"
+    _await_answer(processes, address)
+    return address
+
+
+def _cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _format(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigInvalid(f"the broker's directory cannot be formatted: {done.stderr[-500:]}", next_step="check the disk and its rights")
+
+
+def _await_answer(processes: Processes, address: str) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    client = AdminClient({"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 250})
+    while time.monotonic() < deadline:
+        processes.check("broker")
+        try:
+            client.list_topics(timeout=1.0)
+        except Exception:  # noqa: BLE001, S112 - any answer but success means: not yet
+            continue
+        return
+    raise ApplicationNotReady(f"the broker at {address} did not answer in {_START_SECONDS:.0f} s", next_step="see broker.log")

@@ -1,0 +1,34 @@
+"""What every tier shares: one broker for the whole session, made when the first test asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def jars() -> Path:
+    """Kafka's and Kafka Streams' jars."""
+    from embedded.jars import kafka_jars
+
+    return kafka_jars()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a real broker: the one STREAMS_RECOVERY_TEST_BOOTSTRAP names, else one of our own."""
+    given = os.environ.get("STREAMS_RECOVERY_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    from embedded.broker import start_broker
+    from embedded.ports import free_ports
+    from embedded.processes import Processes
+
+    directory = tmp_path_factory.mktemp("broker")
+    with Processes(directory) as processes:
+        port, controller = free_ports(2)
+        yield start_broker(processes, directory / "broker", port=port, controller_port=controller)
