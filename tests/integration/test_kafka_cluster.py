@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import time
 import uuid
@@ -14,12 +13,11 @@ from confluent_kafka import Consumer, Producer
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
 from streams_recovery.core.hold import MAX, MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka import clients, log_ends
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 
 pytestmark = pytest.mark.kafka
-
-QUIET = logging.getLogger("tests.kafka.client")
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +87,10 @@ def test_topic_id_is_the_one_kafka_shows_and_changes_when_a_topic_is_made_again(
 
     name = new_topic()
     first = cluster.describe_topics([name])[name].topic_id
-    shown = AdminClient(connection.client_config()).describe_topics(TopicCollection([name]))[name].result().topic_id
-    assert first == str(shown)
+    client = AdminClient({"bootstrap.servers": connection.bootstrap_servers})
+    shown = client.describe_topics(TopicCollection([name]))[name].result().topic_id
+    # librdkafka uses the other base64 alphabet.
+    assert first == str(shown).replace("+", "-").replace("/", "_")
     cluster.delete_topics([name])
     again = cluster.create_topic(name, partitions=2, replication_factor=1, config={})
     assert again.topic_id != first
@@ -117,9 +117,9 @@ def test_creating_what_exists_or_cannot_be_is_refused(cluster: KafkaCluster, new
     name = new_topic()
     with pytest.raises(Refused, match=f"{name} already exists"):
         cluster.create_topic(name, partitions=1, replication_factor=1, config={})
-    with pytest.raises(Refused, match="(?i)replication"):
+    with pytest.raises(Refused, match=r"(?i)replication"):
         cluster.create_topic(f"{name}-x", partitions=1, replication_factor=9, config={})
-    with pytest.raises(Refused, match="cleanup.policy"):
+    with pytest.raises(Refused, match=r"cleanup\.policy"):
         cluster.create_topic(f"{name}-x", partitions=1, replication_factor=1, config={"cleanup.policy": "never"})
     assert cluster.describe_topics([f"{name}-x"]) == {}
 
@@ -182,11 +182,17 @@ def test_an_open_transaction_holds_back_the_stable_end_only(
     assert cluster.high_watermarks([tp]) == {tp: 7}
     assert cluster.last_stable_offsets([tp]) == {tp: 4}
     producer.commit_transaction(20)
-    # The marker takes an offset of its own.
-    assert cluster.high_watermarks([tp]) == cluster.last_stable_offsets([tp]) == {tp: 8}
+    # The marker takes an offset of its own, and is written after the producer has its answer.
+    deadline = time.monotonic() + 10
+    while cluster.last_stable_offsets([tp]) != {tp: 8}:
+        assert time.monotonic() < deadline
+    assert cluster.high_watermarks([tp]) == {tp: 8}
 
 
-def test_offsets_of_a_partition_that_does_not_exist_are_an_error(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+def test_offsets_of_a_partition_that_does_not_exist_are_an_error(
+    cluster: KafkaCluster, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_ends, "_UNKNOWN_SECONDS", 0.5)
     name = new_topic()
     with pytest.raises(NotFound, match=f"{name}-9"):
         cluster.high_watermarks([TopicPartition(name, 0), TopicPartition(name, 9)])
@@ -254,9 +260,11 @@ def test_a_broker_that_is_down_is_said_in_one_sentence(verb: str, capfd: pytest.
     assert capfd.readouterr().err == ""
 
 
-def test_a_long_timeout_does_not_make_a_dead_cluster_slow() -> None:
+def test_a_long_timeout_does_not_make_a_dead_cluster_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clients.REACH_SECONDS <= 10
+    monkeypatch.setattr(clients, "REACH_SECONDS", 1.0)
     connection = KafkaConnection.from_extra({"bootstrap.servers": "127.0.0.1:1"}, where="nobody")
     started = time.monotonic()
     with KafkaCluster(connection, timeout=300) as opened, pytest.raises(BrokerUnavailable):
         opened.topic_names()
-    assert time.monotonic() - started < 13
+    assert time.monotonic() - started < 4
