@@ -15,7 +15,7 @@ from typing import Self
 
 import psutil
 
-from streams_recovery.application.record import created_at
+from streams_recovery.application.processes.record import created_at
 from streams_recovery.core.errors import ApplicationNotReady
 
 _TERM_SECONDS = 20.0

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams_recovery.application.port import InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.settings import CommandSettings
+from streams_recovery.application.processes.settings import CommandSettings
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 

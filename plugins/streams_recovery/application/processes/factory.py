@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from streams_recovery.application.command import CommandApplication
+from streams_recovery.application.processes.command import CommandApplication
 from streams_recovery.application.port import StreamsApplication
-from streams_recovery.application.process import ProcessApplication
-from streams_recovery.application.settings import CommandSettings, ControlPaths, InstanceSettings, ProcessSettings
+from streams_recovery.application.processes.process import ProcessApplication
+from streams_recovery.application.processes.settings import CommandSettings, ControlPaths, InstanceSettings, ProcessSettings
 from streams_recovery.core.errors import ConfigInvalid
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import psutil
 
-from streams_recovery.application import http_control
+from streams_recovery.application.processes import http_control
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import InstanceRecord, created_at
-from streams_recovery.application.settings import InstanceSettings, ProcessSettings
+from streams_recovery.application.processes.record import InstanceRecord, created_at
+from streams_recovery.application.processes.settings import InstanceSettings, ProcessSettings
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, Refused
 
 # An orchestrator's environment holds its secrets; an application gets what a login shell would have and what is configured.
@@ -154,9 +154,9 @@ class ProcessApplication:
         instance.state_directory.mkdir(parents=True, exist_ok=True)
         record, log = self._path(instance, "record"), self._settings.directory / f"{instance.name}.log"
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        package_root = str(Path(__file__).resolve().parents[2])
+        package_root = str(Path(__file__).resolve().parents[3])
         witness = subprocess.Popen(
-            [sys.executable, "-m", "streams_recovery.application.witness", str(record), str(log), "--", *instance.command],
+            [sys.executable, "-m", "streams_recovery.application.processes.witness", str(record), str(log), "--", *instance.command],
             cwd=self._settings.working_directory,
             env={**inherited, "PYTHONPATH": package_root, **instance.environment, **environment},
             stdin=subprocess.DEVNULL,

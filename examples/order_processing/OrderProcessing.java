@@ -1,0 +1,356 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.BufferedOutputStream;
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.Executors;
+import java.util.function.BiConsumer;
+import org.apache.kafka.common.serialization.Deserializer;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.serialization.Serializer;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StoreQueryParameters;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.errors.UnknownStateStoreException;
+import org.apache.kafka.streams.kstream.Aggregator;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.GlobalKTable;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
+import org.apache.kafka.streams.kstream.TableJoined;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.query.StateQueryRequest;
+import org.apache.kafka.streams.query.VersionedKeyQuery;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
+import org.apache.kafka.streams.state.ReadOnlySessionStore;
+import org.apache.kafka.streams.state.ReadOnlyWindowStore;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.WindowStore;
+
+/**
+ * Orders, inventory and customers in; totals and enriched orders out. One of every kind of state Kafka Streams knows, so that one of every kind of
+ * internal topic exists. Everything that differs between two deployments is an environment variable; run it with the Kafka Streams jars on the class
+ * path: {@code java -cp 'jars/*' OrderProcessing.java}.
+ *
+ * <p>Final results depend on the set of orders only, never on how partitions interleave: sums commute, windows accept records of any age the
+ * generator makes, and a join ends with the last value of each side.
+ */
+public class OrderProcessing {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Duration KEPT = Duration.ofDays(2);
+
+  public static void main(String[] arguments) throws Exception {
+    System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", env("LOG_LEVEL", "warn"));
+    System.setProperty("org.slf4j.simpleLogger.log.org.apache.kafka.streams.processor.internals.StoreChangelogReader", "info");
+    System.setProperty("org.slf4j.simpleLogger.showDateTime", "true");
+    KafkaStreams streams = new KafkaStreams(topology().build(), settings());
+    streams.setStateListener((now, before) -> log("state " + before + " -> " + now));
+    streams.setUncaughtExceptionHandler(error -> {
+      log("failed: " + error);
+      error.printStackTrace(System.out);
+      return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+    });
+    Control control = new Control(streams);
+    HttpServer server = HttpServer.create(new InetSocketAddress(env("HTTP_HOST", "127.0.0.1"), Integer.parseInt(env("HTTP_PORT", "18081"))), 0);
+    server.createContext("/", control::handle);
+    server.setExecutor(Executors.newFixedThreadPool(4));
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+      boolean clean = streams.close(Duration.ofSeconds(Long.parseLong(env("CLOSE_SECONDS", "30"))));
+      log(clean ? "closed" : "did not close in time");
+      server.stop(0);
+      if (!clean) {
+        Runtime.getRuntime().halt(1);
+      }
+    }));
+    streams.start();
+    server.start();
+    while (streams.state() != KafkaStreams.State.ERROR) {
+      Thread.sleep(200);
+    }
+    Runtime.getRuntime().halt(1);
+  }
+
+  private static Properties settings() throws IOException {
+    Properties settings = new Properties();
+    String extra = env("KAFKA_CLIENT_PROPERTIES", "");
+    if (!extra.isEmpty()) {
+      try (FileInputStream file = new FileInputStream(extra)) {
+        settings.load(file);
+      }
+    }
+    int session = Integer.parseInt(env("SESSION_TIMEOUT_MS", "6000"));
+    settings.put("application.id", env("APPLICATION_ID", "order-processor"));
+    settings.put("bootstrap.servers", env("BOOTSTRAP_SERVERS", "127.0.0.1:9092"));
+    settings.put("state.dir", env("STATE_DIR", "state"));
+    settings.put("processing.guarantee", env("PROCESSING_GUARANTEE", "exactly_once_v2"));
+    settings.put("commit.interval.ms", env("COMMIT_INTERVAL_MS", "100"));
+    settings.put("num.stream.threads", env("NUM_STREAM_THREADS", "1"));
+    settings.put("session.timeout.ms", session);
+    settings.put("heartbeat.interval.ms", session / 3);
+    settings.put("replication.factor", env("REPLICATION_FACTOR", "-1"));
+    settings.put("auto.offset.reset", "earliest");
+    settings.put("default.key.serde", Serdes.StringSerde.class);
+    settings.put("default.value.serde", Serdes.StringSerde.class);
+    return settings;
+  }
+
+  private static StreamsBuilder topology() {
+    Serde<String> text = Serdes.String();
+    Serde<JsonNode> json = Serdes.serdeFrom(new ToBytes(), new FromBytes());
+    Consumed<String, JsonNode> keyed = Consumed.with(text, json);
+    StreamsBuilder builder = new StreamsBuilder();
+
+    KStream<String, JsonNode> orders = builder.stream(env("ORDERS_TOPIC", "orders"), keyed.withName("orders"));
+    KTable<String, JsonNode> inventory =
+        builder.table(env("INVENTORY_TOPIC", "inventory"), Consumed.with(text, json).withName("inventory"), Materialized.as("inventory"));
+    GlobalKTable<String, JsonNode> customers = builder.globalTable(env("CUSTOMERS_TOPIC", "customers"), Consumed.with(text, json).withName("customers"));
+    KGroupedStream<String, JsonNode> byCustomer = orders.groupByKey(Grouped.with("by-customer", text, json));
+
+    byCustomer
+        .aggregate(OrderProcessing::nothing, SUM, Named.as("sum-totals"), kept("order-totals", text, json))
+        .toStream(Named.as("totals-out"))
+        .to(env("CUSTOMER_TOTALS_TOPIC", "customer-totals"), Produced.with(text, json));
+
+    KTable<String, JsonNode> latest = byCustomer.reduce((before, now) -> now, Named.as("keep-latest"), kept("latest-orders", text, json));
+    latest
+        .join(inventory, order -> order.get("product").asText(), OrderProcessing::enriched, TableJoined.as("enrich"), kept("enriched-orders", text, json))
+        .toStream(Named.as("enriched-out"))
+        .to(env("ENRICHED_ORDERS_TOPIC", "enriched-orders"), Produced.with(text, json));
+
+    orders
+        .join(customers, (customer, order) -> customer, (order, customer) -> with(order, "region", customer.get("region")), Named.as("find-region"))
+        .groupBy((customer, order) -> order.get("region").asText(), Grouped.with("by-region", text, json))
+        .aggregate(OrderProcessing::nothing, SUM, Named.as("sum-regions"), kept("region-totals", text, json));
+    orders
+        .groupBy((customer, order) -> order.get("product").asText(), Grouped.with("by-product", text, json))
+        .aggregate(OrderProcessing::nothing, SUM, Named.as("sum-products"), kept("product-sales", text, json));
+
+    byCustomer
+        .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(1), Duration.ofDays(1)))
+        .count(Named.as("count-minutes"), Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("orders-per-minute").withRetention(KEPT));
+    byCustomer
+        .windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(5), Duration.ofDays(1)))
+        .count(Named.as("count-sessions"), Materialized.<String, Long, SessionStore<Bytes, byte[]>>as("order-sessions").withRetention(KEPT));
+    byCustomer
+        .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(10), Duration.ZERO))
+        .count(Named.as("count-final"), Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("order-counts").withRetention(KEPT))
+        .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()).withName("order-counts-suppress"))
+        .toStream(Named.as("final-out"))
+        .map((window, count) -> new org.apache.kafka.streams.KeyValue<>(windowName(window), count.toString()), Named.as("name-windows"))
+        .to(env("ORDER_COUNTS_FINAL_TOPIC", "order-counts-final"), Produced.with(text, text));
+
+    orders.toTable(
+        Named.as("keep-versions"),
+        Materialized.<String, JsonNode>as(Stores.persistentVersionedKeyValueStore("order-versions", KEPT)).withKeySerde(text).withValueSerde(json));
+    return builder;
+  }
+
+  private static final Aggregator<String, JsonNode, JsonNode> SUM = (key, order, sum) -> {
+    ObjectNode next = JSON.createObjectNode();
+    next.put("count", sum.get("count").asLong() + 1);
+    next.put("cents", sum.get("cents").asLong() + order.get("cents").asLong());
+    return next;
+  };
+
+  private static JsonNode nothing() {
+    return JSON.createObjectNode().put("count", 0L).put("cents", 0L);
+  }
+
+  private static JsonNode enriched(JsonNode order, JsonNode product) {
+    return with(with(order, "name", product.get("name")), "stock", product.get("stock"));
+  }
+
+  private static JsonNode with(JsonNode value, String field, JsonNode added) {
+    ObjectNode copy = value.deepCopy();
+    return copy.set(field, added);
+  }
+
+  private static Materialized<String, JsonNode, KeyValueStore<Bytes, byte[]>> kept(String name, Serde<String> keys, Serde<JsonNode> values) {
+    return Materialized.<String, JsonNode, KeyValueStore<Bytes, byte[]>>as(name).withKeySerde(keys).withValueSerde(values);
+  }
+
+  private static String windowName(Windowed<String> window) {
+    return window.key() + "@" + window.window().start();
+  }
+
+  private static String env(String name, String otherwise) {
+    String value = System.getenv(name);
+    return value == null || value.isEmpty() ? otherwise : value;
+  }
+
+  private static void log(String message) {
+    System.out.println(java.time.Instant.now() + " " + message);
+  }
+
+  private static class ToBytes implements Serializer<JsonNode> {
+    @Override
+    public byte[] serialize(String topic, JsonNode value) {
+      try {
+        return value == null ? null : JSON.writeValueAsBytes(value);
+      } catch (IOException error) {
+        throw new UncheckedIOException(error);
+      }
+    }
+  }
+
+  private static class FromBytes implements Deserializer<JsonNode> {
+    @Override
+    public JsonNode deserialize(String topic, byte[] bytes) {
+      try {
+        return bytes == null ? null : JSON.readTree(bytes);
+      } catch (IOException error) {
+        throw new UncheckedIOException(error);
+      }
+    }
+  }
+
+  /** The HTTP interface: health, pause and resume, and every key of every store that this instance is active for. */
+  private static class Control {
+    private static final List<String> KEY_VALUE =
+        List.of("order-totals", "latest-orders", "enriched-orders", "region-totals", "product-sales", "inventory");
+    private static final List<String> WINDOW = List.of("orders-per-minute", "order-counts");
+    private final KafkaStreams streams;
+    private volatile boolean paused;
+
+    Control(KafkaStreams streams) {
+      this.streams = streams;
+    }
+
+    void handle(HttpExchange exchange) throws IOException {
+      String[] path = exchange.getRequestURI().getPath().substring(1).split("/");
+      try (exchange) {
+        try {
+          switch (path[0]) {
+            case "health" -> health(exchange);
+            case "pause", "resume" -> hold(exchange, path[0].equals("pause"));
+            case "state" -> state(exchange, path);
+            default -> answer(exchange, 404, error("no such path"));
+          }
+        } catch (UnknownStateStoreException unknown) {
+          answer(exchange, 404, error(String.valueOf(unknown.getMessage())));
+        } catch (InvalidStateStoreException | IllegalStateException busy) {
+          answer(exchange, 503, error(String.valueOf(busy.getMessage())));
+        }
+      }
+    }
+
+    private void health(HttpExchange exchange) throws IOException {
+      boolean well = streams.state().isRunningOrRebalancing();
+      ObjectNode body = JSON.createObjectNode().put("state", streams.state().name()).put("paused", paused);
+      body.put("applicationId", env("APPLICATION_ID", "order-processor"));
+      answer(exchange, well ? 200 : 503, body);
+    }
+
+    private void hold(HttpExchange exchange, boolean pause) throws IOException {
+      if (!exchange.getRequestMethod().equals("POST")) {
+        answer(exchange, 405, error("use POST"));
+        return;
+      }
+      if (pause) {
+        streams.pause();
+      } else {
+        streams.resume();
+      }
+      paused = pause;
+      answer(exchange, 200, JSON.createObjectNode().put("paused", paused));
+    }
+
+    private void state(HttpExchange exchange, String[] path) throws IOException {
+      if (path.length < 2) {
+        ObjectNode stores = JSON.createObjectNode();
+        stores.putPOJO("stores", List.of(KEY_VALUE, WINDOW, List.of("order-sessions", "order-versions")));
+        answer(exchange, 200, stores);
+        return;
+      }
+      Map<String, Object> found = new java.util.HashMap<>();
+      visit(path[1], found::put);
+      if (path.length == 2) {
+        answer(exchange, 200, JSON.valueToTree(found));
+      } else if (found.containsKey(path[2])) {
+        answer(exchange, 200, JSON.valueToTree(found.get(path[2])));
+      } else {
+        answer(exchange, 404, error("no such key here"));
+      }
+    }
+
+    private void visit(String store, BiConsumer<String, Object> take) {
+      if (KEY_VALUE.contains(store)) {
+        ReadOnlyKeyValueStore<String, JsonNode> values = streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.keyValueStore()));
+        try (KeyValueIterator<String, JsonNode> all = values.all()) {
+          all.forEachRemaining(entry -> take.accept(entry.key, entry.value));
+        }
+      } else if (WINDOW.contains(store)) {
+        ReadOnlyWindowStore<String, Long> windows = streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.windowStore()));
+        try (KeyValueIterator<Windowed<String>, Long> all = windows.all()) {
+          all.forEachRemaining(entry -> take.accept(windowName(entry.key), entry.value));
+        }
+      } else if (store.equals("order-sessions")) {
+        ReadOnlySessionStore<String, Long> sessions = streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.sessionStore()));
+        try (KeyValueIterator<Windowed<String>, Long> all = sessions.fetch(null, null)) {
+          all.forEachRemaining(entry -> take.accept(windowName(entry.key) + "-" + entry.key.window().end(), entry.value));
+        }
+      } else if (store.equals("order-versions")) {
+        customers().forEach(customer -> latestVersion(customer, take));
+      } else {
+        throw new UnknownStateStoreException("no store " + store);
+      }
+    }
+
+    private void latestVersion(String customer, BiConsumer<String, Object> take) {
+      var result = streams.query(StateQueryRequest.inStore("order-versions").withQuery(VersionedKeyQuery.<String, JsonNode>withKey(customer)));
+      result.getPartitionResults().values().forEach(one -> {
+        if (one.isSuccess() && one.getResult() != null) {
+          take.accept(customer, one.getResult().value());
+        }
+      });
+    }
+
+    /** A versioned store cannot be listed; it has the keys of order-totals, which is in the same tasks. */
+    private List<String> customers() {
+      List<String> keys = new ArrayList<>();
+      visit("order-totals", (key, value) -> keys.add(key));
+      return keys;
+    }
+
+    private static ObjectNode error(String message) {
+      return JSON.createObjectNode().put("error", message);
+    }
+
+    private static void answer(HttpExchange exchange, int status, JsonNode body) throws IOException {
+      exchange.getResponseHeaders().set("Content-Type", "application/json");
+      exchange.sendResponseHeaders(status, 0);
+      try (OutputStream out = new BufferedOutputStream(exchange.getResponseBody(), 1 << 16)) {
+        out.write(JSON.writeValueAsString(body).getBytes(StandardCharsets.UTF_8));
+      }
+    }
+  }
+}
