@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ def fetch(repository: Repository, file: SegmentFile, path: Path) -> None:
     """Copy a segment to ``path``. Raises ``Damaged`` when it is not, byte for byte, what was written."""
     digest = hashlib.sha256()
     size = 0
-    with repository.open(file.key) as source, path.open("wb") as target:
+    with contextlib.closing(repository.open(file.key)) as source, path.open("wb") as target:
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)
