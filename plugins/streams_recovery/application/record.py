@@ -1,20 +1,31 @@
-"""What is known of one started instance, kept in a file beside its log."""
+"""What is known of one instance, in files beside each other: how it was started, who asked it to stop, how it was seen to end.
+
+Each is replaced in one step and carries the run it is about, so one left over from an earlier run is never taken for this one's.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TypeVar
 
 import psutil
 
+from streams_recovery.application.liveness import Place, Process
 from streams_recovery.core import codec
+
+T = TypeVar("T")
+
+# A JVM that SIGTERM ends runs its shutdown hooks, KafkaStreams#close among them, and exits with 143. One that the signal killed does not.
+_CLEAN_STATUS = (0, 128 + signal.SIGTERM)
+# Closing after these proves nothing: the threads that would have flushed and committed had died before.
+_DEAD_STATES = ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
 
 
 def created_at(pid: int) -> float | None:
-    """When a live process started, None when there is none of this pid. Together with the pid it names a process for good: pids are reused."""
+    """When a live process started (seconds since the epoch), None when there is none of this pid."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
@@ -23,36 +34,113 @@ def created_at(pid: int) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceRecord:
-    """An instance and its witness. ``exit_status`` is the witness' word: negative for a signal, None while it lives or if nobody saw it end."""
+class Started:
+    """One run of an instance, as its witness recorded it. ``at`` is in milliseconds since the epoch."""
 
-    pid: int
-    pid_created: float | None
-    witness: int
-    witness_created: float | None
-    exit_status: int | None
-    ended_at: int | None
+    run: str
+    place: Place
+    witness: Process
+    process: Process
+    at: int
 
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """The record, None when the instance was never started here. Raises ``Damaged``."""
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        return codec.loads(cls, data, where=str(path))
 
-    def write(self, path: Path) -> None:
-        """Replace the file in one step, so that no reader sees half of it."""
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_bytes(codec.dumps(self))
-        beside.replace(path)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest:
+    """Somebody's wish that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer."""
 
-    def ended(self, status: int, at: int) -> Self:
-        """The same with the end that was seen."""
-        return dataclasses.replace(self, exit_status=status, ended_at=at)
+    run: str
+    by: str
+    at: int
+    state_before: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The end of a run as its witness saw it. ``status`` is negative for the signal that killed it. ``left_behind`` counts processes of its
+    session that outlived it.
+    """
+
+    run: str
+    status: int
+    left_behind: int
+    asked: StopRequest | None
+    at: int
 
     @property
-    def alive(self) -> bool:
-        """True while the very process that was started lives."""
-        return self.pid_created is not None and created_at(self.pid) == self.pid_created
+    def clean(self) -> bool:
+        """True when it was asked to end, while it was in working order, and closed by itself."""
+        working = self.asked is not None and self.asked.state_before not in _DEAD_STATES
+        return working and self.status in _CLEAN_STATUS and self.left_behind == 0
+
+    def __str__(self) -> str:
+        how = f"killed by {signal.Signals(-self.status).name}" if self.status < 0 else f"exit status {self.status}"
+        asked = f", asked by {self.asked.by}" if self.asked else ", not asked to"
+        before = f", {self.asked.state_before} before" if self.asked and self.asked.state_before in _DEAD_STATES else ""
+        left = f", {self.left_behind} processes outlived it" if self.left_behind else ""
+        return f"{how}{asked}{before}{left}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFiles:
+    """The files of one instance. ``log`` is what the program prints."""
+
+    directory: Path
+    name: str
+
+    @property
+    def log(self) -> Path:
+        """Output of the program, appended to over all its runs."""
+        return self.directory / f"{self.name}.log"
+
+    @property
+    def home(self) -> Path:
+        """Everything else."""
+        return self.directory / self.name
+
+    @property
+    def lock(self) -> Path:
+        """Held while the instance is being started or stopped."""
+        return self.home / "lock"
+
+    @property
+    def alive(self) -> Path:
+        """Locked by every process of a run that did not close the descriptor it inherited: the one proof of life that needs no record."""
+        return self.home / "alive"
+
+    @property
+    def witness_log(self) -> Path:
+        """What the witness has to say, normally nothing."""
+        return self.home / "witness.log"
+
+    def started(self) -> Started | None:
+        """The newest run, None when there never was one here. Raises ``Damaged``."""
+        return _read(Started, self.home / "started.json")
+
+    def stop_request(self, run: str) -> StopRequest | None:
+        """The request to end this run, if anybody asked. Raises ``Damaged``."""
+        found = _read(StopRequest, self.home / "stop-requested.json")
+        return found if found is not None and found.run == run else None
+
+    def ended(self, run: str) -> Ended | None:
+        """How this run was seen to end. None while it lives, and for good when nobody saw it. Raises ``Damaged``."""
+        found = _read(Ended, self.home / "ended.json")
+        return found if found is not None and found.run == run else None
+
+    def write(self, what: Started | StopRequest | Ended) -> None:
+        """Replace the file for this kind of record, on disk before it is visible."""
+        name = {Started: "started", StopRequest: "stop-requested", Ended: "ended"}[type(what)]
+        path = self.home / f"{name}.json"
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        with beside.open("wb") as file:
+            file.write(codec.dumps(what))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+
+
+def _read(kind: type[T], path: Path) -> T | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return codec.loads(kind, data, where=str(path))

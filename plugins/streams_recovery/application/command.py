@@ -1,0 +1,167 @@
+"""An application behind programs of the user's own: systemd, kubectl, docker compose, whatever runs it.
+
+Every verb is an argument list, run without a shell, with nothing in its environment but what is configured and a few variables of the login.
+
+| verb | finds | prints |
+|---|---|---|
+| status | | JSON list of all instances, each an object with the fields of ``InstanceStatus`` |
+| stop | ``STOP_TIMEOUT_SECONDS`` in its environment | the same, after the stop |
+| start | the environment of a scratch application or a clone in its own | nothing |
+| pause, resume | | nothing; ``status`` is asked afterwards |
+| wipe | | JSON object with the fields of ``WipeReport`` |
+| query | the store's name in place of ``{store}`` in its arguments | JSON object, a field for each key |
+
+Exit status 0 means done, 2 that it is configured wrongly, 3 that it refuses; any other that it may succeed later. What it prints on standard
+error goes into the error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import IO, Any
+
+from streams_recovery.application.fleet import await_all
+from streams_recovery.application.http_control import json_object
+from streams_recovery.application.launch import scrubbed
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.settings import CommandSettings
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, PermanentError, Refused
+
+_ERRORS: Mapping[int, type[PermanentError]] = {ConfigInvalid.exit_code: ConfigInvalid, Refused.exit_code: Refused}
+
+
+class CommandApplication:
+    """See the port. What the programs report is believed: proving that an instance is gone, and that it closed cleanly, is their work."""
+
+    def __init__(self, settings: CommandSettings) -> None:
+        self._settings = settings
+
+    def status(self) -> tuple[InstanceStatus, ...]:
+        """What the status program prints. Raises ``ConfigInvalid`` when it names no instance: an application without any cannot be told from
+        one that was not found.
+        """
+        return _instances("status", self._run("status"))
+
+    def stop(self, *, timeout: float) -> StopReport:
+        """Run the stop program, which has ``timeout`` seconds and the configured time-out on top."""
+        printed = self._run("stop", {"STOP_TIMEOUT_SECONDS": f"{timeout:g}"}, seconds=timeout + self._settings.timeout)
+        return StopReport(instances=_instances("stop", printed))
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Run the start program."""
+        self._run("start", environment or {})
+
+    def pause(self) -> None:
+        """Run the pause program, then see that every instance says it is paused."""
+        self._run("pause")
+        await_all(self.status, lambda status: status.streams_state == "PAUSED", "not paused")
+
+    def resume(self) -> None:
+        """Run the resume program, then see that no instance says it is paused."""
+        if self._settings.verbs.get("resume") is None:
+            await_all(self.status, _not_paused, "paused, and there is no way to resume", seconds=0)
+            return
+        self._run("resume")
+        await_all(self.status, _not_paused, "still paused")
+
+    def wipe_state(self) -> WipeReport:
+        """Run the wipe program, unless ``status`` shows an instance that is not gone."""
+        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
+        if running:
+            raise ApplicationRunning(
+                f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
+            )
+        report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe"))
+        return report
+
+    def query(self, store: str) -> dict[str, object]:
+        """Run the query program."""
+        return json_object(self._run("query", replace={"{store}": store}), where="the query program")
+
+    def _run(
+        self,
+        verb: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        replace: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> bytes:
+        command = self._settings.verbs.get(verb)
+        if command is None:
+            raise Refused(f"this application offers no way to {verb}", next_step=f"set runs.command.{verb} in the configuration", verb=verb)
+        argv = [_filled(argument, replace or {}) for argument in command]
+        laid_over = {**self._settings.environment, **(environment or {})}
+        return run_program(argv, laid_over, verb=verb, seconds=seconds or self._settings.timeout)
+
+
+def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, seconds: float) -> bytes:
+    """What a program printed. Raises ``ConfigInvalid`` when it cannot be run or says so, ``Refused`` when it refuses, else
+    ``ApplicationNotReady``; when the time is up it is killed with everything it started.
+    """
+    # Files, not pipes: a start program may leave a service behind that holds its output open for ever.
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaint:
+        status = _ended(argv, environment, printed, complaint, verb, seconds)
+        printed.seek(0)
+        complaint.seek(0)
+        answer, reason = printed.read(), complaint.read().decode(errors="replace").strip()
+    if status == 0:
+        return answer
+    kind = _ERRORS.get(status, ApplicationNotReady)
+    raise kind(
+        f"{verb} ended with status {status}: {reason[-500:]}",
+        next_step=f"see what {argv[0]} says",
+        verb=verb,
+    )
+
+
+def _ended(argv: list[str], environment: Mapping[str, str], printed: IO[bytes], complaint: IO[bytes], verb: str, seconds: float) -> int:
+    try:
+        program = subprocess.Popen(
+            argv, env=scrubbed(environment), stdin=subprocess.DEVNULL, stdout=printed, stderr=complaint, start_new_session=True
+        )
+    except OSError as error:
+        raise ConfigInvalid(f"{argv[0]} cannot be run: {error}", next_step=f"correct the command for {verb}", verb=verb) from error
+    try:
+        return program.wait(timeout=seconds)
+    except BaseException as error:
+        # Also when this process is being ended: nobody would be left to wait for it.
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise ApplicationNotReady(
+            f"{verb} took longer than {seconds:.0f} s and was ended", next_step="see why, or raise timeout_seconds", verb=verb
+        ) from error
+
+
+def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
+    instances: tuple[InstanceStatus, ...] = _decoded(tuple[InstanceStatus, ...], verb, printed)
+    if not instances:
+        raise ConfigInvalid(
+            f"the {verb} program names no instance", next_step="name every instance that is meant to exist, gone ones included", verb=verb
+        )
+    return instances
+
+
+def _decoded(kind: Any, verb: str, printed: bytes) -> Any:
+    try:
+        return codec.decode(kind, json.loads(printed), where=f"the output of {verb}")
+    except (ValueError, Damaged) as error:
+        reason = error.reason if isinstance(error, Damaged) else f"the output of {verb} is not JSON: {error}"
+        raise ConfigInvalid(reason, next_step=f"correct the program in runs.command.{verb}", verb=verb) from error
+
+
+def _not_paused(status: InstanceStatus) -> bool:
+    return status.streams_state != "PAUSED"
+
+
+def _filled(argument: str, replace: Mapping[str, str]) -> str:
+    for placeholder, value in replace.items():
+        argument = argument.replace(placeholder, value)
+    return argument

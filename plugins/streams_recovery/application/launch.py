@@ -1,0 +1,73 @@
+"""Starting an instance under its witness, with an environment in which nothing of the caller's is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from streams_recovery.application.record import InstanceFiles
+from streams_recovery.application.settings import InstanceSettings
+from streams_recovery.application.witness import Order
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
+
+# What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
+_INHERITED = ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")
+_LOG_BYTES = 64 * 1024 * 1024
+
+
+def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The configured environment over the few variables that are passed on from this process."""
+    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **environment}
+
+
+def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: Path, environment: Mapping[str, str], lock: int) -> None:
+    """Start the instance; returns when it is on record. ``lock`` is held until then, even should this process be killed.
+
+    Raises ``ConfigInvalid`` when the program cannot be started, ``ApplicationNotReady`` when its witness cannot. A program that starts and
+    ends at once is a start: see the status.
+    """
+    _keep_log_small(files.log)
+    order = Order(
+        run=uuid.uuid4().hex,
+        name=instance.name,
+        directory=str(files.directory),
+        command=instance.command,
+        working_directory=str(working_directory),
+        environment=scrubbed({**instance.environment, **environment}),
+        lock=lock,
+    )
+    witness = subprocess.run(
+        [sys.executable, "-P", "-m", "streams_recovery.application.witness"],
+        input=codec.dumps(order),
+        capture_output=True,
+        cwd=files.home,
+        env=scrubbed({"PYTHONPATH": str(Path(__file__).resolve().parents[2])}),
+        pass_fds=(lock,),
+        start_new_session=True,
+        check=False,
+    )
+    if witness.returncode == 0:
+        return
+    if witness.stdout:
+        raise ConfigInvalid(
+            f"instance {instance.name} cannot be started: {witness.stdout.decode(errors='replace')}",
+            next_step="check the command and the working directory in the configuration, and that the program is installed",
+            instance=instance.name,
+            command=instance.command,
+        )
+    raise ApplicationNotReady(
+        f"the witness of instance {instance.name} failed: {witness.stderr.decode(errors='replace').strip()[-300:]}",
+        next_step=f"see {files.witness_log}, then try again",
+        instance=instance.name,
+    )
+
+
+def _keep_log_small(log: Path) -> None:
+    # Only between runs: the program holds the file open while it lives.
+    if log.exists() and log.stat().st_size > _LOG_BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))

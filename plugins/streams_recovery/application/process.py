@@ -1,0 +1,173 @@
+"""An application as processes on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import os
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from streams_recovery.application import local_state, locks
+from streams_recovery.application.fleet import Fleet
+from streams_recovery.application.launch import launch
+from streams_recovery.application.liveness import Place, Process, session_of
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.record import Ended, InstanceFiles, Started, StopRequest
+from streams_recovery.application.settings import ProcessSettings
+from streams_recovery.core.errors import ApplicationRunning, Refused
+
+_KILL_SECONDS = 10.0
+_RECORD_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
+
+
+class ProcessApplication:
+    """See the port. Every instance is the child of a witness (witness.py) in a session of its own: it outlives whoever started it.
+
+    Gone means that no process of the instance's session is alive. Clean means that the witness saw it exit with 0 or 143 after a stop
+    request, with nothing left behind. Processes that leave the session (daemons) are not seen. A process manager that ends the whole
+    control group of the caller, as systemd does by default, ends the instances too.
+    """
+
+    def __init__(self, settings: ProcessSettings) -> None:
+        self._settings = settings
+        self._instances = {instance.name: instance for instance in settings.instances}
+        self._files = {name: InstanceFiles(settings.directory, name) for name in self._instances}
+        urls = {name: instance.url for name, instance in self._instances.items()}
+        self._fleet = Fleet(urls=urls, paths=settings.control, statuses=self.status)
+
+    def status(self) -> tuple[InstanceStatus, ...]:
+        """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
+        looks = {name: self._look(files) for name, files in self._files.items()}
+        alive = [name for name, look in looks.items() if look.state is not InstanceState.GONE]
+        states = self._fleet.states(alive)
+        return tuple(dataclasses.replace(look, streams_state=states.get(name)) for name, look in looks.items())
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Launch what is gone, each under its witness; returns when all are on record. Raises ``ConfigInvalid``."""
+        for name, instance in self._instances.items():
+            files = self._files[name]
+            with locks.held(files.lock, seconds=self._settings.start_timeout) as lock:
+                if self._look(files, locked=True).state is InstanceState.GONE:
+                    instance.state_directory.mkdir(parents=True, exist_ok=True)
+                    launch(instance, files, self._settings.working_directory, environment or {}, lock)
+
+    def stop(self, *, timeout: float) -> StopReport:
+        """SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
+        with ExitStack() as stack:
+            for files in self._files.values():
+                stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
+            runs = self._living_runs()
+            states = self._fleet.states(runs)
+            for name, run in runs.items():
+                self._ask_to_stop(self._files[name], run, states[name])
+            self._await_end(runs, timeout)
+            for run in runs.values():
+                _signal_all(run.process, signal.SIGKILL)
+            self._await_end(runs, _KILL_SECONDS)
+        return StopReport(instances=self.status())
+
+    def pause(self) -> None:
+        """POST to every instance, then see that each says it is paused."""
+        self._fleet.pause()
+
+    def resume(self) -> None:
+        """POST to every living instance, then see that none says it is paused."""
+        self._fleet.resume()
+
+    def wipe_state(self) -> WipeReport:
+        """Remove the state of every instance. No instance can be started meanwhile."""
+        with ExitStack() as stack:
+            for files in self._files.values():
+                stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
+            looks = {name: self._look(files, locked=True) for name, files in self._files.items()}
+            running = [f"{name} ({look.detail})" for name, look in looks.items() if look.state is not InstanceState.GONE]
+            if running:
+                raise ApplicationRunning(
+                    f"the state of instances that are not gone cannot be wiped: {', '.join(running)}",
+                    next_step="stop them",
+                    instances=running,
+                )
+            return local_state.wipe((instance.state_directory for instance in self._settings.instances), self._settings.application_id)
+
+    def query(self, store: str) -> dict[str, object]:
+        """All keys over all instances. While the application rebalances, asked again until the start timeout."""
+        return self._fleet.query(store, seconds=self._settings.start_timeout)
+
+    def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
+        """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""
+        # Asked before the records are read: a start that ends in between then shows in the records.
+        busy = not locked and locks.is_held(files.lock)
+        started = files.started()
+        look = _never_started(files.name) if started is None else _look_at(files, started)
+        if look.state is not InstanceState.GONE:
+            return look
+        if locks.is_held(files.alive):
+            return _standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
+        return _standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
+
+    def _living_runs(self) -> dict[str, Started]:
+        found = {name: files.started() for name, files in self._files.items()}
+        return {name: run for name, run in found.items() if run is not None and _here(run) and session_of(run.process)}
+
+    def _ask_to_stop(self, files: InstanceFiles, run: Started, state: str | None) -> None:
+        if files.stop_request(run.run) is None:
+            by = f"{getpass.getuser()}@{Place.here().host}, pid {os.getpid()}"
+            files.write(StopRequest(run=run.run, by=by, at=time.time_ns() // 1_000_000, state_before=state))
+        if run.witness.alive:
+            run.witness.signal(signal.SIGTERM)
+        else:
+            _signal_all(run.process, signal.SIGTERM)
+
+    def _await_end(self, runs: Mapping[str, Started], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and any(session_of(run.process) for run in runs.values()):
+            time.sleep(_LOOK_SECONDS)
+
+
+def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
+    where = f"pid {run.process.pid} on {run.place.host}"
+    if not _here(run):
+        # A pid of another machine that shares the directory can be neither seen nor signalled from here.
+        return _standing(files.name, InstanceState.UNKNOWN, f"{where}, which is not this machine; ask there")
+    if members := session_of(run.process):
+        outlived = [str(member.pid) for member in members] if run.process not in members else []
+        return _standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
+    ended = _witnessed(files, run)
+    detail = f"{where}: {ended}" if ended else f"{where}: nobody saw it end"
+    return _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
+
+
+def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
+    # The witness needs a moment to write the end down; without it a clean close would look unseen.
+    deadline = time.monotonic() + _RECORD_SECONDS
+    while (ended := files.ended(run.run)) is None and run.witness.alive and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    return ended or files.ended(run.run)
+
+
+def _here(run: Started) -> bool:
+    return run.place.visible_from(Place.here())
+
+
+def _never_started(name: str) -> InstanceStatus:
+    return _standing(name, InstanceState.GONE, "never started from here", clean=False)
+
+
+def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:
+    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail)
+
+
+def _signal_all(leader: Process, number: signal.Signals) -> None:
+    for member in session_of(leader):
+        try:
+            member.signal(number)
+        except PermissionError as error:
+            raise Refused(
+                f"not allowed to signal pid {member.pid}: it runs as another user",
+                next_step="run this as the user that started the instance",
+                pid=member.pid,
+            ) from error

@@ -1,0 +1,78 @@
+"""How an application runs, as plain values: what the factory makes of the ``runs`` section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPaths:
+    """Paths of the application's HTTP interface below an instance's URL. None where it offers none. ``{store}`` in ``query`` stands for a
+    store's name.
+    """
+
+    health: str
+    pause: str | None
+    resume: str | None
+    query: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSettings:
+    """One process: how it is started, where it answers, where its ``state.dir`` is."""
+
+    name: str
+    url: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    state_directory: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """All processes of one application. ``directory`` keeps their logs and what is known of their pids. ``start_timeout`` (seconds) bounds the
+    wait for another call that starts or stops, and for an answer to a query.
+    """
+
+    application_id: str
+    directory: Path
+    working_directory: Path
+    instances: tuple[InstanceSettings, ...]
+    control: ControlPaths
+    start_timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """Programs for every verb, as argument lists. None where the application cannot do it. ``timeout`` (seconds) bounds each run."""
+
+    verbs: Mapping[str, tuple[str, ...] | None]
+    environment: Mapping[str, str]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSettings:
+    """One service of a compose project that has one container: its HTTP address and its ``state.dir`` as mounted where this runs."""
+
+    service: str
+    url: str
+    state_directory: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerComposeSettings:
+    """The services of a compose project that are one application. ``compose`` is how the project is addressed, as arguments:
+    ``docker compose --project-name ... --file ...``. ``environment`` is laid over what a command inherits, for example ``DOCKER_HOST``.
+    ``directory`` keeps what is known of stops. ``timeout`` (seconds) bounds each call.
+    """
+
+    application_id: str
+    compose: tuple[str, ...]
+    services: tuple[ContainerSettings, ...]
+    control: ControlPaths
+    environment: Mapping[str, str]
+    directory: Path
+    timeout: float
