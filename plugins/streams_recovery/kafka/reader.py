@@ -24,9 +24,9 @@ from streams_recovery.kafka.stalls import gone, why_nothing_comes
 
 BATCH_BYTES: Final = 8 << 20
 MAX_BATCH_ROWS: Final = 20_000
-# One call to the client hands over what arrives in this time at most: with MAX_BATCH_ROWS it bounds a batch also when large records
-# follow small ones.
-HAND_OVER_SECONDS: Final = 0.05
+# One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
+# large records follow small ones.
+HAND_OVER_SECONDS: Final = 0.005
 ASK_SECONDS: Final = 10.0
 _STATISTICS_MS: Final = 50
 
@@ -182,7 +182,7 @@ class RangeReader:
         self._statistics = ""
         give_up = self._clock() + ASK_SECONDS
         while self._clock() < give_up:
-            self._handed_over += sum(message.error() is None for message in self._client.consume(MAX_BATCH_ROWS, HAND_OVER_SECONDS / 5))
+            self._handed_over += sum(message.error() is None for message in self._client.consume(MAX_BATCH_ROWS, HAND_OVER_SECONDS))
             received = _received(self._statistics, self._tp)
             # A report that was under way when the last record was handed over may count less.
             if received is not None and received >= self._handed_over:
@@ -214,7 +214,7 @@ class RangeReader:
                 "check.crcs": True,
                 # What may be fetched ahead, so also what may be fetched beyond the end: one response and never more records than asked for.
                 "queued.min.messages": max(1, min(self._end - self._start, 100_000)),
-                "queued.max.messages.kbytes": 32 << 10,
+                "queued.max.messages.kbytes": 16 << 10,
                 "max.partition.fetch.bytes": max(64 << 10, min(4 << 20, (self._end - self._start) * 1024)),
                 "fetch.wait.max.ms": 100,
                 "fetch.queue.backoff.ms": 5,  # the default is a second of silence each time the queue is full
