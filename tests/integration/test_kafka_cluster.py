@@ -169,6 +169,7 @@ def test_log_start_and_end(cluster: KafkaCluster, connection: KafkaConnection, n
     assert cluster.last_stable_offsets(tps) == {tps[0]: 0, tps[1]: 7}
     assert cluster.offsets_for_times(tps, 1_700_000_000_003) == {tps[0]: None, tps[1]: 3}
     assert cluster.offsets_for_times(tps, 1_800_000_000_000) == {tps[0]: None, tps[1]: None}
+    assert cluster.newest_timestamps(tps) == {tps[0]: None, tps[1]: 1_700_000_000_006}
     assert cluster.high_watermarks([]) == {}
 
 

@@ -15,10 +15,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kafka import KafkaAdminClient
 
 from streams_recovery.core.errors import ApplicationRunning, BrokerUnavailable, NotFound, OffsetsUnstable, Refused
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.model import CommittedOffset, GroupMember, TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
+from tests.integration.streams_member import StreamsMember
 
 pytestmark = pytest.mark.kafka
 
@@ -262,6 +263,29 @@ def test_members_of_the_new_protocol_cannot_be_evicted(
     join(**{"group.protocol": "consumer"})
     with pytest.raises(Refused, match="consumer protocol"):
         groups.evict(group_id, groups.describe(group_id).members)
+
+
+def test_a_group_of_the_streams_protocol_is_taken_for_what_it_is(groups: ConsumerGroups, bootstrap: str, topic: str, group_id: str) -> None:
+    """Clients that do not know the protocol are told that a running one is dead and has no members."""
+    partition = TopicPartition(topic, 0)
+    member = StreamsMember(bootstrap, group_id, topic)
+    member.join()
+    running = groups.describe(group_id)
+    assert (running.kind, running.empty) == ("streams", False)
+    assert running.state not in ("Empty", "Dead")
+    with pytest.raises(ApplicationRunning, match="streams protocol"):
+        groups.set_offsets(group_id, {partition: committed(1)})
+    with pytest.raises(ApplicationRunning, match="streams protocol"):
+        groups.delete(group_id)
+    with pytest.raises(ApplicationRunning, match="streams protocol"):
+        groups.wait_empty(group_id, 0.5)
+    with pytest.raises(Refused, match="streams protocol"):
+        groups.evict(group_id, [GroupMember(member_id="m", client_id="c", host="h", group_instance_id=None)])
+    member.leave()
+    stopped = groups.wait_empty(group_id, 10, settle=0.5)
+    assert (stopped.kind, stopped.state, stopped.empty) == ("streams", "Empty", True)
+    groups.set_offsets(group_id, {partition: committed(4, STREAM_TIME)})
+    assert groups.committed(group_id, [partition]) == {partition: committed(4, STREAM_TIME)}
 
 
 def test_offsets_in_an_open_transaction_are_not_read(

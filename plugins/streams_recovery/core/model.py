@@ -109,8 +109,8 @@ class GroupMember:
 class GroupDescription:
     """A consumer group. ``kind`` is ``classic``, ``consumer``, ``streams``, ``share`` or ``absent``; ``state`` is the broker's word for it.
 
-    A running group of the streams protocol looks dead to clients that do not know the protocol, so ``kind`` comes from listing groups,
-    not from describing one.
+    A running group of the streams protocol looks dead to clients that do not know the protocol, so ``kind``, and for that kind ``state``
+    too, comes from listing groups, not from describing one.
     """
 
     group_id: str
@@ -121,4 +121,5 @@ class GroupDescription:
     @property
     def empty(self) -> bool:
         """True when the broker accepts offset writes for the group: it has no members. An absent group is empty."""
-        return self.kind == "absent" or (self.state in ("Empty", "Dead") and not self.members and self.kind != "streams")
+        states = ("Empty",) if self.kind == "streams" else ("Empty", "Dead")
+        return self.kind == "absent" or (self.state in states and not self.members)

@@ -151,6 +151,10 @@ class KafkaCluster:
         found = log_ends.list_offsets(self._clients, partitions, log_ends.at_time(timestamp), IsolationLevel.READ_UNCOMMITTED)
         return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
+    def newest_timestamps(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The highest timestamp (ms) in each log, None where there is no record."""
+        return log_ends.newest_timestamps(self._clients, partitions)
+
     def _metadata(self) -> Any:
         return self._clients.patiently(
             "reading the cluster's metadata", lambda: self._clients.librdkafka.list_topics(timeout=self._clients.timeout)

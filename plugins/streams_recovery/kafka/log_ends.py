@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but its stubs do not say so
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import failures
@@ -15,6 +15,7 @@ from streams_recovery.kafka.waiting import Deadline
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+NEWEST = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 # How long a partition may be unknown before it is called missing: news of a topic that was just created takes a moment.
 _UNKNOWN_SECONDS = 3.0
@@ -34,13 +35,25 @@ def list_offsets(
 
     The latest offset is the high watermark when uncommitted records count, and the last stable offset when they do not.
     """
-    found: dict[TopicPartition, int] = {}
+    return {partition: int(found.offset) for partition, found in _look_up(clients, partitions, spec, isolation).items()}
+
+
+def newest_timestamps(clients: Clients, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+    """The highest timestamp (ms) in each log, None where there is no record. Raises ``NotFound`` for a partition that does not exist."""
+    found = _look_up(clients, partitions, NEWEST, IsolationLevel.READ_UNCOMMITTED)
+    return {partition: int(newest.timestamp) if newest.offset >= 0 else None for partition, newest in found.items()}
+
+
+def _look_up(
+    clients: Clients, partitions: Collection[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+) -> dict[TopicPartition, ListOffsetsResultInfo]:
+    found: dict[TopicPartition, ListOffsetsResultInfo] = {}
     pending = set(partitions)
     deadline, unknown_deadline = Deadline(clients.timeout), Deadline(min(_UNKNOWN_SECONDS, clients.timeout))
     while pending:
-        offsets, failed = _ask_once(clients, pending, spec, isolation)
-        found |= offsets
-        pending -= offsets.keys()
+        answered, failed = _ask_once(clients, pending, spec, isolation)
+        found |= answered
+        pending -= answered.keys()
         if not failed:
             continue
         partition, error = max(failed.items(), key=_urgency)
@@ -57,8 +70,8 @@ def list_offsets(
 
 def _ask_once(
     clients: Clients, partitions: Collection[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaException]]:
-    offsets: dict[TopicPartition, int] = {}
+) -> tuple[dict[TopicPartition, ListOffsetsResultInfo], dict[TopicPartition, KafkaException]]:
+    answered: dict[TopicPartition, ListOffsetsResultInfo] = {}
     failed: dict[TopicPartition, KafkaException] = {}
     with clients.asking("asking for offsets"):
         request = {ClientPartition(tp.topic, tp.partition): spec for tp in partitions}
@@ -66,10 +79,10 @@ def _ask_once(
     for asked, future in answers.items():
         partition = TopicPartition(asked.topic, asked.partition)
         try:
-            offsets[partition] = int(future.result().offset)
+            answered[partition] = future.result()
         except KafkaException as error:
             failed[partition] = error
-    return offsets, failed
+    return answered, failed
 
 
 def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:

@@ -160,12 +160,14 @@ class Transactions:
 
 
 def offsets_partition(group_id: str, partitions: int) -> int:
-    """The partition of the offsets topic that keeps a group's offsets: Java's hash of the id, its sign bit cleared, modulo their number."""
+    """The partition of the offsets topic that keeps a group's offsets: Java's hash of the id without its sign, modulo their number."""
     hashed = 0
     encoded = group_id.encode("utf-16-be")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
         hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    return (hashed & 0x7FFFFFFF) % partitions
+    signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
+    # The lowest number has no positive counterpart in 32 bits; Kafka takes 0 for it (Utils#abs).
+    return 0 if signed == -(1 << 31) else abs(signed) % partitions
 
 
 def _writers(producers: Collection[Any]) -> Writers:

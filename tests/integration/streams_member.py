@@ -1,0 +1,59 @@
+"""A member of a group of the streams protocol without a JVM: it speaks the one request that such a member must send."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import uuid
+
+_STREAMS_GROUP_HEARTBEAT = 88
+_JOIN, _LEAVE = 0, -1
+
+
+class StreamsMember:
+    """Joins ``group_id`` with a topology of one source topic. The broker must be the group's coordinator, as the only one is."""
+
+    def __init__(self, bootstrap: str, group_id: str, topic: str) -> None:
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._group_id, self._topic, self._member_id = group_id, topic, str(uuid.uuid4())
+
+    def join(self) -> None:
+        subtopology = _text("0") + _array([_text(self._topic)]) + _array([]) * 5 + b"\0"
+        topology = b"\1" + struct.pack(">i", 0) + _array([subtopology]) + b"\0"
+        self._heartbeat(_JOIN, rebalance_timeout=60_000, topology=topology, tasks=_array([]) * 3, process_id=_text("process"))
+
+    def leave(self) -> None:
+        self._heartbeat(_LEAVE, rebalance_timeout=-1, topology=b"\xff", tasks=b"\0" * 3, process_id=b"\0")
+        self._socket.close()
+
+    def _heartbeat(self, epoch: int, *, rebalance_timeout: int, topology: bytes, tasks: bytes, process_id: bytes) -> None:
+        body = (
+            _text(self._group_id) + _text(self._member_id) + struct.pack(">ii", epoch, 0) + b"\0\0" + struct.pack(">i", rebalance_timeout)
+        )
+        body += topology + tasks + process_id + b"\xff" + b"\0" * 3 + b"\0" + b"\0"
+        client = b"it-streams"
+        header = struct.pack(">hhih", _STREAMS_GROUP_HEARTBEAT, 0, 1, len(client)) + client + b"\0"
+        self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        answer = self._read(struct.unpack(">i", self._read(4))[0])
+        # Correlation id, no tagged fields, throttle time, error.
+        (error,) = struct.unpack(">h", answer[9:11])
+        assert error == 0, f"error {error}: {answer[11:200]!r}"
+
+    def _read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            assert more, "the broker closed the connection"
+            data += more
+        return data
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    assert len(encoded) < 127
+    return bytes([len(encoded) + 1]) + encoded
+
+
+def _array(items: list[bytes]) -> bytes:
+    return bytes([len(items) + 1]) + b"".join(items)
