@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.jobs.submit import find_spark_home, is_local, spark_call, submit_argv
+
+LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")
+
+
+def call_for(job="backup", master="local[2]", **more):
+    files = {"package": Path("/p/package.zip"), "secrets_file": Path("/s/secrets")}
+    return spark_call(job, spec_key="a/spec.json", result_key="a/result.json", location=LOCATION, master=master, **files, **more)
+
+
+@pytest.mark.parametrize("job", ["backup", "restore", "verify"])
+def test_the_application_exists_and_speculation_is_off(job):
+    call = call_for(job)
+    assert call.application.is_file()
+    assert call.application.name == f"{job}.py"
+    assert call.conf["spark.speculation"] == "false"
+
+
+def test_only_a_restore_forbids_a_second_attempt():
+    assert call_for("restore").conf["spark.task.maxFailures"] == "1"
+    assert "spark.task.maxFailures" not in call_for("backup").conf
+
+
+def test_arguments_carry_the_location_as_json():
+    arguments = call_for().arguments
+    assert arguments[:5] == ("--spec", "a/spec.json", "--result", "a/result.json", "--repository")
+    assert json.loads(arguments[5])["bucket"] == "b"
+
+
+def test_a_local_master_stays_on_loopback_and_uses_this_interpreter():
+    call = call_for()
+    assert call.conf["spark.driver.host"] == "127.0.0.1"
+    assert call.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert call.environment["PYSPARK_PYTHON"] == sys.executable
+    assert call.environment["STREAMS_RECOVERY_SECRETS_FILE"] == "/s/secrets"
+
+
+def test_a_remote_master_is_reached_as_the_cluster_is_configured():
+    call = call_for(master="spark://cluster:7077")
+    assert "spark.driver.host" not in call.conf
+    assert "SPARK_LOCAL_IP" not in call.environment
+    assert call.environment["PYSPARK_PYTHON"] == "python3"
+    assert call_for(master="spark://cluster:7077", worker_python="/w/python").environment["PYSPARK_PYTHON"] == "/w/python"
+
+
+def test_the_command_line_is_a_list_with_the_application_behind_its_options():
+    call = call_for()
+    argv = submit_argv(call, "local[2]", extra={"spark.executor.memory": "2g", "spark.speculation": "true"})
+    assert argv[0] == str(find_spark_home() / "bin" / "spark-submit")
+    assert Path(argv[0]).is_file()
+    assert argv[argv.index("--master") + 1] == "local[2]"
+    assert argv[argv.index("--py-files") + 1] == "/p/package.zip"
+    assert "spark.executor.memory=2g" in argv
+    assert "spark.speculation=false" in argv
+    assert "spark.speculation=true" not in argv
+    assert argv[argv.index(str(call.application)) + 1 :] == list(call.arguments)
+
+
+@pytest.mark.parametrize(
+    ("master", "local"), [("local", True), ("local[*]", True), ("local-cluster[2,1,1024]", True), ("spark://localhost:7077", False)]
+)
+def test_which_masters_are_local(master, local):
+    assert is_local(master) is local
