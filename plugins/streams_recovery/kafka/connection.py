@@ -105,9 +105,10 @@ def _text(key: str, value: object, where: str) -> str:
 def _check_allowed(key: str, where: str) -> None:
     if known.ALIASES.get(key, key) in known.ALLOWED:
         return
-    nearest = difflib.get_close_matches(key, known.ALLOWED, n=1, cutoff=0.0)[0]
+    longer = [name for name in sorted(known.ALLOWED) if key and name.startswith(key)]
+    nearest = difflib.get_close_matches(key, longer or sorted(known.ALLOWED), n=1, cutoff=0.0)[0]
     raise ConfigInvalid(
-        f"{where}: {key} is not a Kafka property that may be set here",
+        f"{where}: {key[:80]!r} is not a Kafka property that may be set here",
         next_step=f"remove it, or did you mean {nearest}? Properties of a consumer or producer are chosen by this software",
         key=key,
         nearest=nearest,
