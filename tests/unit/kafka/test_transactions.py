@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from kafka.admin._transactions import PartitionProducerState, ProducerState, TransactionDescription, TransactionListing, TransactionState
+from kafka.errors import TransactionalIdNotFoundError
+from kafka.structs import TopicPartition as PurePartition
+
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.transactions import Transactions, Writers, offsets_partition
+from tests.unit.kafka.scripted import Script, ScriptedClients
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partition"),
+    # By Java: Utils.abs(id.hashCode()) % 50. Negative, beyond ASCII, the lowest number, positive, beyond 16 bits.
+    [("order-processor", 23), ("orders-eu", 16), ("it-group.é€", 26), ("polygenelubricants", 0), ("a", 47), ("\U0001f600x", 39), ("", 0)],
+)
+def test_a_group_s_offsets_are_where_kafka_puts_them(group_id: str, partition: int) -> None:
+    assert offsets_partition(group_id, 50) == partition
+
+
+def producer(producer_id: int, *, epoch: int = -1, start: int = -1) -> ProducerState:
+    return ProducerState(producer_id, 0, 0, 0, epoch, start)
+
+
+def transactions(producers: list[ProducerState], **answers: list[object]) -> Transactions:
+    opened = Transactions(KafkaConnection(bootstrap_servers="nowhere:1", properties={}), now=lambda: 1000.0)
+    described = {PurePartition("t", 0): PartitionProducerState(producers)}
+    opened._clients = ScriptedClients(pure=Script(describe_producers=[described], **answers))
+    return opened
+
+
+def test_a_transaction_that_no_coordinator_knows_is_told_all_the_same() -> None:
+    (found,) = transactions([producer(7, start=40)], list_transactions=[{1: []}]).blocking([TP])
+    assert (found.transactional_id, found.state, found.age_seconds) == (None, None, None)
+    assert str(found) == "t-0: producer 7 (unknown to every coordinator), of unknown age, from offset 40"
+
+
+def test_an_id_that_expires_while_it_is_looked_up_is_told_without_its_age() -> None:
+    listed = {1: [TransactionListing("app-1", 7, TransactionState.ONGOING)]}
+    (found,) = transactions(
+        [producer(7, start=40)], list_transactions=[listed], describe_transactions=[TransactionalIdNotFoundError("app-1")]
+    ).blocking([TP])
+    assert (found.transactional_id, found.state, found.age_seconds) == ("app-1", None, None)
+
+
+def test_the_age_is_the_clock_s_distance_from_the_start() -> None:
+    listed = {1: [], 2: [TransactionListing("app-1", 7, TransactionState.ONGOING)]}
+    description = TransactionDescription(2, TransactionState.ONGOING, 7, 0, 60_000, 400_000, {PurePartition("t", 0)})
+    (found,) = transactions([producer(7, start=40)], list_transactions=[listed], describe_transactions=[{"app-1": description}]).blocking(
+        [TP]
+    )
+    assert (found.state, found.age_seconds) == ("Ongoing", 600.0)
+
+
+def test_nothing_is_looked_up_when_nothing_is_open() -> None:
+    assert transactions([producer(7, epoch=3)]).blocking([TP]) == ()
+
+
+def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
+    with pytest.raises(RecoveryError, match="leaves out t-1"):
+        transactions([]).transactional_writers([TP, TopicPartition("t", 1)])
+
+
+@pytest.mark.parametrize(
+    ("producers", "writers", "proven"),
+    [
+        ([], Writers(transactional=(), other=()), False),
+        ([producer(7)], Writers(transactional=(), other=(7,)), False),
+        ([producer(7, epoch=0)], Writers(transactional=(7,), other=()), True),
+        ([producer(7, start=0)], Writers(transactional=(7,), other=()), True),
+        ([producer(9, epoch=2), producer(7), producer(8, start=5)], Writers(transactional=(8, 9), other=(7,)), False),
+    ],
+)
+def test_writers_are_proven_only_when_there_are_some_and_all_are_transactional(
+    producers: list[ProducerState], writers: Writers, proven: bool
+) -> None:
+    found = transactions(producers).transactional_writers([TP])[TP]
+    assert (found, found.proven) == (writers, proven)
