@@ -3,8 +3,8 @@
     python -m streams_recovery.application.witness < ORDER
 
 An orchestrator's task starts this and is gone long before the instance ends, and only a parent learns an exit status. The order comes on
-standard input because it holds the instance's environment: an argument list is for everybody to read. The witness leaves the session and
-the parent it was started from, starts the instance in a session of its own, records that it did, passes SIGTERM on to the whole session,
+standard input because it holds the instance's environment: an argument list is for everybody to read. The witness leaves the
+parent it was started from, starts the instance in a session of its own, records that it did, passes SIGTERM on to the whole session,
 and records the end when nothing of that session is left. If the witness itself is killed, the instance goes on and nobody sees its end.
 """
 
@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from streams_recovery.application.liveness import Place, Process, birth, session_of
 from streams_recovery.application.record import Ended, InstanceFiles, Started
@@ -84,12 +85,11 @@ class _Witness:
         self._see_the_end(self._child, process)
 
     def _detach(self) -> None:
-        os.setsid()
         null = os.open(os.devnull, os.O_RDONLY)
-        log = os.open(self._files.witness_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(null, 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        with _appending(self._files.witness_log) as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
         # A handler, not SIG_IGN: what is ignored stays ignored in the instance, what is handled does not. Nor may a blocked signal pass down.
         signal.signal(signal.SIGTERM, self._on_sigterm)
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -97,8 +97,7 @@ class _Witness:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        with os.fdopen(os.open(self._files.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
-            alive = os.open(self._files.alive, os.O_RDWR | os.O_CREAT, 0o600)
+        with _appending(self._files.log) as log, _appending(self._files.alive) as alive:
             fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return subprocess.Popen(
                 self._order.command,
@@ -108,7 +107,7 @@ class _Witness:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                pass_fds=(alive,),
+                pass_fds=(alive.fileno(),),
             )
 
     def _put_on_record(self, pid: int) -> Process:
@@ -153,6 +152,10 @@ class _Witness:
         asked = self._files.stop_request(self._order.run)
         now = time.time_ns() // 1_000_000
         self._files.write(Ended(run=self._order.run, status=status, left_behind=len(left), asked=asked, at=now))
+
+
+def _appending(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+"""A program with the HTTP interface of a Kafka Streams application, for tests of whatever runs applications. It has no Kafka.
+
+Its behaviour comes from its environment: PORT, STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers), HEALTH (state it reports),
+ON_TERM (the exit status after SIGTERM, or "ignore"), DEAF=1 (never really pauses), BUSY (how many queries it answers with 503 first).
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+now = {"paused": False, "busy": int(os.environ.get("BUSY", "0"))}
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/health":
+            self.answer(200, {"state": os.environ.get("HEALTH", "RUNNING"), "paused": now["paused"]})
+        elif self.path == "/environment":
+            self.answer(200, dict(os.environ))
+        elif self.path != "/state/totals":
+            self.answer(404, {"error": "no such path"})
+        elif now["busy"] > 0:
+            now["busy"] -= 1
+            self.answer(503, {"error": "rebalancing"})
+        else:
+            self.answer(200, json.loads(os.environ.get("STORE", "{}")))
+
+    def do_POST(self):
+        if self.path in ("/pause", "/resume"):
+            now["paused"] = self.path == "/pause" and os.environ.get("DEAF") != "1"
+            self.answer(200, {})
+        else:
+            self.answer(404, {})
+
+    def answer(self, status, body):
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+def on_term(_number, _frame):
+    wanted = os.environ.get("ON_TERM", "143")
+    if wanted != "ignore":
+        os._exit(int(wanted))
+
+
+def main():
+    # A JVM is killed by nothing it does not know either: its exit status after SIGTERM is 143.
+    signal.signal(signal.SIGTERM, on_term)
+    state = Path(os.environ["STATE_DIR"]) / os.environ["APPLICATION_ID"] / "0_0" / "rocksdb"
+    state.mkdir(parents=True, exist_ok=True)
+    (state / "CURRENT").write_text("something\n")
+    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Applications to run the contract suite on: two instances of counting.py, reached through each way of running an application."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+
+from streams_recovery.application.factory import open_application
+from streams_recovery.application.liveness import session_of
+from streams_recovery.application.record import InstanceFiles
+from streams_recovery.config.running import Runs
+
+HERE = Path(__file__).parent
+APPLICATION_ID = "counting"
+PLUGINS = str(HERE.parents[2] / "plugins")
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Rig:
+    """What a test may do to an application behind the port's back."""
+
+    def __init__(self, kind, directory, *, environment=None, per_instance=(), control=None, start_timeout=20):
+        self.kind = kind
+        self.directory = directory
+        self.urls = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
+        self.states = [directory / "state" / name for name in ("one", "two")]
+        self.section = {
+            "directory": str(directory / "run"),
+            "working_directory": str(directory),
+            "command": [sys.executable, str(HERE / "counting.py")],
+            "environment": {"PORT": "{port}", "STATE_DIR": "{state_directory}", "APPLICATION_ID": APPLICATION_ID, **(environment or {})},
+            "instances": [
+                {
+                    "name": name,
+                    "url": url,
+                    "state_directory": str(state),
+                    "environment": per_instance[number] if number < len(per_instance) else {},
+                }
+                for number, (name, url, state) in enumerate(zip(("one", "two"), self.urls, self.states, strict=True))
+            ],
+            "control": control or {},
+            "start_timeout_seconds": start_timeout,
+        }
+
+    def runs(self):
+        inner = {"kind": "process", "process": self.section}
+        if self.kind == "process":
+            return inner
+        self.directory.mkdir(exist_ok=True)
+        file = self.directory / "runs.json"
+        file.write_text(json.dumps(inner))
+        program = [sys.executable, str(HERE / "operate.py"), str(file), APPLICATION_ID]
+        verbs = {verb: [*program, verb] for verb in ("status", "stop", "start", "wipe")}
+        control = {"pause": "/pause", "resume": "/resume", "query": "/state/{store}"} | self.section["control"]
+        extra = {"pause": [], "resume": [], "query": ["{store}"]}
+        verbs |= {verb: [*program, verb, *more] for verb, more in extra.items() if control[verb]}
+        return {"kind": "command", "command": {**verbs, "environment": {"PYTHONPATH": PLUGINS}, "timeout_seconds": 60}}
+
+    def open(self):
+        return open_application(Runs.model_validate(self.runs()), APPLICATION_ID)
+
+    def files(self, name):
+        return InstanceFiles(self.directory / "run", name)
+
+    def process(self, name):
+        return self.files(name).started().process
+
+    def kill(self, name, number=signal.SIGKILL):
+        os.kill(self.process(name).pid, number)
+        gone(self.process(name))
+
+    def kill_witness(self, name):
+        witness = self.files(name).started().witness
+        os.kill(witness.pid, signal.SIGKILL)
+        gone(witness)
+
+    def get(self, number, path):
+        with urllib.request.urlopen(self.urls[number] + path, timeout=5) as answer:
+            return json.load(answer)
+
+    def await_up(self):
+        for number in (0, 1):
+            wait(lambda number=number: answers(self.urls[number]))
+
+    def leftovers(self):
+        """Everything that still runs on behalf of this rig."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.pid != os.getpid() and str(self.directory) in " ".join(
+                    [*process.cmdline(), *process.environ().values(), process.cwd()]
+                ):
+                    found.append(process)
+        return found
+
+    def close(self):
+        for process in self.leftovers():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        wait(lambda: not self.leftovers())
+
+
+def answers(url):
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=1):
+        return True
+    return False
+
+
+def gone(process):
+    wait(lambda: not process.alive)
+
+
+def members(process):
+    return session_of(process)
+
+
+def wait(condition, seconds=15):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
