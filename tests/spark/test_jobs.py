@@ -1,0 +1,222 @@
+"""The three jobs on a real broker, in one session."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import duckdb
+import pytest
+from confluent_kafka import Producer
+
+from spark_jobs.transforms.comparing import compare_partitions
+from spark_jobs.transforms.copying import copy_ranges
+from spark_jobs.transforms.loading import load_partitions
+from spark_jobs.transforms.spread import TaskFailed
+from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
+from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
+from streams_recovery.core.model import TopicPartition
+from tests.spark.rows import SHAPES, end_of, read, rows_in, topic, write
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+APPLICATION = "app"
+
+
+@pytest.fixture
+def topics(connection):
+    with ExitStack() as stack:
+        yield lambda **config: stack.enter_context(topic(connection, **config))
+
+
+def backup(spark, access, *ranges):
+    wanted = tuple(RangeToCopy(topic=tp.topic, partition=tp.partition, start=start, end=end, size_hint=end) for tp, start, end in ranges)
+    return copy_ranges(spark, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access).ranges
+
+
+def restore(spark, access, *loads):
+    wanted = tuple(PartitionToLoad(topic=tp.topic, partition=tp.partition, first_offset=first, files=files) for tp, first, files in loads)
+    return load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=wanted), access).partitions
+
+
+def verify(spark, access, *pairs, keyed=()):
+    """Each pair: archived partition and its files, target partition and its range."""
+    wanted = tuple(
+        PartitionToVerify(topic=tp.topic, partition=tp.partition, target_topic=target, start=start, end=end, files=files)
+        for tp, files, target, start, end in pairs
+    )
+    return compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=wanted, keyed=keyed), access)
+
+
+def temporary_files():
+    return {path.name for path in Path(tempfile.gettempdir()).glob("streams-recovery-*")}
+
+
+def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, topics):
+    before = temporary_files()
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    write(connection, source, SHAPES)
+    (copied,) = backup(spark, access, (source, 0, len(SHAPES)))
+    file = copied.copied.file
+    assert (file.rows, file.first_offset, file.last_offset) == (len(SHAPES), 0, len(SHAPES) - 1)
+    assert (file.min_timestamp, file.max_timestamp) == (1, 2**62)
+    assert file.payload_bytes == sum(len(row[1] or b"") + len(row[2] or b"") for row in SHAPES)
+    assert (copied.fetched, copied.log_start_after) == (len(SHAPES), 0)
+    (loaded,) = restore(spark, access, (target, 0, (file,)))
+    assert (loaded.rows, loaded.acknowledged_first, loaded.acknowledged_last) == (len(SHAPES), 0, len(SHAPES) - 1)
+    assert rows_in(read(connection, target, 0, len(SHAPES))) == SHAPES
+    result = verify(spark, access, (source, (file,), target.topic, 0, len(SHAPES)), keyed=(source.topic,))
+    assert result.partitions[0].equal
+    assert (result.partitions[0].archived_rows, result.partitions[0].loaded_rows) == (len(SHAPES), len(SHAPES))
+    assert (result.stores[0].keys_compared, result.stores[0].keys_different) == (3, 0)
+    assert temporary_files() == before
+
+
+def test_a_segment_is_plain_parquet_to_others(spark, access, connection, topics):
+    source = TopicPartition(topics(), 0)
+    write(connection, source, SHAPES)
+    (copied,) = backup(spark, access, (source, 0, len(SHAPES)))
+    path = Path(access.location.path) / copied.copied.file.key
+    rows = duckdb.sql(f"select \"offset\", timestamp, timestamp_type, key, value, headers from '{path}' order by 1").fetchall()
+    assert [(row[1], row[3], row[4]) for row in rows] == [row[:3] for row in SHAPES]
+    assert [each and [(pair["key"], pair["value"]) for pair in each] for *_, each in rows] == [row[3] for row in SHAPES]
+    frame = spark.read.parquet(str(path))
+    assert [row.value for row in frame.orderBy("offset").collect()] == [row[2] for row in SHAPES]
+
+
+def test_only_committed_records_of_the_range_are_copied_and_files_continue_each_other(spark, access, connection, topics):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    for commit, value in ((False, b"aborted"), (True, b"committed"), (False, b"aborted")):
+        producer = Producer(connection.client_config(**{"transactional.id": f"{source.topic}-{commit}-{os.urandom(4).hex()}"}))
+        producer.init_transactions()
+        producer.begin_transaction()
+        for _ in range(5):
+            producer.produce(source.topic, value, b"k", 0, timestamp=7)
+        producer.flush()
+        producer.commit_transaction() if commit else producer.abort_transaction()
+    copied = backup(spark, access, (source, 0, 9), (source, 9, 12), (source, 12, 18))
+    assert [done.copied.file and done.copied.file.rows for done in copied] == [3, 2, None]
+    assert [(done.copied.start, done.copied.end) for done in copied] == [(0, 9), (9, 12), (12, 18)]
+    files = tuple(done.copied.file for done in copied if done.copied.file)
+    (loaded,) = restore(spark, access, (target, 0, files))
+    assert loaded.rows == 5
+    assert rows_in(read(connection, target, 0, 5)) == [(7, b"k", b"committed", None)] * 5
+    assert verify(spark, access, (source, files, target.topic, 0, 5)).partitions[0].equal
+
+
+def test_attempts_never_meet_and_a_repeated_backup_is_the_same_bytes(spark, access, connection, topics):
+    source = TopicPartition(topics(), 0)
+    write(connection, source, SHAPES)
+    (first,), (second,) = (backup(spark, access, (source, 2, 6)) for _ in range(2))
+    assert first.copied.file.key != second.copied.file.key
+    assert first.copied.file.sha256 == second.copied.file.sha256
+    assert first.copied.file.first_offset == 2
+
+
+def test_nothing_to_do_is_done_and_counts_as_nothing(spark, access, topics):
+    target = TopicPartition(topics(), 0)
+    assert backup(spark, access) == ()
+    assert restore(spark, access, (target, 0, ()))[0].rows == 0
+    result = verify(spark, access, (target, (), target.topic, 0, 0), keyed=(target.topic,))
+    assert (result.partitions[0].archived_rows, result.partitions[0].loaded_rows) == (0, 0)
+    assert result.stores[0].keys_compared == 0
+
+
+BASE = [(10 + number, b"k%d" % number, b"v%d" % number, [("h", b"x")]) for number in range(5)]
+DAMAGES = {
+    "none": BASE,
+    "one byte": [*BASE[:2], (12, b"k2", b"v3", [("h", b"x")]), *BASE[3:]],
+    "missing row": [*BASE[:2], *BASE[3:]],
+    "row too many": [*BASE, BASE[4]],
+    "other order": [BASE[1], BASE[0], *BASE[2:]],
+    "timestamp": [*BASE[:4], (99, b"k4", b"v4", [("h", b"x")])],
+    "header": [*BASE[:4], (14, b"k4", b"v4", [("h", b"y")])],
+    "header gone": [*BASE[:4], (14, b"k4", b"v4", None)],
+    "tombstone for empty": [*BASE[:4], (14, b"k4", None, [("h", b"x")])],
+}
+
+
+def test_verification_sees_every_kind_of_damage(spark, access, connection, topics):
+    source = TopicPartition(topics(), 0)
+    write(connection, source, BASE)
+    (copied,) = backup(spark, access, (source, 0, len(BASE)))
+    targets = {}
+    for damage, rows in DAMAGES.items():
+        targets[damage] = TopicPartition(topics(), 0)
+        write(connection, targets[damage], rows)
+    pairs = [
+        (TopicPartition(target.topic, 0), (copied.copied.file,), target.topic, 0, len(DAMAGES[damage]))
+        for damage, target in targets.items()
+    ]
+    result = verify(spark, access, *pairs, keyed=tuple(target.topic for target in targets.values()))
+    assert {damage: part.equal for damage, part in zip(targets, result.partitions, strict=True)} == {
+        damage: damage == "none" for damage in DAMAGES
+    }
+    different = {damage: store.keys_different for damage, store in zip(targets, result.stores, strict=True)}
+    harmless_for_state = ("none", "row too many", "other order")
+    assert different == {damage: 0 if damage in harmless_for_state else 1 for damage in DAMAGES}
+    assert all(store.keys_compared == 5 for store in result.stores)
+
+
+@pytest.mark.parametrize("position", ["first", "middle", "last"])
+def test_one_flipped_bit_stops_the_load_before_a_row_is_sent(spark, access, connection, topics, position):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    write(connection, source, BASE)
+    (copied,) = backup(spark, access, (source, 0, len(BASE)))
+    path = Path(access.location.path) / copied.copied.file.key
+    data = bytearray(path.read_bytes())
+    data[{"first": 0, "middle": len(data) // 2, "last": -1}[position]] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(TaskFailed) as caught:
+        restore(spark, access, (target, 0, (copied.copied.file,)))
+    assert isinstance(caught.value.cause, Damaged)
+    assert caught.value.cause.facts["key"] == copied.copied.file.key
+    assert end_of(connection, target) == 0
+    with pytest.raises(TaskFailed, match="cannot be trusted"):
+        verify(spark, access, (source, (copied.copied.file,), target.topic, 0, 0))
+
+
+def test_a_torn_file_is_damaged(spark, access, connection, topics):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    write(connection, source, BASE)
+    (copied,) = backup(spark, access, (source, 0, len(BASE)))
+    path = Path(access.location.path) / copied.copied.file.key
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(TaskFailed, match=f"has {copied.copied.file.bytes - 1} bytes"):
+        restore(spark, access, (target, 0, (copied.copied.file,)))
+
+
+def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, topics):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    write(connection, source, BASE)
+    write(connection, target, BASE[:1])
+    (copied,) = backup(spark, access, (source, 0, len(BASE)))
+    with pytest.raises(TaskFailed) as caught:
+        restore(spark, access, (target, 0, (copied.copied.file,)))
+    assert isinstance(caught.value.cause, TargetNotEmpty)
+    assert end_of(connection, target) == 1
+    assert restore(spark, access, (target, 1, (copied.copied.file,)))[0].acknowledged_first == 1
+
+
+def test_a_timestamp_that_cannot_be_written_is_refused_before_any_partition_is_touched(spark, access, connection, bootstrap, topics):
+    from kafka import KafkaProducer
+
+    good, bad, target = (TopicPartition(topics(), 0) for _ in range(3))
+    write(connection, good, BASE)
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    producer.send(bad.topic, value=b"v", timestamp_ms=0, partition=0).get(10)
+    producer.close()
+    first, second = backup(spark, access, (good, 0, len(BASE)), (bad, 0, 1))
+    assert second.copied.file.min_timestamp == 0
+    with pytest.raises(Refused, match="timestamp 0"):
+        restore(spark, access, (target, 0, (first.copied.file,)), (bad, 1, (second.copied.file,)))
+    assert end_of(connection, target) == 0
+
+
+def test_offsets_that_are_gone_fail_the_backup_by_name(spark, access, connection, topics):
+    source = TopicPartition(topics(), 0)
+    write(connection, source, BASE)
+    with pytest.raises(TaskFailed, match=rf"{source} ends at 5, before 6"):
+        backup(spark, access, (source, 6, 7))
