@@ -45,6 +45,7 @@ log.segment.delete.delay.ms=1000
 transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 """
 
+
 def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int) -> str:
     """Start a broker on ``port``, on the data of ``directory`` if there is some, and return its address once it answers."""
     require_free(port, "the broker")

@@ -16,7 +16,11 @@ from embedded.java import find_java
 from streams_recovery.core.errors import ConfigInvalid, Damaged, TransientError
 
 KAFKA_VERSION = "4.3.1"
-_MODULES = (("org.apache.kafka", "kafka_2.13", KAFKA_VERSION), ("org.apache.kafka", "kafka-streams", KAFKA_VERSION), ("org.slf4j", "slf4j-simple", "1.7.36"))
+_MODULES = (
+    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
 _LOCK = Path(__file__).with_name("jars.lock")
 _MARK = ".checked"
 
@@ -46,7 +50,7 @@ def kafka_jars() -> Path:
 
 def check(directory: Path) -> None:
     """Raise ``Damaged`` unless the jars of ``directory`` are those of the lock file, byte for byte."""
-    locked = dict(reversed(line.split("  ", 1)) for line in _LOCK.read_text().splitlines())  # type: ignore[misc]
+    locked = {name: digest for digest, name in (line.split("  ", 1) for line in _LOCK.read_text().splitlines())}
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in directory.glob("*.jar")}
     wrong = sorted(name for name in {*locked, *found} if locked.get(name) != found.get(name))
     if wrong:

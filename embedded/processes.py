@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -124,7 +124,7 @@ def _stop_session(pid: int, created: float | None) -> None:
 
 
 @contextlib.contextmanager
-def _uninterrupted():  # type: ignore[no-untyped-def]
+def _uninterrupted() -> Iterator[None]:
     # An impatient second Ctrl-C must not leave half of the processes behind.
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)

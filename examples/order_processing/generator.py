@@ -14,10 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
 from examples.order_processing.orders import World
 
+_PACE = 20
+_TOLD = 10_000
 INPUTS = ("orders", "inventory", "customers")
 OUTPUTS = ("customer-totals", "enriched-orders", "order-counts-final")
 
@@ -78,9 +80,9 @@ class Generator:
             number = self.sent
             self._send("orders", self.world.customer(number), self.world.order(number), self.world.timestamp(number), self._acknowledge)
             self.sent += 1
-            if rate is not None and done % 20 == 19:
+            if rate is not None and (done + 1) % _PACE == 0:
                 time.sleep(max(0.0, started + (done + 1) / rate - time.monotonic()))
-            if progress is not None and done % 10_000 == 9_999:
+            if progress is not None and (done + 1) % _TOLD == 0:
                 progress(done + 1)
         self.flush()
 

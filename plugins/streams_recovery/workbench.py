@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams_recovery.application.processes.factory import open_application
 from streams_recovery.application.port import StreamsApplication
+from streams_recovery.application.processes.factory import open_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.hold import HoldEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.notes import Notes
@@ -48,6 +49,7 @@ class Workbench:
     credentials: StorageCredentials | None
     cluster: KafkaCluster
     groups: ConsumerGroups
+    transactions: Transactions
     repository: Repository
     layout: Layout
     savepoints: SavepointStore
@@ -73,13 +75,18 @@ def open_workbench(
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
-    with KafkaCluster(connection, timeout=timeout) as cluster, ConsumerGroups(connection, timeout=timeout) as groups:
+    with (
+        KafkaCluster(connection, timeout=timeout) as cluster,
+        ConsumerGroups(connection, timeout=timeout) as groups,
+        Transactions(connection, timeout=timeout) as transactions,
+    ):
         yield Workbench(
             config=config,
             connection=connection,
             credentials=credentials,
             cluster=cluster,
             groups=groups,
+            transactions=transactions,
             repository=repository,
             layout=layout,
             savepoints=SavepointStore(repository, layout),

@@ -14,7 +14,6 @@ from streams_recovery.config.fields import (
     Integer,
     LocalPath,
     Moment,
-    Number,
     Section,
     StoreName,
     Switch,
@@ -162,7 +161,7 @@ class Backup(Section):
     compression_level: Annotated[Integer, Field(ge=1, le=19)] = 3
     segment_max_bytes: Annotated[Integer, Field(ge=1_048_576, le=4_294_967_296)] = 134_217_728
     full_every_days: Annotated[Integer, Field(ge=1, le=365)] = 7
-    full_when_chain_exceeds: Annotated[Number, Field(ge=1, le=100)] = 4.0
+    full_after_savepoints: Annotated[Integer, Field(ge=1, le=10_000)] = 168
 
 
 class Restore(Section):

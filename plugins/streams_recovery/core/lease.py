@@ -40,7 +40,9 @@ def holder(last: LockRecord | None, now: int) -> LockRecord | None:
 
 
 def acquisition(last: LockRecord | None, number: int, *, owner: str, purpose: str, now: int, lease_ms: int) -> LockRecord:
-    """The record, to be the one of this ``number``, that would give ``owner`` the lock. A run that holds it already keeps its acquisition. Raises ``LockHeld``."""
+    """The record, to be the one of this ``number``, that would give ``owner`` the lock. A run that holds it already keeps its acquisition. Raises
+    ``LockHeld``.
+    """
     held = holder(last, now)
     if held is not None and held.owner != owner:
         raise LockHeld(

@@ -53,13 +53,7 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
     try:
         now = bench.clock()
         current = plan(bench, request)
-        if current.hash != approved_hash:
-            raise PlanChanged(
-                f"the plan changed after it was approved: {approved_hash[:12]} became {current.hash[:12]}",
-                next_step="trigger the restore again and approve the new plan",
-                approved=approved_hash,
-                current=current.hash,
-            )
+        _check_approved(current, approved_hash)
         running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
         ticket = RestoreTicket(
             application_id=bench.application_id,
@@ -77,6 +71,16 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
         bench.lock.release(lock)
         raise
     return ticket
+
+
+def _check_approved(current: RestorePlan, approved_hash: str) -> None:
+    if current.hash != approved_hash:
+        raise PlanChanged(
+            f"the plan changed after it was approved: {approved_hash[:12]} became {current.hash[:12]}",
+            next_step="trigger the restore again and approve the new plan",
+            approved=approved_hash,
+            current=current.hash,
+        )
 
 
 def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:

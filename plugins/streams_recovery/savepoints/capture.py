@@ -11,10 +11,10 @@ from streams_recovery.core.errors import NotExact, OffsetsUnstable, RecoveryErro
 from streams_recovery.core.jobs import RangeCopied, RangeToCopy
 from streams_recovery.core.manifest import CutProof
 from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.kafka.copying import copy_range
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.quiesce import still_held
 from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
-from streams_recovery.kafka.copying import copy_range
 from streams_recovery.survey import Survey, config_without_holds, survey
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
@@ -128,7 +128,7 @@ def _wait_until_decided(bench: Workbench, ends: dict[TopicPartition, int]) -> No
 def _all_transactional(bench: Workbench, found: Survey) -> bool:
     changelogs = found.partitions(TopicRole.CHANGELOG)
     writers = bench.transactions.transactional_writers(changelogs)
-    return bool(changelogs) and all(writers.get(tp) is True for tp in changelogs)
+    return bool(changelogs) and all(writers[tp].proven for tp in changelogs)
 
 
 def _reading(bench: Workbench, partitions: tuple[TopicPartition, ...]) -> Reading:

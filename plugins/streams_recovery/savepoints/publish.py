@@ -8,15 +8,16 @@ from importlib.metadata import version
 from streams_recovery.core.chain import PartitionCopy, joined
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
-from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.manifest import CopiedRange, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.model import Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.version import VERSION
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.capture import DRAFT
 from streams_recovery.savepoints.copy import COPIED, PLAN
 from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
 from streams_recovery.workbench import Workbench
 
-_SOFTWARE = ("kafka-streams-recovery", "confluent-kafka", "pyarrow", "pyspark")
+_LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
 
 
 def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
@@ -45,7 +46,7 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
     pieces = {piece.tp: piece.copied for piece in copied.ranges}
     plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
     return Manifest(
-        format_version=FORMAT_VERSION,
+        format_version=1,
         savepoint_id=ticket.savepoint_id,
         application_id=ticket.application_id,
         cluster_id=draft.cluster_id,
@@ -60,7 +61,7 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
             run_id=ticket.request.run_id,
             requested_by=ticket.request.requested_by,
             reason=ticket.request.reason,
-            software={name: version(name) for name in _SOFTWARE} | {"python": platform.python_version()},
+            software={name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION},
         ),
     )
 

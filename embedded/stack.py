@@ -1,0 +1,100 @@
+"""Where the pieces of one stack are, and the environment that all of them share."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedded.broker import start_broker
+from embedded.jars import kafka_jars
+from embedded.java import find_java
+from embedded.ports import HOST
+from embedded.processes import Processes
+from streams_recovery.config.loader import load_named
+from streams_recovery.config.model import ApplicationConfig
+
+PROJECT = Path(__file__).resolve().parents[1]
+CONFIGS = PROJECT / "include" / "configs"
+APPLICATION = "order-processing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Every port of a stack."""
+
+    broker: int
+    controller: int
+    instances: tuple[int, int]
+    airflow: int
+    worker_logs: int
+    trigger_logs: int
+
+    @classmethod
+    def of(cls, numbers: list[int]) -> Ports:
+        """From seven free ports."""
+        broker, controller, first, second, airflow, worker_logs, trigger_logs = numbers
+        return cls(
+            broker=broker,
+            controller=controller,
+            instances=(first, second),
+            airflow=airflow,
+            worker_logs=worker_logs,
+            trigger_logs=trigger_logs,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside."""
+
+    directory: Path
+    ports: Ports
+    guarantee: str
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address."""
+        return f"{HOST}:{self.ports.broker}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What configuration files, connections and Spark need to find this stack."""
+        return {
+            "STREAMS_RECOVERY_STACK": str(self.directory),
+            "STREAMS_RECOVERY_HOME": str(PROJECT),
+            "STREAMS_RECOVERY_CONFIG_DIR": str(CONFIGS),
+            "STREAMS_RECOVERY_BOOTSTRAP": self.bootstrap,
+            "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
+            "STREAMS_RECOVERY_CLASSPATH": f"{kafka_jars()}/*",
+            "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
+            "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),
+            "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap}}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}),
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """A whole environment for a child process: this one's without anybody else's Airflow, and the stack's variables."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY", "SPARK"))}
+        import pyspark  # noqa: PLC0415 - only children that run Spark need to know where it is
+
+        return {
+            **inherited,
+            **self.variables,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(find_java().parent), os.environ.get("PATH", "")]),
+            "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": HOST,
+        }
+
+    def config(self) -> ApplicationConfig:
+        """The example application's configuration in this stack."""
+        return load_named(APPLICATION, CONFIGS, {**os.environ, **self.variables})
+
+    def start_broker(self, processes: Processes) -> None:
+        """Start Kafka."""
+        start_broker(processes, self.directory / "broker", port=self.ports.broker, controller_port=self.ports.controller)

@@ -1,0 +1,1 @@
+"""The command line: everything an operator needs when Airflow itself is lost."""

@@ -1,0 +1,174 @@
+"""streams-recovery: savepoints and restores from a terminal.
+
+Exit codes: 0 done, 1 unexpected, 2 configuration or usage, 3 refused, 4 not found, 5 locked by another run, 6 damaged, 7 try again later.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from streams_recovery import restores
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.running import Runner
+from streams_recovery.config.loader import load_named
+from streams_recovery.core import codec
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.plan_text import markdown, moment
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.workbench import Workbench, open_workbench
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=True)
+plan_app = typer.Typer(help="What a run would do. Changes nothing.", no_args_is_help=True)
+app.add_typer(savepoints_app, name="savepoints")
+app.add_typer(plan_app, name="plan")
+
+Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
+Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
+Savepoint = Annotated[str, typer.Option("--savepoint", help="Id, or `latest` for the newest exact one.")]
+AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
+Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint or the report.")]
+DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
+
+
+def _say(line: str) -> None:
+    Console(stderr=True).print(line, highlight=False)
+
+
+@contextmanager
+def _workbench(name: str, configs: Path) -> Iterator[Workbench]:
+    with open_workbench(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as bench:
+        yield bench
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(codec.encode(value), indent=2) + "\n")
+
+
+@savepoints_app.command("list")
+def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """List an application's savepoints, newest last."""
+    with _workbench(name, configs) as bench:
+        found = [bench.savepoints.read(savepoint_id) for savepoint_id in bench.savepoints.ids()]
+    if as_json:
+        _print_json([_summary(manifest) for manifest in found])
+        return
+    table = Table("savepoint", "captured", "consistency", "records", "shares files with")
+    for manifest in found:
+        table.add_row(
+            manifest.savepoint_id, moment(manifest.captured_at), manifest.consistency, f"{manifest.records:,}", manifest.parent_id or "-"
+        )
+    Console().print(table)
+
+
+def _summary(manifest: Any) -> dict[str, Any]:
+    wanted = ("savepoint_id", "captured_at", "consistency", "parent_id", "records")
+    return {name: codec.encode(getattr(manifest, name)) for name in wanted}
+
+
+@savepoints_app.command("show")
+def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
+    """Print a savepoint's whole manifest as JSON."""
+    with _workbench(name, configs) as bench:
+        _print_json(bench.savepoints.read(savepoint))
+
+
+@plan_app.command("restore")
+def plan_restore(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    savepoint: Savepoint = "latest",
+    allow_ahead: AllowAhead = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a restore would do."""
+    with _workbench(name, configs) as bench:
+        planned = restores.plan(bench, RestoreRequest(savepoint=savepoint, allow_ahead=allow_ahead, reason="plan only"))
+    if as_json:
+        _print_json({"hash": planned.hash, **codec.encode(planned)})
+    else:
+        Console().print(Markdown(markdown(planned)))
+
+
+@app.command()
+def backup(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    reason: Reason = "by hand",
+    *,
+    mode: Annotated[QuiesceMode | None, typer.Option(help="How to hold the application; default as configured.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a savepoint now."""
+    request = SavepointRequest(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=mode)
+    with _workbench(name, configs) as bench:
+        summary = _runner(bench, logs).backup(request)
+    if as_json:
+        _print_json(summary)
+    else:
+        Console().print(
+            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new"
+        )
+
+
+@app.command()
+def restore(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    savepoint: Savepoint = "latest",
+    allow_ahead: AllowAhead = False,
+    approve: Annotated[str | None, typer.Option(help="Hash of the plan that may be carried out without asking.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore an application in place. Shows the plan and asks, unless --approve names exactly that plan."""
+
+    def approved(planned: RestorePlan) -> bool:
+        if approve is not None:
+            return approve == planned.hash
+        Console(stderr=True).print(Markdown(markdown(planned)))
+        typed: str = typer.prompt(f"Type the application id {planned.application_id} to carry this out", err=True)
+        return typed == planned.application_id
+
+    request = RestoreRequest(savepoint=savepoint, allow_ahead=allow_ahead, reason=reason)
+    with _workbench(name, configs) as bench:
+        report = _runner(bench, logs).restore(request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approve=approved)
+    if as_json:
+        _print_json(report)
+    else:
+        Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records, {report.keys_compared:,} keys compared")
+
+
+def _runner(bench: Workbench, logs: Path) -> Runner:
+    master = EnvironmentConnections(os.environ).spark_master(bench.config.spark.connection)
+    return Runner(bench=bench, master=master, logs=logs, say=_say)
+
+
+def run() -> None:
+    """The command's entry point: our errors become one line and their exit code."""
+    try:
+        app()
+    except RecoveryError as error:
+        _say(f"{type(error).__name__}: {error}")
+        sys.exit(error.exit_code)
