@@ -1,0 +1,99 @@
+"""The application port on a real Kafka Streams application: the example, two instances, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streams_recovery.application.factory import open_application
+from streams_recovery.application.port import InstanceState
+from streams_recovery.config.running import Runs
+from tests.contracts.streams_apps.running import Rig, wait
+
+pytestmark = pytest.mark.kafka
+
+PROJECT = Path(__file__).parents[2]
+NAMES = {
+    "ORDERS_TOPIC": "orders",
+    "INVENTORY_TOPIC": "inventory",
+    "CUSTOMERS_TOPIC": "customers",
+    "CUSTOMER_TOTALS_TOPIC": "totals",
+    "ENRICHED_ORDERS_TOPIC": "enriched",
+    "ORDER_COUNTS_FINAL_TOPIC": "final",
+}
+
+
+@pytest.fixture
+def topics(bootstrap):
+    """Topics of their own, and an application id that is the prefix of all of them, so that everything can be removed."""
+    prefix = f"port-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = {variable: f"{prefix}.{name}" for variable, name in NAMES.items()}
+    for created in admin.create_topics([NewTopic(name, 2, 1) for name in names.values()]).values():
+        created.result(20)
+    yield prefix, names
+    mine = [name for name in admin.list_topics(timeout=20).topics if name.startswith(prefix)]
+    for deleted in admin.delete_topics(mine).values():
+        deleted.result(20)
+    for removed in admin.delete_consumer_groups([prefix]).values():
+        removed.exception(20)
+
+
+@pytest.fixture
+def rig(tmp_path, bootstrap, jars, topics):
+    prefix, names = topics
+    settings = {
+        "BOOTSTRAP_SERVERS": bootstrap,
+        "APPLICATION_ID": prefix,
+        "HTTP_PORT": "{port}",
+        "PROCESSING_GUARANTEE": "at_least_once",
+        **names,
+    }
+    made = Rig("process", tmp_path, environment=settings, start_timeout=60)
+    made.section["command"] = ["java", "-Xmx256m", "-cp", f"{jars}/*", str(PROJECT / "examples/order_processing/OrderProcessing.java")]
+    made.section["environment"] = settings | {"STATE_DIR": "{state_directory}"}
+    yield made
+    made.close()
+
+
+def feed(bootstrap, topic, count):
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        value = {"order": number, "product": "p-1", "quantity": 1, "cents": 100}
+        producer.produce(topic, json.dumps(value).encode(), f"c-{number}".encode())
+    assert producer.flush(20) == 0
+
+
+def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstrap, topics):
+    application_id, names = topics
+    application = open_application(Runs.model_validate(rig.runs()), application_id)
+    feed(bootstrap, names["ORDERS_TOPIC"], 40)
+    application.start()
+    wait(lambda: [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"], seconds=120)
+    wait(lambda: len(application.query("order-totals")) == 40, seconds=60)
+    assert set(application.query("order-totals")) == {f"c-{number}" for number in range(40)}
+
+    application.pause()
+    feed(bootstrap, names["ORDERS_TOPIC"], 60)
+    assert [s.streams_state for s in application.status()] == ["PAUSED", "PAUSED"]
+    assert len(application.query("order-totals")) == 40
+    application.resume()
+    wait(lambda: len(application.query("order-totals")) == 60, seconds=60)
+
+    report = application.stop(timeout=60)
+    assert report.clean, report
+    states = [Path(state) / application_id for state in rig.states]
+    assert all(any(state.rglob("CURRENT")) for state in states)
+    assert application.wipe_state().removed == tuple(map(str, states))
+
+    application.start()
+    wait(lambda: application.status()[0].streams_state == "RUNNING", seconds=120)
+    rig.kill("one")
+    first, second = application.stop(timeout=60).instances
+    assert (first.closed_cleanly, second.closed_cleanly) == (False, True)
+    assert (first.state, second.state) == (InstanceState.GONE, InstanceState.GONE)
