@@ -38,7 +38,8 @@ def read_committed_offsets(clients: Clients, group_id: str, partitions: Collecti
         before = read_unsettled(clients, group_id, partitions)
         settled, pending = _read_settled(clients, group_id, partitions)
         after = read_unsettled(clients, group_id, partitions)
-        if not pending and before == after and settled == _only_offsets(after):
+        # A pending partition has no settled offset, so this is false while there is one.
+        if before == after and settled == _only_offsets(after):
             return after
         if not deadline.pause(0.02):
             raise _unstable(clients, group_id, pending)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # public, but its stubs do not say so
+
+from streams_recovery.core.errors import TransientError
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
+from tests.unit.kafka.scripted import Script, ScriptedClients, future, offsets, refusal
+
+BROKERS = SimpleNamespace(brokers={1: None, 2: None}, topics={}, cluster_id="c")
+
+
+def overrides(**settings: str) -> Callable[[Iterable[Any]], dict[Any, Any]]:
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    entries = {name.replace("_", "."): SimpleNamespace(value=value, source=own) for name, value in settings.items()}
+    return lambda resources: {resource: future(entries) for resource in resources}
+
+
+def shape(*leaders: int) -> list[dict[str, object]]:
+    partitions = [
+        {"partition_index": number, "leader_id": leader, "leader_epoch": 0 if leader >= 0 else -1, "replica_nodes": [1, 2]}
+        for number, leader in enumerate(leaders)
+    ]
+    return [{"name": "t", "topic_id": str(uuid.UUID(int=1)), "error_code": 0, "partitions": partitions}]
+
+
+def cluster(librdkafka: Script, pure: Script | None = None, timeout: float = 5.0) -> KafkaCluster:
+    opened = KafkaCluster(KafkaConnection(bootstrap_servers="nowhere:1", properties={}))
+    opened._clients = ScriptedClients(librdkafka=librdkafka, pure=pure, timeout=timeout)
+    return opened
+
+
+def test_a_setting_has_arrived_when_every_broker_shows_it() -> None:
+    answers = [overrides(), overrides(retention_ms="5"), overrides(), overrides(retention_ms="5")]
+    client = Script(incremental_alter_configs=[{}], list_topics=[BROKERS], describe_configs=answers)
+    cluster(client).alter_configs({"t": {"retention.ms": "5"}})
+    assert [options["broker"] for verb, _, options in client.asked if verb == "describe_configs"] == [1, 1, 2, 2]
+
+
+def test_a_setting_that_does_not_arrive_is_named() -> None:
+    client = Script(incremental_alter_configs=[{}], list_topics=[BROKERS], describe_configs=[overrides(min_compaction_lag_ms="1")] * 50)
+    with pytest.raises(TransientError, match=r"broker 1 .*min\.compaction\.lag\.ms"):
+        cluster(client, timeout=0.15).alter_configs({"t": {"min.compaction.lag.ms": None}})
+
+
+def test_an_override_of_one_topic_that_is_refused_is_an_error() -> None:
+    refused = {"a": future(None), "b": future(refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED))}
+    with pytest.raises(Exception, match="altering topic configurations failed"):
+        cluster(Script(incremental_alter_configs=[refused])).alter_configs({"a": {"x": "1"}, "b": {"x": "1"}})
+
+
+def test_nothing_to_change_asks_nothing() -> None:
+    client = Script()
+    cluster(client).alter_configs({})
+    assert client.asked == []
+
+
+def test_a_new_topic_is_there_when_each_of_its_partitions_has_a_leader_that_answers() -> None:
+    not_leader = refusal(KafkaError.NOT_LEADER_FOR_PARTITION)
+    client = Script(list_offsets=[offsets({0: 0, 1: not_leader}), offsets({1: 0})], describe_configs=[overrides()])
+    created = {"topics": [{"name": "t", "error_code": 0}]}
+    unready = [[{"name": "t", "error_code": 3, "partitions": []}], shape(1), shape(1, -1)]
+    pure = Script(create_topics=[created], describe_topics=[*unready, shape(1, 2), shape(1, 2)])
+    topic = cluster(client, pure).create_topic("t", partitions=2, replication_factor=2, config={})
+    assert (topic.partitions, topic.replication_factor, topic.leader_epochs) == (2, 2, (0, 0))
+    assert [verb for verb, _, _ in client.asked] == ["list_offsets", "list_offsets", "describe_configs"]
+
+
+def test_a_new_topic_that_gets_no_leaders_is_an_error() -> None:
+    pure = Script(create_topics=[{"topics": [{"name": "t", "error_code": 0}]}], describe_topics=[shape(1, -1)] * 50)
+    with pytest.raises(TransientError, match="leaders for 1 of 2 partitions"):
+        cluster(Script(), pure, timeout=0.15).create_topic("t", partitions=2, replication_factor=2, config={})
+
+
+def test_an_unknown_leader_epoch_is_none() -> None:
+    topic = cluster(Script(describe_configs=[overrides()]), Script(describe_topics=[shape(1, -1)])).describe_topics(["t"])["t"]
+    assert topic.leader_epochs == (0, None)
+    assert topic.topic_id == "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_a_topic_that_metadata_has_and_configurations_have_not_is_described_again() -> None:
+    gone = {name: future(refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)) for name in ("t",)}
+    client = Script(describe_configs=[gone_for(gone), overrides(retention_ms="5")])
+    topics = cluster(client, Script(describe_topics=[shape(1), shape(1)])).describe_topics(["t"])
+    assert topics["t"].config == {"retention.ms": "5"}
+
+
+def test_a_topic_that_stays_between_is_neither_there_nor_absent() -> None:
+    gone = {"t": future(refusal(KafkaError.UNKNOWN_TOPIC_OR_PART))}
+    client = Script(describe_configs=[gone_for(gone)] * 50)
+    with pytest.raises(TransientError, match="neither there nor gone"):
+        cluster(client, Script(describe_topics=[shape(1)] * 50), timeout=0.15).describe_topics(["t"])
+
+
+def gone_for(answers: dict[str, Any]) -> Callable[[Iterable[Any]], dict[Any, Any]]:
+    return lambda resources: {resource: answers[resource.name] for resource in resources}
+
+
+def test_topics_that_stay_after_their_deletion_are_named() -> None:
+    still = SimpleNamespace(brokers={1: None}, topics={"t": None, "other": None})
+    pure = Script(delete_topics=[{"topics": [{"name": "t", "error_code": 0}]}], describe_topics=[shape(1)] * 50)
+    with pytest.raises(TransientError, match=r"still there after their deletion: \['t'\]"):
+        cluster(Script(list_topics=[still] * 50), pure, timeout=0.15).delete_topics(["t"])
+
+
+def test_a_topic_that_one_answer_still_has_is_not_gone() -> None:
+    with_it, without_it = SimpleNamespace(topics={"t": None}), SimpleNamespace(topics={})
+    absent = [{"name": "t", "error_code": 3, "partitions": []}]
+    client = Script(list_topics=[with_it, without_it, without_it])
+    pure = Script(delete_topics=[{"topics": [{"name": "t", "error_code": 0}]}], describe_topics=[absent, shape(1), absent])
+    cluster(client, pure).delete_topics(["t"])
+    assert len(client.asked) == 3
