@@ -59,20 +59,20 @@ class ContainerSettings:
 
     service: str
     url: str
-    state_directory: Path
+    state_directory: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerComposeSettings:
-    """The services of a compose project that are one application. ``compose`` is how the project is addressed, as arguments:
-    ``docker compose --project-name ... --file ...``. ``environment`` is laid over what a command inherits, for example ``DOCKER_HOST``.
-    ``directory`` keeps what is known of stops. ``timeout`` (seconds) bounds each call.
+    """The services of a compose project that are one application. ``docker`` is the client's argument list, None where no engine can be
+    reached: then instances can be held and asked, but neither stopped nor started. ``directory`` keeps what is known of stops. ``timeout``
+    (seconds) bounds each call.
     """
 
     application_id: str
-    compose: tuple[str, ...]
+    project: str
+    docker: tuple[str, ...] | None
     services: tuple[ContainerSettings, ...]
     control: ControlPaths
-    environment: Mapping[str, str]
-    directory: Path
+    directory: str
     timeout: float

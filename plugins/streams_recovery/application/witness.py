@@ -76,6 +76,7 @@ class _Witness:
             process = self._put_on_record(self._child.pid)
         except OSError as error:
             self._abandon()
+            os.close(self._order.lock)
             self._answer(str(error))
             return
         os.close(self._order.lock)

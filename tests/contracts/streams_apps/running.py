@@ -35,6 +35,8 @@ class Rig:
 
     def __init__(self, kind, directory, *, environment=None, per_instance=(), control=None, start_timeout=20):
         self.kind = kind
+        self.docker_host = "tcp://stand-in"
+        directory.mkdir(exist_ok=True)
         self.directory = directory
         self.urls = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
         self.states = [directory / "state" / name for name in ("one", "two")]
@@ -60,7 +62,8 @@ class Rig:
         inner = {"kind": "process", "process": self.section}
         if self.kind == "process":
             return inner
-        self.directory.mkdir(exist_ok=True)
+        if self.kind == "docker":
+            return self.containers()
         file = self.directory / "runs.json"
         file.write_text(json.dumps(inner))
         program = [sys.executable, str(HERE / "operate.py"), str(file), APPLICATION_ID]
@@ -69,6 +72,32 @@ class Rig:
         extra = {"pause": [], "resume": [], "query": ["{store}"]}
         verbs |= {verb: [*program, verb, *more] for verb, more in extra.items() if control[verb]}
         return {"kind": "command", "command": {**verbs, "environment": {"PYTHONPATH": PLUGINS}, "timeout_seconds": 60}}
+
+    def containers(self):
+        """A compose project with a stand-in for the docker client that keeps processes instead of containers."""
+        (self.directory / "containers.json").write_text(json.dumps(self.section))
+        services = [
+            {"service": name, "url": url, "state_directory": str(state)}
+            for name, url, state in zip(("one", "two"), self.urls, self.states, strict=True)
+        ]
+        for state in self.states:
+            state.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "application_id": APPLICATION_ID,
+            "project": "counting",
+            "docker": [sys.executable, str(HERE / "docker.py"), str(self.directory / "containers.json")],
+            "services": services,
+            "control": {"health": "/health", "pause": "/pause", "resume": "/resume", "query": "/state/{store}"} | self.section["control"],
+            "directory": str(self.directory / "control"),
+            "timeout": float(self.section["start_timeout_seconds"]),
+        }
+        file = self.directory / "settings.json"
+        file.write_text(json.dumps(settings))
+        program = [sys.executable, "-m", "streams_recovery.application.docker_compose_verbs", str(file)]
+        verbs = {verb: [*program, verb] for verb in ("status", "stop", "start", "wipe", "pause", "resume")}
+        verbs["query"] = [*program, "query", "{store}"]
+        environment = {"PYTHONPATH": PLUGINS, "DOCKER_HOST": self.docker_host}
+        return {"kind": "command", "command": {**verbs, "environment": environment, "timeout_seconds": 60}}
 
     def open(self):
         return open_application(Runs.model_validate(self.runs()), APPLICATION_ID)

@@ -1,0 +1,170 @@
+"""An application as services of a compose project, one container each."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from streams_recovery.application import local_state
+from streams_recovery.application.command import run_program
+from streams_recovery.application.fleet import Fleet
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.record import Ended, InstanceFiles, StopRequest
+from streams_recovery.application.settings import DockerComposeSettings
+from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+
+# "restarting" and docker's own "paused" are alive; only these cannot write any more.
+_GONE = ("created", "exited", "dead")
+_ALIVE = ("running", "restarting", "paused", "removing")
+_ENGINE_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+
+
+class DockerComposeApplication:
+    """See the port. Containers are found by the labels that compose gives them and driven with the plain ``docker`` client, so the engine
+    behind it needs to allow no more than listing, inspecting, stopping and starting containers: it creates and removes none.
+
+    Without an engine an instance that answers is running and one that does not is unknown; stopping and starting are refused.
+    """
+
+    def __init__(self, settings: DockerComposeSettings) -> None:
+        self._settings = settings
+        names = [one.service for one in settings.services]
+        self._files = {name: InstanceFiles(Path(settings.directory), name) for name in names}
+        self._fleet = Fleet(urls={one.service: one.url for one in settings.services}, paths=settings.control, statuses=self.status)
+
+    def status(self) -> tuple[InstanceStatus, ...]:
+        """Every configured service."""
+        if self._settings.docker is None:
+            states = self._fleet.states(self._files)
+            return tuple(_by_answer(name, states[name]) for name in self._files)
+        containers = self._containers()
+        looks = {name: self._look(name, containers.get(name)) for name in self._files}
+        states = self._fleet.states(name for name, look in looks.items() if look.state is not InstanceState.GONE)
+        return tuple(dataclasses.replace(look, streams_state=states.get(name)) for name, look in looks.items())
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """``docker start``. A container keeps the environment it was created with: another one is refused."""
+        if environment:
+            raise Refused(
+                f"a container cannot be started with another environment ({', '.join(sorted(environment))})",
+                next_step="define services for that application in the compose project, and a configuration of their own",
+            )
+        containers = self._containers()
+        missing = [name for name in self._files if name not in containers]
+        if missing:
+            raise Refused(f"there is no container for {', '.join(missing)}", next_step="docker compose create", services=missing)
+        gone = [found["Id"] for found in containers.values() if found["State"]["Status"] in _GONE]
+        if gone:
+            self._docker("start", *gone)
+
+    def stop(self, *, timeout: float) -> StopReport:
+        """``docker stop``: SIGTERM to all at once, SIGKILL when the time (seconds) is up."""
+        containers = self._containers()
+        alive = {name: found for name, found in containers.items() if found["State"]["Status"] not in _GONE}
+        states = self._fleet.states(alive)
+        for name, found in alive.items():
+            self._note_request(name, _run_of(found), states[name])
+        if alive:
+            ids = [found["Id"] for found in alive.values()]
+            self._docker("stop", "-t", str(math.ceil(timeout)), *ids, seconds=timeout + self._settings.timeout)
+        return StopReport(instances=self.status())
+
+    def pause(self) -> None:
+        """POST to every instance, then see that each says it is paused. Not ``docker pause``, which would freeze it in mid-commit."""
+        self._fleet.pause()
+
+    def resume(self) -> None:
+        """POST to every living instance, then see that none says it is paused."""
+        self._fleet.resume()
+
+    def wipe_state(self) -> WipeReport:
+        """Remove the state of every instance through the directories mounted here. An unseen mount would look like no state at all, so the
+        state directories themselves must be there: ``ConfigInvalid``.
+        """
+        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
+        if running:
+            raise ApplicationRunning(
+                f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
+            )
+        directories = [Path(one.state_directory) for one in self._settings.services]
+        unmounted = [str(directory) for directory in directories if not directory.is_dir()]
+        if unmounted:
+            raise ConfigInvalid(
+                f"state directories are not mounted here: {', '.join(unmounted)}",
+                next_step="mount the services' state volumes where this runs",
+                directories=unmounted,
+            )
+        return local_state.wipe(directories, self._settings.application_id)
+
+    def query(self, store: str) -> dict[str, object]:
+        """All keys over all instances. While the application rebalances, asked again until the time-out."""
+        return self._fleet.query(store, seconds=self._settings.timeout)
+
+    def _look(self, name: str, found: Mapping[str, Any] | None) -> InstanceStatus:
+        if found is None:
+            return _standing(name, InstanceState.GONE, "no container", clean=False)
+        state, where = found["State"], f"container {found['Id'][:12]}"
+        if state["Status"] in _ALIVE:
+            return _standing(name, InstanceState.RUNNING, f"{where} {state['Status']}")
+        if state["Status"] not in _GONE:
+            return _standing(name, InstanceState.UNKNOWN, f"{where} in a state this version does not know: {state['Status']}")
+        run = _run_of(found)
+        ended_at = int(datetime.fromisoformat(state["FinishedAt"]).timestamp() * 1000)
+        request = self._files[name].stop_request(run)
+        ended = Ended(run=run, status=state["ExitCode"], left_behind=0, asked=request, at=ended_at)
+        out_of_memory = ", out of memory" if state["OOMKilled"] else ""
+        clean = ended.clean and state["Status"] == "exited" and not out_of_memory
+        return _standing(name, InstanceState.GONE, f"{where}: {ended}{out_of_memory}", clean=clean)
+
+    def _note_request(self, name: str, run: str, state: str | None) -> None:
+        files = self._files[name]
+        files.home.mkdir(parents=True, exist_ok=True)
+        if files.stop_request(run) is None:
+            by = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}"
+            files.write(StopRequest(run=run, by=by, at=time.time_ns() // 1_000_000, state_before=state))
+
+    def _containers(self) -> dict[str, Mapping[str, Any]]:
+        project = f"label=com.docker.compose.project={self._settings.project}"
+        listed = self._docker(
+            "ps", "--all", "--quiet", "--no-trunc", "--filter", project, "--filter", "label=com.docker.compose.oneoff=False"
+        )
+        ids = listed.decode().split()
+        inspected = json.loads(self._docker("inspect", "--type", "container", *ids)) if ids else []
+        found: dict[str, Mapping[str, Any]] = {}
+        for container in inspected:
+            service = container["Config"]["Labels"].get("com.docker.compose.service")
+            if service in found:
+                raise ConfigInvalid(f"service {service} has several containers", next_step="give every instance a service of its own")
+            if service in self._files:
+                found[service] = container
+        return found
+
+    def _docker(self, verb: str, *arguments: str, seconds: float | None = None) -> bytes:
+        if self._settings.docker is None:
+            raise Refused("no container engine can be reached from here", next_step="see docs/docker.md for what is needed", verb=verb)
+        passed = {name: os.environ[name] for name in _ENGINE_VARIABLES if name in os.environ}
+        return run_program([*self._settings.docker, verb, *arguments], passed, verb=verb, seconds=seconds or self._settings.timeout)
+
+
+def _run_of(container: Mapping[str, Any]) -> str:
+    # A container keeps its id over all its runs.
+    return f"{container['Id']}@{container['State']['StartedAt']}"
+
+
+def _by_answer(name: str, state: str | None) -> InstanceStatus:
+    if state is None:
+        return _standing(name, InstanceState.UNKNOWN, "it does not answer, and no container engine can be asked")
+    return dataclasses.replace(_standing(name, InstanceState.RUNNING, "it answers"), streams_state=state)
+
+
+def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:
+    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail)

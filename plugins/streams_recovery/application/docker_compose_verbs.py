@@ -1,0 +1,66 @@
+"""The programs that a ``runs.command`` section names when an application runs in a compose project.
+
+    python -m streams_recovery.application.docker_compose_verbs SETTINGS VERB [STORE]
+
+SETTINGS is a JSON file with the fields of ``DockerComposeSettings``. Without ``DOCKER_HOST`` in the environment, or with an empty one, no
+engine is used. Output and exit status are those that command.py describes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from streams_recovery.application.docker_compose import DockerComposeApplication
+from streams_recovery.application.settings import DockerComposeSettings
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid, PermanentError, RecoveryError, Refused
+
+_VERBS = ("status", "stop", "start", "pause", "resume", "wipe", "query")
+_COUNTS = (2, 3)
+
+
+def main(arguments: list[str]) -> int:
+    """Do one verb. The exit status is 2 for a wrong configuration, 3 for a refusal, 7 for what may succeed later."""
+    if len(arguments) not in _COUNTS:
+        sys.stderr.write(f"usage: docker_compose_verbs SETTINGS {'|'.join(_VERBS)} [STORE]")
+        return ConfigInvalid.exit_code
+    try:
+        sys.stdout.write(json.dumps(codec.encode(_done(*arguments))))
+    except RecoveryError as error:
+        sys.stderr.write(str(error))
+        permanent = isinstance(error, PermanentError) and not isinstance(error, ConfigInvalid)
+        return Refused.exit_code if permanent else error.exit_code
+    return 0
+
+
+def _done(settings_file: str, verb: str, store: str = "") -> object:
+    application = DockerComposeApplication(_settings(Path(settings_file)))
+    match verb:
+        case "status":
+            return application.status()
+        case "stop":
+            return application.stop(timeout=float(os.environ.get("STOP_TIMEOUT_SECONDS", "60"))).instances
+        case "wipe":
+            return application.wipe_state()
+        case "query":
+            return application.query(store)
+        case "start" | "pause" | "resume":
+            return getattr(application, verb)()
+    raise ConfigInvalid(f"{verb} is not a verb", next_step=f"use one of {', '.join(_VERBS)}", verb=verb)
+
+
+def _settings(path: Path) -> DockerComposeSettings:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigInvalid(f"{path} cannot be read: {error}", next_step="name the settings file of the application") from error
+    settings = codec.loads(DockerComposeSettings, data, where=str(path))
+    return settings if os.environ.get("DOCKER_HOST") else dataclasses.replace(settings, docker=None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
