@@ -15,11 +15,19 @@ from typing import Self
 
 import psutil
 
-from streams_recovery.application.processes.record import created_at
 from streams_recovery.core.errors import ApplicationNotReady
 
 _TERM_SECONDS = 20.0
 _KILL_SECONDS = 5.0
+
+
+def created_at(pid: int) -> float | None:
+    """When a live process started, None when there is none. With the pid it names a process for good: pids are reused."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None
 
 
 class Processes:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import StreamsApplication
-from streams_recovery.application.processes.factory import open_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.hold import HoldEntry
 from streams_recovery.core.layout import Layout

@@ -1,0 +1,119 @@
+"""Airflow with SQLite: scheduler, DAG processor, API server and triggerer as processes of the stack."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from embedded.airflow_client import AirflowClient
+from embedded.ports import HOST
+from embedded.processes import Processes
+from embedded.stack import PROJECT, Stack
+from streams_recovery.core.errors import ApplicationNotReady
+
+USER = "admin"
+SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
+_START_SECONDS = 240.0
+
+
+class Airflow:
+    """The Airflow of one stack. Its home is below the stack's directory; the password of ``USER`` is in ``password_file``, for its owner only."""
+
+    def __init__(self, stack: Stack, processes: Processes) -> None:
+        self._stack = stack
+        self._processes = processes
+        self._home = stack.directory / "airflow"
+        self.url = f"http://{HOST}:{stack.ports.airflow}"
+
+    @property
+    def password_file(self) -> Path:
+        """JSON: the password by user."""
+        return self._home / "passwords.json"
+
+    @property
+    def password(self) -> str:
+        """The password of ``USER``."""
+        found: str = json.loads(self.password_file.read_text())[USER]
+        return found
+
+    def start(self) -> AirflowClient:
+        """Migrate the database, start all services, and wait until each is healthy."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        if not self.password_file.exists():
+            self.password_file.touch(mode=0o600)
+            self.password_file.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
+        environment = self._environment()
+        command = [sys.executable, "-m", "airflow"]
+        migrated = subprocess.run([*command, "db", "migrate"], env=environment, capture_output=True, text=True, check=False)
+        if migrated.returncode:
+            raise ApplicationNotReady(f"airflow db migrate failed: {migrated.stderr[-800:]}", next_step="see the message")
+        for service in SERVICES:
+            self._processes.start(f"airflow-{service}", [*command, service], environment=environment, cwd=self._home)
+        self._await_health()
+        return AirflowClient(self.url, USER, self.password)
+
+    def _await_health(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        waiting = "no answer"
+        while time.monotonic() < deadline:
+            for service in SERVICES:
+                self._processes.check(f"airflow-{service}")
+            try:
+                health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
+            except (httpx.HTTPError, ValueError):
+                time.sleep(0.5)
+                continue
+            sick = [name for name in ("metadatabase", "scheduler", "dag_processor", "triggerer") if health[name]["status"] != "healthy"]
+            if not sick:
+                return
+            waiting = f"not healthy: {', '.join(sick)}"
+            time.sleep(0.5)
+        raise ApplicationNotReady(
+            f"Airflow did not come up in {_START_SECONDS:.0f} s: {waiting}", next_step=f"see the logs in {self._home}"
+        )
+
+    def _environment(self) -> dict[str, str]:
+        ports = self._stack.ports
+        settings = {
+            "CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            "CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+            "CORE__LOAD_EXAMPLES": "False",
+            "CORE__PARALLELISM": "3",
+            "CORE__DAGBAG_IMPORT_TIMEOUT": "120",
+            "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
+            "API__HOST": HOST,
+            "API__PORT": str(ports.airflow),
+            "API__BASE_URL": self.url,
+            "API__WORKERS": "1",
+            "API_AUTH__JWT_SECRET": self._jwt_secret(),
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._home / 'airflow.db'}",
+            "LOGGING__WORKER_LOG_SERVER_PORT": str(ports.worker_logs),
+            "LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports.trigger_logs),
+            "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+            "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
+            "DAG_PROCESSOR__REFRESH_INTERVAL": "300",
+            "USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+        return {
+            **self._stack.environment,
+            "AIRFLOW_HOME": str(self._home),
+            **{f"AIRFLOW__{name}": value for name, value in settings.items()},
+        }
+
+    def _jwt_secret(self) -> str:
+        file = self._home / "jwt-secret"
+        if not file.exists():
+            file.touch(mode=0o600)
+            file.write_text(secrets.token_urlsafe(64))
+        return file.read_text()

@@ -1,0 +1,1 @@
+"""Ring 2: what Airflow knows about connections, in the words of the rings below."""

@@ -1,0 +1,51 @@
+"""Connections from Airflow: its database, its secrets backends, its environment variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+from airflow.sdk.log import mask_secret
+
+from streams_recovery.core.errors import NotFound
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.credentials import StorageCredentials
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+
+class AirflowConnections:
+    """See ConnectionSource. Registers every secret it hands out with Airflow's log masking: values from ``extra`` are not masked by themselves."""
+
+    def kafka(self, connection_id: str) -> KafkaConnection:
+        """A connection of type ``kafka``: librdkafka's properties are its extra."""
+        found = KafkaConnection.from_extra(self.get(connection_id).extra_dejson, where=f"connection {connection_id}")
+        for secret in found.secrets().values():
+            mask_secret(secret)
+        return found
+
+    def storage(self, connection_id: str | None) -> StorageCredentials | None:
+        """A connection of type ``aws``: login and password are the key. One without them leaves it to the machine's own role."""
+        if connection_id is None:
+            return None
+        found = self.get(connection_id)
+        if not found.login or not found.password:
+            return None
+        token = found.extra_dejson.get("aws_session_token")
+        for secret in (found.password, token):
+            if secret:
+                mask_secret(secret)
+        return StorageCredentials(access_key_id=found.login, secret_access_key=found.password, session_token=token)
+
+    def get(self, connection_id: str) -> Connection:
+        """The connection itself. Raises ``NotFound`` with the command that would add it."""
+        try:
+            return BaseHook.get_connection(connection_id)
+        except (AirflowNotFoundException, AirflowRuntimeError) as error:
+            raise NotFound(
+                f"the Airflow connection {connection_id} does not exist",
+                next_step=f"add it: airflow connections add {connection_id} --conn-type ... (docs/airflow.md lists what is needed)",
+                connection=connection_id,
+            ) from error

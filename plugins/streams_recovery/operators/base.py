@@ -1,0 +1,74 @@
+"""What all step operators share: the configured application, the open workbench, and one place where our errors become Airflow's."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from streams_recovery.config.locating import load_application
+from streams_recovery.core import codec
+from streams_recovery.core.errors import PermanentError
+from streams_recovery.hooks.connections import AirflowConnections
+from streams_recovery.workbench import Workbench, open_workbench
+
+T = TypeVar("T")
+_LOGGED_CHARACTERS = 2_000
+
+
+class StepOperator(BaseOperator):
+    """One step of a savepoint or a restore: arguments, one call on an open workbench, its result as JSON in XCom.
+
+    Subclasses say what the one call is in ``step``. Results of earlier steps arrive as JSON texts (see ``result_of``), so that they can be
+    template fields and an operator can be tried without a database. It does not retry by itself: Airflow does, by the task's ``retries``.
+    """
+
+    template_fields: Sequence[str] = ("application_name",)
+
+    def __init__(self, *, application_name: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.application_name = application_name
+
+    def execute(self, context: Context) -> Any:
+        """Open the workbench, take the step, return what it reports as plain JSON."""
+        started = time.monotonic()
+        with airflow_errors(), workbench_of(self.application_name) as bench:
+            result = codec.encode(self.step(bench, context))
+        self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(result)[:_LOGGED_CHARACTERS])
+        return result
+
+    @abstractmethod
+    def step(self, bench: Workbench, context: Context) -> Any:
+        """The one call. Returns a dataclass or plain JSON."""
+
+
+@contextmanager
+def workbench_of(application_name: str) -> Iterator[Workbench]:
+    """The workbench of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
+    with open_workbench(load_application(application_name), AirflowConnections()) as bench:
+        yield bench
+
+
+@contextmanager
+def airflow_errors() -> Iterator[None]:
+    """Fail at once on errors that would come again. All others pass unchanged, and Airflow retries them while the task has retries left."""
+    try:
+        yield
+    except PermanentError as error:
+        raise AirflowFailException(str(error)) from error
+
+
+def result_of(task_id: str) -> str:
+    """Template of what a task returned, as JSON text: it needs no dependency arrow and survives any rendering unchanged."""
+    return f"{{{{ ti.xcom_pull(task_ids='{task_id}') | tojson }}}}"
+
+
+def received(kind: type[T], text: str, what: str) -> T:
+    """The ``kind`` that an earlier task's result describes. Raises ``Damaged``, for example when that task left no result."""
+    return codec.loads(kind, text.encode(), where=f"the result of {what}")

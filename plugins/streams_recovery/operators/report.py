@@ -1,0 +1,34 @@
+"""The last word of a savepoint's run: an asset event, and with it a leaf that fails when the savepoint was not published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Asset, BaseOperator, Context
+
+from streams_recovery.operators.base import received
+from streams_recovery.savepoints import SavepointSummary
+
+
+class ReportSavepointOperator(BaseOperator):
+    """Tell whoever waits for savepoints of this application. ``summary`` is the JSON that publish returned."""
+
+    template_fields: Sequence[str] = ("summary",)
+
+    def __init__(self, *, summary: str, asset: Asset, **kwargs: Any) -> None:
+        super().__init__(outlets=[asset], **kwargs)
+        self.summary = summary
+        self.asset = asset
+
+    def execute(self, context: Context) -> None:
+        """Attach the savepoint's numbers to the asset event."""
+        told = received(SavepointSummary, self.summary, "publish")
+        context["outlet_events"][self.asset].extra = {
+            "savepoint_id": told.savepoint_id,
+            "manifest": told.manifest_key,
+            "consistency": told.consistency.value,
+            "records": told.records,
+            "new_records": told.new_records,
+        }
+        self.log.info("Savepoint %s: %s, %s records, %s new", told.savepoint_id, told.consistency, told.records, told.new_records)

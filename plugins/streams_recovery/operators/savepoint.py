@@ -1,0 +1,123 @@
+"""The steps of a savepoint, in the order in which they are taken. The Spark step between capture and gather is in copy.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context, timezone
+from airflow.sdk.exceptions import AirflowSkipException
+
+from streams_recovery import savepoints
+from streams_recovery.core.model import QuiesceMode
+from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.moment import requested_by, run_id_of, too_late
+from streams_recovery.operators.spark import SparkOutcome
+from streams_recovery.workbench import Workbench
+
+
+class BeginSavepointOperator(StepOperator):
+    """Take the lock, remember which instances run, set the compaction guard. Skips, before it does anything, when the run stands for the past.
+
+    ``mode`` overrides the configured way of holding the application when it is not empty.
+    """
+
+    template_fields: Sequence[str] = ("application_name", "reason", "mode")
+
+    def __init__(self, *, reason: str, mode: str, schedule: str | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reason = reason
+        self.mode = mode
+        self.schedule = schedule
+
+    def execute(self, context: Context) -> Any:
+        """Skip or begin."""
+        run = context["dag_run"]
+        if late := too_late(run.run_type, run.run_after, self.schedule, timezone.utcnow()):
+            raise AirflowSkipException(f"No savepoint was taken and nothing was touched: {late}")
+        return super().execute(context)
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.Ticket:
+        """Begin."""
+        request = savepoints.SavepointRequest(
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            reason=self.reason,
+            mode=QuiesceMode(self.mode) if self.mode else None,
+        )
+        return savepoints.begin(bench, request)
+
+
+class SavepointStepOperator(StepOperator):
+    """A step that belongs to a savepoint already begun. ``ticket`` is the JSON that begin returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket")
+
+    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.ticket = ticket
+
+    @property
+    def held_ticket(self) -> savepoints.Ticket:
+        """The ticket itself."""
+        return received(savepoints.Ticket, self.ticket, "begin")
+
+
+class QuiesceOperator(SavepointStepOperator):
+    """Hold the application still, the configured way."""
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.Quiesced:  # noqa: ARG002
+        """Quiesce."""
+        return savepoints.quiesce(bench, self.held_ticket)
+
+
+class CaptureCutOperator(SavepointStepOperator):
+    """Read the cut and copy the repartition tails while the application is held. ``quiesced`` is the JSON that quiesce returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "quiesced")
+
+    def __init__(self, *, quiesced: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.quiesced = quiesced
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.CutSummary:  # noqa: ARG002
+        """Capture."""
+        return savepoints.capture(bench, self.held_ticket, received(savepoints.Quiesced, self.quiesced, "quiesce"))
+
+
+class ResumeApplicationOperator(SavepointStepOperator):
+    """Let go of the application: every instance that ran at the beginning runs again. Safe to repeat."""
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.ResumeReport:  # noqa: ARG002
+        """Resume."""
+        return savepoints.resume(bench, self.held_ticket)
+
+
+class GatherSegmentsOperator(SavepointStepOperator):
+    """Check that the copy is whole and that every file it names exists. ``copied`` is the JSON that the Spark step returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "copied")
+
+    def __init__(self, *, copied: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.copied = copied
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:  # noqa: ARG002
+        """Gather."""
+        return savepoints.gather(bench, self.held_ticket, received(SparkOutcome, self.copied, "the Spark job").result_key)
+
+
+class PublishSavepointOperator(SavepointStepOperator):
+    """Write the manifest. Before this the savepoint does not exist, after it, it does."""
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:  # noqa: ARG002
+        """Publish."""
+        return savepoints.publish(bench, self.held_ticket)
+
+
+class FinishSavepointOperator(SavepointStepOperator):
+    """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
+
+    def step(self, bench: Workbench, context: Context) -> savepoints.FinishReport:  # noqa: ARG002
+        """Finish."""
+        return savepoints.finish(bench, self.held_ticket)

@@ -1,0 +1,139 @@
+"""Spark jobs as tasks: planned by a step, submitted by Airflow's own operator, believed only by the result they leave."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+
+from streams_recovery import restores, savepoints
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid, RecoveryError
+from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.hooks.connections import AirflowConnections
+from streams_recovery.jobs.outcome import read_outcome
+from streams_recovery.jobs.package import build_package
+from streams_recovery.jobs.secrets import secrets_file
+from streams_recovery.jobs.submit import JobName, SparkCall, spark_call
+from streams_recovery.leases import Locked, kept
+from streams_recovery.operators.base import airflow_errors, received, workbench_of
+from streams_recovery.savepoints import JobPlan
+from streams_recovery.workbench import Workbench
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOutcome:
+    """What a job did. ``result_key`` is None when there was nothing to do and no job was submitted."""
+
+    result_key: str | None
+    ranges: int
+    offsets: int
+
+
+class SparkJobOperator(SparkSubmitOperator):
+    """One job of a savepoint or a restore. ``ticket`` is the JSON that the run's first step returned.
+
+    Submits in client mode, so that secrets can stay in a file of this machine. A killed task kills its job; what the job had written by then
+    is never referenced. Keeps the application's lock alive meanwhile.
+    """
+
+    job: JobName
+    result_kind: type
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "application_name", "ticket")
+
+    def __init__(self, *, application_name: str, ticket: str, **kwargs: Any) -> None:
+        super().__init__(durable=False, deploy_mode="client", **kwargs)
+        self.application_name = application_name
+        self.ticket = ticket
+
+    @abstractmethod
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """The job to run, and the ticket whose lock it runs under."""
+
+    def execute(self, context: Context) -> Any:
+        """Plan, submit, and see that the result is there."""
+        with airflow_errors(), workbench_of(self.application_name) as bench:
+            plan, ticket = self.plan_job(bench)
+            outcome = SparkOutcome(result_key=plan.result_key, ranges=plan.ranges, offsets=plan.offsets)
+            if plan.spec_key is None or plan.result_key is None:
+                self.log.info("Nothing to do: no Spark job is submitted.")
+                return codec.encode(outcome)
+            with (
+                tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
+                secrets_file(bench.connection, bench.credentials) as secrets,
+                kept(bench, ticket),
+            ):
+                call = spark_call(
+                    self.job,
+                    spec_key=plan.spec_key,
+                    result_key=plan.result_key,
+                    location=bench.repository.location,
+                    package=build_package(Path(work)),
+                    secrets_file=secrets,
+                    master=self._master(bench),
+                )
+                self._submit(call, context, bench, plan.result_key)
+            return codec.encode(outcome)
+
+    def _submit(self, call: SparkCall, context: Context, bench: Workbench, result_key: str) -> None:
+        self.application, self.application_args = str(call.application), list(call.arguments)
+        self.name, self.py_files, self.conf, self.env_vars = call.name, str(call.py_files), dict(call.conf), dict(call.environment)
+        self._hook = None
+        try:
+            super().execute(context)
+        except RecoveryError:
+            raise
+        except Exception:
+            # The provider only knows that the process failed; the job itself may have left the reason.
+            self.log.exception("spark-submit failed")
+        read_outcome(bench.repository, result_key, self.result_kind)
+
+    def _master(self, bench: Workbench) -> str:
+        # A connection that does not exist silently becomes --master yarn in the provider (SparkSubmitHook#_resolve_connection).
+        self._conn_id = bench.config.spark.connection
+        found = AirflowConnections().get(self._conn_id)
+        if not found.host:
+            raise ConfigInvalid(f"connection {self._conn_id} has no host", next_step='set it to a Spark master, such as "local[2]"')
+        return f"{found.host}:{found.port}" if found.port else str(found.host)
+
+
+class CopyRecordsOperator(SparkJobOperator):
+    """Copy what is new since the last savepoint."""
+
+    job: JobName = "backup"
+    result_kind = BackupResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """Which ranges are missing."""
+        ticket = received(savepoints.Ticket, self.ticket, "begin")
+        return savepoints.plan_copy(bench, ticket), ticket
+
+
+class LoadRecordsOperator(SparkJobOperator):
+    """Load every internal topic from the savepoint."""
+
+    job: JobName = "restore"
+    result_kind = RestoreResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What goes where."""
+        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        return restores.plan_load(bench, ticket), ticket
+
+
+class CompareRecordsOperator(SparkJobOperator):
+    """Compare savepoint and topics, row by row and key by key."""
+
+    job: JobName = "verify"
+    result_kind = VerifyResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What to compare with what."""
+        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        return restores.plan_verify(bench, ticket), ticket
