@@ -1,0 +1,56 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+GUARANTEE ?= exactly_once_v2
+export PYTHONPATH := plugins:.
+
+.PHONY: help setup lock lint demo up down test test-all test-unit clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## Install everything into .venv (needs Python 3.11+ and Java 17+)
+
+$(VENV)/.installed: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing Python packages ..."
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
+	@touch $@
+
+lock: ## Resolve requirements*.txt into requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate requirements-dev.txt -o requirements.lock
+
+demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once)
+	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE)
+
+up: setup ## Leave the stack running, with the Airflow UI
+	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE)
+
+down: setup ## Stop what `make up` started
+	@$(BIN)/python -m embedded down
+
+lint: setup ## ruff, mypy and the import rings
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags
+	@$(BIN)/lint-imports --no-cache
+
+test-unit: setup ## The tests that need neither a broker nor a JVM
+	@$(BIN)/python -m pytest -q tests/unit
+
+test: setup lint ## Everything that is checked before a change is accepted
+	@$(BIN)/python -m pytest -q tests/unit
+	@$(BIN)/python -m pytest -q -m "not slow" tests/contracts tests/integration tests/dags
+	@$(BIN)/python -m pytest -q -m "not slow" tests/spark
+	@$(BIN)/python -m pytest -q -s -m "not slow" tests/system
+
+test-all: test ## The same, and the long ones
+	@$(BIN)/python -m pytest -q -s -m slow tests
+
+clean: ## Remove what was built; the jar cache stays
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
