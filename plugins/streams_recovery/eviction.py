@@ -1,9 +1,12 @@
-"""Emptying the consumer group of an application whose instances are gone."""
+"""What instances that are gone leave behind on the cluster: members of their group, and open transactions."""
 
 from __future__ import annotations
 
+import re
+
 from streams_recovery.application.port import StopReport
-from streams_recovery.core.errors import ApplicationRunning
+from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
+from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
 
@@ -34,3 +37,24 @@ def empty_group(bench: Workbench, report: StopReport) -> None:
 def _patience(bench: Workbench) -> float:
     # A member that still lives rejoins within a heartbeat; one session timeout covers it.
     return bench.config.application.session_timeout_ms / 1000 + 5
+
+
+# A killed instance's transaction is aborted after transaction.timeout.ms (10 s in Kafka Streams) at the coordinator's next look (10 s).
+_TRANSACTION_SECONDS = 60.0
+
+
+def await_decided(bench: Workbench) -> None:
+    """Wait until no transaction of the application is open any more.
+
+    A coordinator that aborts one later writes its marker to the topic of that name as it is *then*: restored topics would get records nobody
+    counted. Raises ``OffsetsUnstable`` naming the transactional ids.
+    """
+    # {application.id}-{process id}-{thread}; the id alone as a prefix would also match other applications (ActiveTaskCreator).
+    ids = re.compile(re.escape(bench.application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
+    if poll(lambda: True if not bench.transactions.undecided(ids) else None, seconds=_TRANSACTION_SECONDS, interval=0.5) is None:
+        left = ", ".join(bench.transactions.undecided(ids))
+        raise OffsetsUnstable(
+            f"transactions of {bench.application_id} are still open: {left}",
+            next_step="wait until they time out, or abort them with kafka-transactions.sh abort, then run again",
+            transactional_ids=left,
+        )

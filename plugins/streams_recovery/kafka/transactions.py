@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -58,6 +59,9 @@ class Writers:
         return bool(self.transactional) and not self.other
 
 
+_UNDECIDED = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
+
+
 class Transactions:
     """The transactions of one cluster; reads only. Connects when first asked; ``timeout`` in seconds bounds every verb.
 
@@ -109,6 +113,20 @@ class Transactions:
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
         return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
+
+    def undecided(self, transactional_id: re.Pattern[str]) -> tuple[str, ...]:
+        """Transactional ids that match whole and have a transaction that is neither committed nor aborted yet.
+
+        Until it is, its coordinator may write markers to every partition it has touched, also to a new topic under the old name.
+        """
+
+        def ask() -> Mapping[int, Any]:
+            found: Mapping[int, Any] = self._clients.pure.list_transactions(state_filters=_UNDECIDED)
+            return found
+
+        listed = self._clients.patiently("listing transactions", ask)
+        ids = (item.transactional_id for items in listed.values() for item in items)
+        return tuple(sorted(found for found in ids if transactional_id.fullmatch(found)))
 
     def _producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[Any]]:
         asked = [PurePartition(*partition) for partition in sorted(set(partitions))]

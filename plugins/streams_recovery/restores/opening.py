@@ -7,7 +7,7 @@ from streams_recovery.core.errors import ApplicationRunning, PlanChanged
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require
 from streams_recovery.core.plan import RestorePlan, RestoreRequest
 from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.eviction import empty_group
+from streams_recovery.eviction import await_decided, empty_group
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.restores.planning import plan
 from streams_recovery.restores.values import AbandonReport, RestoreTicket, StopSummary
@@ -95,6 +95,7 @@ def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:
             instances=alive,
         )
     empty_group(bench, report)
+    await_decided(bench)
     if reached(entries(bench, ticket)) is Phase.OPENED:
         note(bench, ticket, Phase.STOPPED)
     return StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)

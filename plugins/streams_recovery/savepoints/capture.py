@@ -118,9 +118,10 @@ def _wait_until_decided(bench: Workbench, ends: dict[TopicPartition, int]) -> No
     if poll(decided, seconds=seconds, interval=0.05) is None:
         stable = bench.cluster.last_stable_offsets(tuple(ends))
         stuck = {str(tp): f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}
+        blocking = "; ".join(str(found) for found in bench.transactions.blocking([tp for tp, end in ends.items() if stable[tp] < end])[:5])
         raise OffsetsUnstable(
-            f"transactions stayed open for {seconds:.0f} s below the ends of {stuck}",
-            next_step="find the hanging transaction (kafka-transactions.sh find-hanging) and abort it, then run again",
+            f"transactions stayed open for {seconds:.0f} s below the ends of {stuck}: {blocking or 'nobody holds one any more'}",
+            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
             partitions=stuck,
         )
 

@@ -7,7 +7,7 @@ import time
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning
 from streams_recovery.core.model import QuiesceMode
-from streams_recovery.eviction import empty_group
+from streams_recovery.eviction import await_decided, empty_group
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.values import Quiesced, ResumeReport, Ticket
 from streams_recovery.waiting import poll
@@ -52,6 +52,7 @@ def _stop(bench: Workbench, since: int) -> Quiesced:
             instances=alive,
         )
     empty_group(bench, report)
+    await_decided(bench)
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     return Quiesced(mode=QuiesceMode.STOP, since=since, members=(), still=report.clean, why_not=why_not)
