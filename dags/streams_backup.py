@@ -63,7 +63,12 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         capture = CaptureCutOperator(task_id="capture_cut", quiesced=result_of("quiesce"), **shared)
         resume = ResumeApplicationOperator(task_id="resume", retries=3, retry_delay=timedelta(seconds=5), **shared)
         copy = CopyRecordsOperator(
-            task_id="copy_records", retries=2, retry_delay=timedelta(seconds=30), **{**shared, "execution_timeout": JOB}
+            task_id="copy_records",
+            retries=2,
+            retry_delay=timedelta(seconds=30),
+            execution_timeout=JOB,
+            application_name=name,
+            ticket=result_of("begin"),
         )
         gather = GatherSegmentsOperator(task_id="verify_segments", copied=result_of("copy_records"), retries=2, **shared)
         publish = PublishSavepointOperator(task_id="publish", retries=2, **shared)

@@ -42,7 +42,7 @@ PARAMS = {
         title="Savepoint",
         description="latest: the newest exact one",
     ),
-    "allow_ahead": Param(False, type="boolean", title="Allow a savepoint that may count some input twice"),
+    "allow_ahead": Param(default=False, type="boolean", title="Allow a savepoint that may count some input twice"),
     "reason": Param("", type="string", maxLength=500, title="Reason", description="Kept with the evidence of the restore."),
 }
 
@@ -63,7 +63,8 @@ with DAG(
         "allow_ahead": "{{ params.allow_ahead }}",
         "reason": "{{ params.reason }}",
     }
-    shared = {"application_name": NAME, "ticket": result_of("open_restore")}
+    TICKET = result_of("open_restore")
+    shared = {"application_name": NAME, "ticket": TICKET}
     plan = PlanRestoreOperator(task_id="plan", **asked)
     approve = ApprovalOperator(
         task_id="approve",
@@ -79,9 +80,9 @@ with DAG(
     ).as_setup()
     stop = StopApplicationOperator(task_id="stop_application", **shared)
     prepare = PrepareTopicsOperator(task_id="prepare_topics", **shared)
-    load = LoadRecordsOperator(task_id="load_records", **{**shared, "execution_timeout": JOB})
+    load = LoadRecordsOperator(task_id="load_records", execution_timeout=JOB, application_name=NAME, ticket=TICKET)
     check = CheckLoadOperator(task_id="check_load", outcome=result_of("load_records"), **shared)
-    compare = CompareRecordsOperator(task_id="compare_records", **{**shared, "execution_timeout": JOB})
+    compare = CompareRecordsOperator(task_id="compare_records", execution_timeout=JOB, application_name=NAME, ticket=TICKET)
     verify = VerifyChangelogsOperator(task_id="verify_changelogs", outcome=result_of("compare_records"), **shared)
     reset = ResetConsumerGroupOperator(task_id="reset_consumer_group", **shared)
     wipe = WipeStateOperator(task_id="wipe_state", **shared)

@@ -25,7 +25,7 @@ from examples.order_processing.orders import World
 from examples.order_processing.truth import truth
 from streams_recovery.application.factory import open_application
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.errors import ApplicationNotReady, RecoveryError
+from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import StoreKind, TopicPartition, TopicRole
 from streams_recovery.waiting import poll
@@ -184,7 +184,7 @@ def _incremental(bench: Workbench, first: Manifest, second: dict[str, Any]) -> b
     }
     ends = bench.cluster.high_watermarks(list(before))
     new = sum(ends[tp] - end for tp, end in before.items() if tp in ends)
-    return second["parent_id"] == first.savepoint_id and 0 < second["fetched"] <= new
+    return bool(second["parent_id"] == first.savepoint_id and 0 < second["fetched"] <= new)
 
 
 def _all_stores_compared(manifest: Manifest, verified: dict[str, Any]) -> bool:
@@ -198,8 +198,3 @@ def _covered(manifest: Manifest, verified: dict[str, Any]) -> bool:
     suppress = {topic.name for topic in manifest.topics if topic.store is StoreKind.SUPPRESS}
     buffered = sum(store["keys_compared"] for store in verified["stores"] if store["topic"] in suppress)
     return tail > 0 and buffered > 0
-
-
-def failed(error: RecoveryError) -> str:
-    """An error for the end of the story."""
-    return f"{type(error).__name__}: {error}"
