@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,18 +13,6 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")
-DIRECTORY_VARIABLE = "STREAMS_RECOVERY_CONFIGS"
-
-
-def config_directory(environment: Mapping[str, str]) -> Path:
-    """``STREAMS_RECOVERY_CONFIGS``, else ``include/configs`` of the project this package lies in."""
-    named = environment.get(DIRECTORY_VARIABLE)
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "include" / "configs"
-
-
-def load_application(name: str) -> ApplicationConfig:
-    """``load_named`` with this process's environment and its configuration directory."""
-    return load_named(name, config_directory(os.environ), os.environ)
 
 
 def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:

@@ -98,7 +98,7 @@ class Store(Section):
     changelog and cannot be brought back from a savepoint.
     """
 
-    kind: StoreKind | None = None
+    kind: StoreKind = StoreKind.UNKNOWN
     queryable: Switch = False
     logged: Switch = True
 
@@ -202,7 +202,7 @@ class ApplicationConfig(Section):
     def store_kind(self, store: str) -> StoreKind | None:
         """The declared kind of a store; None when nothing was declared, so that names and settings may speak."""
         declared = self.stores.get(store)
-        return None if declared is None else declared.kind
+        return None if declared is None or declared.kind is StoreKind.UNKNOWN else declared.kind
 
     @property
     def queryable(self) -> tuple[str, ...]:

@@ -1,24 +1,24 @@
-"""Names of savepoints: they sort by time, and show which run made them."""
+"""Ids of savepoints and restores: they sort by time, and tell which run made them."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import UTC, datetime
 
-_SUFFIX_CHARACTERS = 12
+_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{10}")
 
 
 def new_id(at: int, run_id: str) -> str:
-    """``20261121T012345Z-1f0c…``: a moment in epoch milliseconds, to the second, and a digest of the run. Equal input gives an equal id."""
-    moment = datetime.fromtimestamp(at // 1000, tz=UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{run_suffix(run_id)}"
+    """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run gets the same suffix whenever it is repeated."""
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y%m%dT%H%M%SZ}-{run_suffix(run_id)}"
 
 
 def run_suffix(run_id: str) -> str:
-    """What all savepoint ids of a run end with, however often its tasks are retried or cleared."""
-    return hashlib.sha256(run_id.encode()).hexdigest()[:_SUFFIX_CHARACTERS]
+    """What ids of this run end with."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:10]
 
 
-def made_by(savepoint_id: str, run_id: str) -> bool:
-    """True when ``new_id`` made this id for this run."""
-    return savepoint_id.rpartition("-")[2] == run_suffix(run_id)
+def is_id(text: str) -> bool:
+    """True for text that has the form of an id."""
+    return _ID.fullmatch(text) is not None

@@ -1,66 +1,70 @@
-"""A log of small numbered JSON objects: 000000000001.json, 000000000002.json, …"""
+"""Append-only logs made of numbered objects: the number is the order, and creating it is the only way to get it."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
-from streams_recovery.storage.failures import AlreadyExists
-from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.repository import AlreadyExists, Repository
 
 T = TypeVar("T")
-_NAME = re.compile(r"(\d{12})\.json")
-_ATTEMPTS = 50
+
+_RACES = 100
 
 
 class NumberedLog(Generic[T]):
-    """Entries of one dataclass below a prefix, numbered from one without holes, never changed. Old ones may be removed from the beginning."""
+    """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
+    whoever creates number n has seen all n - 1 entries before it. Never deletes, and needs no right to.
+    """
 
     def __init__(self, repository: Repository, prefix: str, kind: type[T]) -> None:
-        self._repository, self._prefix, self._kind = repository, prefix, kind
+        self._repository = repository
+        self._prefix = prefix
+        self._kind = kind
+
+    def read_back(self) -> Iterator[T]:
+        """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
+        return (codec.loads(self._kind, self._repository.get(key), where=key) for key in reversed(self._keys()))
+
+    def last(self) -> T | None:
+        """The newest entry, None when there is none."""
+        return next(self.read_back(), None)
+
+    def read_all(self) -> list[T]:
+        """All entries in order."""
+        return list(reversed(list(self.read_back())))
 
     def append(self, entry: T) -> int:
-        """Add ``entry`` behind the newest one and return its number; writers that meet are put in order."""
-        number = self.last_number()
-        for _ in range(_ATTEMPTS):
-            number += 1
+        """Add an entry whatever came before it, and return its number."""
+        return self.append_after(lambda _last, _number: entry)
+
+    def append_after(self, decide: Callable[[T | None, int], T]) -> int:
+        """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
+        ``decide`` is asked again with its entry, so a decision never rests on an outdated view.
+        """
+        for _ in range(_RACES):
+            number = len(self._keys()) + 1
+            entry = decide(self.last() if number > 1 else None, number)
             try:
-                self.create(number, entry)
+                self._repository.create(self._key(number), codec.dumps(entry))
             except AlreadyExists:
                 continue
             return number
-        raise RepositoryUnavailable(f"{self._prefix} is written by too many at once", next_step="run this again", prefix=self._prefix)
+        raise RepositoryUnavailable(f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix)
 
-    def create(self, number: int, entry: T) -> None:
-        """Add ``entry`` under exactly this number. Raises ``AlreadyExists`` when another writer was first."""
-        self._repository.create(self._key(number), codec.dumps(entry))
-
-    def read(self, number: int) -> T:
-        """One entry. Raises ``NotFound``."""
-        key = self._key(number)
-        return codec.loads(self._kind, self._repository.get(key), where=key)
-
-    def read_all(self) -> tuple[T, ...]:
-        """Every entry in order. Raises ``Damaged`` when one is missing in between: what it said would be unknown."""
-        return tuple(self.read(number) for number in self._numbers())
-
-    def last_number(self, *, known: int = 0) -> int:
-        """The newest number, 0 when there is none. ``known`` is a number that exists, from which on is looked."""
-        numbers = self._numbers(self._key(known) if known else None)
-        return numbers[-1] if numbers else known
-
-    def _numbers(self, after: str | None = None) -> list[int]:
-        found = [_NAME.fullmatch(key.removeprefix(self._prefix)) for key in self._repository.list(self._prefix, after=after)]
-        numbers = [int(name.group(1)) for name in found if name is not None]
-        if numbers and numbers[-1] - numbers[0] + 1 != len(numbers):
+    def _keys(self) -> list[str]:
+        keys = list(self._repository.keys(self._prefix))
+        expected = [self._key(number) for number in range(1, len(keys) + 1)]
+        if keys != expected:
+            odd = next(have for have, want in zip(keys, expected, strict=True) if have != want)
             raise Damaged(
-                f"entries are missing in {self._prefix}: {len(numbers)} of {numbers[0]} to {numbers[-1]} are there",
-                next_step="restore the missing objects from a copy or an older version of the bucket",
-                prefix=self._prefix,
+                f"{self._prefix} has gaps or strange objects, the first is {odd}",
+                next_step="find out who wrote or deleted there; nobody but this software should",
+                key=odd,
             )
-        return numbers
+        return keys
 
     def _key(self, number: int) -> str:
         return f"{self._prefix}{number:012}.json"
