@@ -16,6 +16,7 @@ import pytest
 from embedded.processes import Processes
 from streams_recovery.core.errors import ApplicationNotReady
 
+PROJECT = Path(__file__).resolve().parents[3]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 # A child with a child of its own, both deaf to SIGTERM.
 DEAF_FAMILY = [
@@ -44,7 +45,8 @@ def recorded(directory: Path) -> int:
 
 
 def driver(directory: Path) -> subprocess.Popen[str]:
-    started = subprocess.Popen([sys.executable, "-c", DRIVER, str(directory)], stdout=subprocess.PIPE, text=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])}
+    started = subprocess.Popen([sys.executable, "-c", DRIVER, str(directory)], stdout=subprocess.PIPE, text=True, env=environment)
     assert started.stdout is not None
     assert started.stdout.readline() == "started\n"
     return started
