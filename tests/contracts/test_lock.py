@@ -1,0 +1,120 @@
+"""The lock of an application on each kind of store."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from streams_recovery.core.errors import LockHeld, LockLost
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.lease import LockTicket
+from streams_recovery.storage.lock import ApplicationLock
+from tests.contracts.conftest import OpenRepository
+
+START = 1_800_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+    def forward(self, seconds: int) -> None:
+        self.now += seconds * 1000
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def locks(open_repository: OpenRepository, clock: Clock) -> tuple[ApplicationLock, ApplicationLock]:
+    """The same lock as two processes see it."""
+    return ApplicationLock(open_repository(), Layout("orders"), clock), ApplicationLock(open_repository(), Layout("orders"), clock)
+
+
+def test_the_second_is_told_who_holds_it_for_what_since_and_until_when(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
+    mine, theirs = locks
+    mine.acquire("backup 1", lease_seconds=60, purpose="hourly savepoint")
+    clock.forward(20)
+    with pytest.raises(LockHeld, match=r"backup 1 .*hourly savepoint.*20 s.*40 s") as caught:
+        theirs.acquire("restore 2", lease_seconds=60, purpose="restore")
+    assert caught.value.facts["owner"] == "backup 1"
+    assert caught.value.exit_code == 5
+
+
+def test_of_many_that_want_it_one_gets_it(open_repository: OpenRepository, clock: Clock) -> None:
+    def attempt(number: int) -> LockTicket | None:
+        try:
+            return ApplicationLock(open_repository(), Layout("orders"), clock).acquire(f"run {number}", lease_seconds=60, purpose="race")
+        except LockHeld:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        tickets = [ticket for ticket in pool.map(attempt, range(6)) if ticket]
+    assert len(tickets) == 1
+    holder = ApplicationLock(open_repository(), Layout("orders"), clock).holder()
+    assert holder is not None
+    assert holder.owner == tickets[0].owner
+
+
+def test_a_retried_task_gets_its_own_lock_back(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
+    first = locks[0].acquire("run", lease_seconds=60, purpose="p")
+    clock.forward(10)
+    assert locks[1].acquire("run", lease_seconds=60, purpose="p") == first
+    clock.forward(55)
+    assert locks[0].holder() is not None, "acquiring again lengthens the lease"
+
+
+def test_a_released_lock_is_free_and_releasing_again_is_harmless(locks: tuple[ApplicationLock, ...]) -> None:
+    mine, theirs = locks
+    ticket = mine.acquire("a", lease_seconds=60, purpose="p")
+    mine.release(ticket)
+    assert mine.holder() is None
+    successor = theirs.acquire("b", lease_seconds=60, purpose="p")
+    mine.release(ticket)
+    assert successor.number > ticket.number
+    holder = theirs.holder()
+    assert holder is not None
+    assert (holder.owner, holder.took_over_from) == ("b", None)
+
+
+def test_an_expired_lock_is_taken_over_in_writing_and_its_owner_finds_out(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
+    sleeper, successor = locks
+    old = sleeper.acquire("sleeper", lease_seconds=60, purpose="p")
+    clock.forward(60)
+    new = successor.acquire("successor", lease_seconds=60, purpose="p")
+    holder = successor.holder()
+    assert holder is not None
+    assert holder.took_over_from == "sleeper"
+    assert new.number > old.number
+    with pytest.raises(LockLost, match="successor"):
+        sleeper.renew(old, lease_seconds=60)
+    sleeper.release(old)
+    assert successor.holder() == holder, "what the old owner does changes nothing"
+
+
+def test_renewing_keeps_others_out_and_revives_what_nobody_took(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
+    mine, theirs = locks
+    ticket = mine.acquire("mine", lease_seconds=60, purpose="p")
+    clock.forward(50)
+    mine.renew(ticket, lease_seconds=60)
+    clock.forward(50)
+    with pytest.raises(LockHeld):
+        theirs.acquire("theirs", lease_seconds=60, purpose="p")
+    clock.forward(500)
+    mine.renew(ticket, lease_seconds=60)
+    with pytest.raises(LockHeld):
+        theirs.acquire("theirs", lease_seconds=60, purpose="p")
+
+
+def test_a_ticket_that_was_never_given_is_worth_nothing(locks: tuple[ApplicationLock, ...]) -> None:
+    with pytest.raises(LockLost):
+        locks[0].renew(LockTicket(owner="forger", number=1), lease_seconds=60)
+    locks[0].acquire("owner", lease_seconds=60, purpose="p")
+    with pytest.raises(LockLost):
+        locks[1].renew(LockTicket(owner="forger", number=1), lease_seconds=60)

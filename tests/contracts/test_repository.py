@@ -1,0 +1,210 @@
+"""What every kind of store must do alike."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.notes import Notes
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import AlreadyExists, Repository
+from tests.contracts.conftest import CREDENTIALS, OpenRepository
+
+LAYOUT = Layout("orders")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    text: str
+
+
+def test_bytes_come_back_as_they_were(open_repository: OpenRepository) -> None:
+    data = bytes(range(256)) * 100
+    open_repository().create("a/b.bin", data)
+    assert open_repository().get("a/b.bin") == data
+    assert open_repository().size("a/b.bin") == len(data)
+
+
+def test_an_empty_object_is_not_an_absent_one(repository: Repository) -> None:
+    repository.create("empty", b"")
+    assert repository.get("empty") == b""
+    assert repository.size("empty") == 0
+    assert repository.size("absent") is None
+
+
+def test_what_exists_is_never_replaced(repository: Repository, tmp_path: Path) -> None:
+    repository.create("key", b"first")
+    with pytest.raises(AlreadyExists, match="key"):
+        repository.create("key", b"second")
+    (tmp_path / "file").write_bytes(b"third")
+    with pytest.raises(AlreadyExists, match="key"):
+        repository.put_file("key", tmp_path / "file")
+    assert repository.get("key") == b"first"
+
+
+def test_of_many_creators_one_succeeds(open_repository: OpenRepository) -> None:
+    def attempt(number: int) -> bool:
+        try:
+            open_repository().create("contested", b"%d" % number)
+        except AlreadyExists:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [number for number, success in enumerate(pool.map(attempt, range(16))) if success]
+    assert len(won) == 1
+    assert open_repository().get("contested") == b"%d" % won[0]
+
+
+def test_absent_objects_are_named(repository: Repository) -> None:
+    for use in (repository.get, repository.open):
+        with pytest.raises(NotFound, match="no/such"):
+            use("no/such")
+
+
+def test_keys_are_complete_sorted_and_only_those_below(repository: Repository) -> None:
+    names = [f"list/{number:05}" for number in range(1_003)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: repository.create(name, b"x"), reversed(names)))
+    repository.create("listed/other", b"x")
+    assert list(repository.keys("list/")) == names
+    assert list(repository.keys("nothing/")) == []
+
+
+@pytest.mark.parametrize("key", ["", "/absolute", "../up", "a/../../b", "a//b", "a/./b", "a\\b", "a/"])
+def test_keys_cannot_leave_the_repository(repository: Repository, key: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    for use in (
+        lambda: repository.create(key, b"x"),
+        lambda: repository.get(key),
+        lambda: repository.size(key),
+        lambda: repository.open(key),
+        lambda: repository.delete([key]),
+        lambda: repository.put_file(key, tmp_path / "file"),
+    ):
+        with pytest.raises(ConfigInvalid, match="no valid key"):
+            use()
+    assert list(repository.keys("")) == []
+
+
+def test_files_arrive_whole(repository: Repository, tmp_path: Path) -> None:
+    # More than the 5 MiB from which on an upload in parts would be chosen.
+    content = bytes(range(251)) * 30_000
+    (tmp_path / "file").write_bytes(content)
+    repository.put_file("big", tmp_path / "file")
+    assert repository.size("big") == len(content)
+    assert repository.get("big") == content
+
+
+def test_an_open_object_is_a_seekable_file(repository: Repository) -> None:
+    repository.create("file", b"0123456789")
+    with_position = repository.open("file")
+    assert bytes(with_position.read(3)) == b"012"
+    assert with_position.seek(-2, io.SEEK_END) == 8
+    assert bytes(with_position.read()) == b"89"
+    assert with_position.tell() == 10
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="pyarrow asks a file whether it is closed; obstore's reader cannot answer")
+def test_parquet_is_read_through_an_open_object(repository: Repository, tmp_path: Path) -> None:
+    rows = pa.table({"offset": list(range(5_000)), "value": [b"v%d" % number if number % 7 else None for number in range(5_000)]})
+    pq.write_table(rows, tmp_path / "rows", row_group_size=500)
+    repository.put_file("rows.parquet", tmp_path / "rows")
+    file = pq.ParquetFile(repository.open("rows.parquet"))
+    assert file.read_row_group(3).column("offset")[0].as_py() == 1_500
+    assert file.read().equals(rows)
+
+
+def test_deleting_passes_over_what_is_gone(repository: Repository) -> None:
+    repository.create("a", b"x")
+    repository.create("b", b"x")
+    repository.delete(["a", "never"])
+    repository.delete(["a"])
+    assert list(repository.keys("")) == ["b"]
+
+
+def test_a_writable_repository_says_so_every_time(repository: Repository) -> None:
+    repository.check_writable()
+    repository.check_writable()
+
+
+def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    path = str(tmp_path / "file" / "repository")
+    with pytest.raises(ConfigInvalid, match=path):
+        Repository(StorageLocation(backend="filesystem", path=path)).check_writable()
+
+
+def test_a_store_that_does_not_answer_is_a_passing_failure() -> None:
+    location = StorageLocation(backend="s3", bucket="b", endpoint="http://127.0.0.1:1", path_style=True, allow_http=True)
+    with pytest.raises(RepositoryUnavailable) as caught:
+        Repository(location, CREDENTIALS).get("key")
+    assert CREDENTIALS.secret_access_key not in str(caught.value)
+    assert CREDENTIALS.secret_access_key not in repr(CREDENTIALS)
+
+
+def test_wrong_credentials_are_refused_without_being_shown(s3_endpoint: str) -> None:
+    wrong = StorageCredentials(access_key_id="test-access", secret_access_key="wrong-secret-canary")
+    location = StorageLocation(backend="s3", bucket="some-bucket", endpoint=s3_endpoint, path_style=True, allow_http=True)
+    with pytest.raises(RecoveryError) as caught:
+        Repository(location, wrong).get("key")
+    assert not isinstance(caught.value, RepositoryUnavailable)
+    assert "wrong-secret-canary" not in f"{caught.value}{caught.value.facts}"
+
+
+def test_a_log_keeps_the_order_of_its_writers(open_repository: OpenRepository) -> None:
+    def write(number: int) -> int:
+        return NumberedLog(open_repository(), LAYOUT.holds, Entry).append(Entry(text=str(number)))
+
+    with ThreadPoolExecutor(4) as pool:
+        numbers = dict(zip(map(str, range(12)), pool.map(write, range(12)), strict=True))
+    log = NumberedLog(open_repository(), LAYOUT.holds, Entry)
+    assert sorted(numbers.values()) == list(range(1, 13))
+    assert [entry.text for entry in log.read_all()] == sorted(numbers, key=lambda text: numbers[text])
+    assert log.last() == log.read_all()[-1]
+
+
+def test_a_decision_is_made_again_on_the_entry_that_came_between(open_repository: OpenRepository) -> None:
+    log, other = (NumberedLog(open_repository(), LAYOUT.holds, Entry) for _ in range(2))
+    seen: list[str | None] = []
+
+    def decide(last: Entry | None, number: int) -> Entry:
+        seen.append(last.text if last else None)
+        if len(seen) == 1:
+            other.append(Entry(text="faster"))
+        return Entry(text=f"slower, {number}")
+
+    assert log.append_after(decide) == 2
+    assert seen == [None, "faster"]
+    assert [entry.text for entry in log.read_all()] == ["faster", "slower, 2"]
+
+
+def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:
+    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    for text in "abc":
+        log.append(Entry(text=text))
+    repository.delete([f"{LAYOUT.holds}000000000002.json"])
+    with pytest.raises(Damaged, match="000000000003"):
+        log.read_all()
+
+
+def test_the_newest_note_is_read_and_older_ones_stay(repository: Repository) -> None:
+    notes = Notes(repository, LAYOUT)
+    with pytest.raises(NotFound, match="cut"):
+        notes.read(Entry, "run", "cut")
+    first = notes.write("run", "cut", Entry(text="first"))
+    notes.write("run", "cut", Entry(text="second"))
+    notes.write("run", "cutter", Entry(text="another name"))
+    notes.write("run-2", "cut", Entry(text="another run"))
+    assert notes.read(Entry, "run", "cut") == Entry(text="second")
+    assert notes.read_key(Entry, first) == Entry(text="first")

@@ -1,0 +1,241 @@
+"""A configuration is understood whole, or refused with the place and the way to mend it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from streams_recovery.config.loader import load, load_all, load_named
+from streams_recovery.config.schema import application_schema, rendered
+from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.model import Guarantee, QuiesceMode, StoreKind
+
+ROOT = Path(__file__).parents[3]
+CONFIGS = ROOT / "include" / "configs"
+
+MINIMAL = """\
+version: 1
+application:
+  id: orders
+  guarantee: exactly_once_v2
+topics:
+  inputs: [orders-in]
+storage:
+  backend: filesystem
+  path: repository
+runs:
+  kind: process
+  process:
+    directory: run
+    command: [java, Orders.java]
+    instances:
+      - {name: one, url: "http://127.0.0.1:18081", state_directory: state/1}
+"""
+
+
+def written(directory: Path, text: str, name: str = "orders.yaml") -> Path:
+    path = directory / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(directory: Path, text: str, environment: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigInvalid) as caught:
+        load(written(directory, text), environment or {})
+    assert "Next: " in str(caught.value)
+    return str(caught.value)
+
+
+def line_of(text: str, part: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def test_defaults_fill_what_is_not_written(tmp_path: Path) -> None:
+    config = load(written(tmp_path, MINIMAL), {})
+    assert config.name == "orders"
+    assert config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
+    assert config.application.commit_interval_seconds == 0.1
+    assert config.backup.consistency.mode is QuiesceMode.PAUSE
+    assert config.storage.location.path == str(tmp_path / "repository")
+    assert config.store_kind("anything") is None
+
+
+def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_path: Path) -> None:
+    text = MINIMAL.replace("exactly_once_v2", "at_least_once")
+    assert load(written(tmp_path, text), {}).application.commit_interval_seconds == 30
+    text = text.replace("at_least_once", "at_least_once\n  commit_interval_ms: 200")
+    assert load(written(tmp_path, text), {}).application.commit_interval_seconds == 0.2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  inputs:", "  imputs:", "unknown key topics.imputs; did you mean inputs?"),
+        ("version: 1", "version: 1\ncompression_level: 3", "unknown key compression_level; it belongs to backup"),
+        ("guarantee: exactly_once_v2", "guarantee: exactly_onse", "application.guarantee"),
+        ("version: 1", "version: 2", "version"),
+        ("backend: filesystem", "backend: floppy", "storage.backend"),
+        ("name: one", "name: one, colour: red", "unknown key runs.process.instances.0.colour"),
+        ("id: orders", "id: -orders", "application.id"),
+        ("id: orders", 'id: "$(id)"', "application.id"),
+        ("[orders-in]", "[../../x]", "topics.inputs.0"),
+        ("[orders-in]", "[orders-store-changelog]", "orders-store-changelog is an internal topic"),
+        ("[orders-in]", "[]", "topics.inputs"),
+        ("[orders-in]", "[orders-in]\n  globals: [orders-in]", "orders-in is in inputs and in globals"),
+        ("backend: filesystem", "backend: s3", "bucket is needed"),
+        ("kind: process", "kind: command", "the section command is needed"),
+        ("http://127.0.0.1:18081", "http://user:canary@127.0.0.1:18081", "must not carry a user name"),
+        ("http://127.0.0.1:18081", "file:///etc/passwd", "not an http or https address"),
+        ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: true", "expected a whole number"),
+        ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: soon", "expected a whole number"),
+        ("topics:", "restore: {time_window_end: 2026-11-21T01:00:00}\ntopics:", "restore.time_window_end"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = MINIMAL.replace(old, new, 1)
+    message = refused(tmp_path, text)
+    assert said in message
+    assert re.search(r"orders\.yaml:\d+: ", message)
+    assert "canary" not in message
+
+
+def test_the_line_is_that_of_the_key(tmp_path: Path) -> None:
+    text = MINIMAL.replace("  path: repository", "  path: repository\n  pathh: x")
+    assert f"orders.yaml:{line_of(text, 'pathh')}: unknown key storage.pathh" in refused(tmp_path, text)
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    message = refused(tmp_path, MINIMAL.replace("version: 1", "versoin: 1").replace("id: orders", "id: ''"))
+    assert "unknown key versoin" in message
+    assert "version is missing" in message
+    assert "application.id" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 1\nversion: 1\n", "the key 'version' is there twice, first in line 1"),
+        ("version: !!python/object:os.system {}\n", "tag"),
+        ("version: !!int 1\n", "tag"),
+        ("a: &a [1]\nb: *a\n", "anchors and aliases"),
+        ("backup:\n  schedule: * * * * *\n", "quotes"),
+        ("backup:\n  schedule: @hourly\n", "put the value in quotes"),
+        ("version: 1\nbackup:\n\tschedule: x\n", "spaces"),
+        ("version: 1\n---\nversion: 1\n", "one file describes one application"),
+        ("- a\n- b\n", "holds no keys"),
+        ("", "holds no keys"),
+        ("version: [1\n", "orders.yaml"),
+        ("[a]: b\n", "a key must be text"),
+        ("a: " + "[" * 50 + "]" * 50 + "\n", "nested too deeply"),
+        ("a: " + "x" * 300_000 + "\n", "are allowed"),
+        ("version: 1\nname: other\n", "the file is called orders.yaml"),
+        ("version: ${NOT_SET}\n", "orders.yaml:1: the environment variable NOT_SET is not set"),
+    ],
+)
+def test_yaml_that_is_more_or_less_than_plain_data_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refused(tmp_path, text)
+
+
+def test_an_alias_bomb_costs_nothing(tmp_path: Path) -> None:
+    levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))
+    assert "anchors and aliases" in refused(tmp_path, "l0: &l0 [x]\n" + levels)
+
+
+def test_variables_become_numbers_switches_and_nothing(tmp_path: Path) -> None:
+    text = MINIMAL.replace(
+        "  path: repository",
+        "  path: ${DIR}/repository\n  allow_http: ${HTTP:-true}\n  endpoint: ${ENDPOINT:-}\n  bucket: ${BUCKET}",
+    ).replace("guarantee:", "session_timeout_ms: ${SESSION:-7000}\n  guarantee:")
+    config = load(written(tmp_path, text), {"DIR": str(tmp_path), "BUCKET": "2026"})
+    assert config.application.session_timeout_ms == 7_000
+    assert config.storage.allow_http is True
+    assert config.storage.endpoint is None
+    assert config.storage.bucket == "2026"
+    assert config.storage.path == str(tmp_path / "repository")
+
+
+def test_what_a_variable_contains_cannot_add_keys(tmp_path: Path) -> None:
+    text = MINIMAL.replace("id: orders", "id: ${ID}")
+    assert "application.id" in refused(tmp_path, text, {"ID": "orders\n  guarantee: at_least_once"})
+
+
+def test_unencrypted_object_stores_need_a_word(tmp_path: Path) -> None:
+    s3 = "backend: s3\n  bucket: b\n  endpoint: http://s3:7070\n  path: repository"
+    text = MINIMAL.replace("backend: filesystem\n  path: repository", s3)
+    assert "allow_http" in refused(tmp_path, text)
+    location = load(written(tmp_path, text.replace("  path:", "  allow_http: true\n  prefix: /a/b/\n  path:")), {}).storage.location
+    assert (location.bucket, location.prefix, location.path) == ("b", "a/b", None)
+
+
+def test_each_instance_gets_its_own_place(tmp_path: Path) -> None:
+    second = '      - {name: two, url: "http://127.0.0.1:18082", state_directory: state/2, environment: {HEAP: 64}}\n'
+    text = (MINIMAL + second).replace(
+        "command: [java, Orders.java]", 'command: [java, "{name}"]\n    environment: {PORT: "{port}", DIR: "{state_directory}"}'
+    )
+    process = load(written(tmp_path, text), {}).runs.process
+    assert process is not None
+    assert [process.command_of(instance) for instance in process.instances] == [["java", "one"], ["java", "two"]]
+    assert process.environment_of(process.instances[1]) == {"PORT": "18082", "DIR": str(tmp_path / "state/2"), "HEAP": "64"}
+    assert "state_directory" in refused(tmp_path, text.replace("state/2", "state/1"))
+
+
+def test_globs_choose_which_records_are_archived(tmp_path: Path) -> None:
+    topics = "inputs: [orders-in]\n  outputs: [out-a, out-b]\n  include: ['out-*', orders-in]\n  exclude: [out-b]"
+    chosen = load(written(tmp_path, MINIMAL.replace("inputs: [orders-in]", topics)), {}).topics
+    assert [topic for topic in chosen.declared if chosen.archives(topic)] == ["out-a", "orders-in"]
+
+
+def test_an_unknown_application_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    written(tmp_path, MINIMAL)
+    written(tmp_path, "not: [yaml", "broken.yaml")
+    with pytest.raises(NotFound, match="known: broken, orders"):
+        load_named("payments", tmp_path, {})
+    assert load_named("orders", tmp_path, {}).name == "orders", "a broken neighbour does not stand in the way"
+
+
+def test_two_files_for_one_application_are_refused(tmp_path: Path) -> None:
+    written(tmp_path, MINIMAL)
+    written(tmp_path, MINIMAL, "again.yaml")
+    with pytest.raises(ConfigInvalid, match="both describe the application orders"):
+        load_all(tmp_path, {})
+
+
+def test_an_absent_file_or_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"gone\.yaml cannot be read"):
+        load(tmp_path / "gone.yaml", {})
+    with pytest.raises(ConfigInvalid, match="does not exist"):
+        load_all(tmp_path / "gone", {})
+
+
+def test_the_example_loads_without_any_variable() -> None:
+    config = load_all(CONFIGS, {})["order-processing"]
+    assert config.topics.inputs == ("orders", "inventory")
+    assert config.stores["order-versions"].kind is StoreKind.VERSIONED
+
+
+def test_the_published_schema_is_up_to_date() -> None:
+    published = (CONFIGS / "application.schema.json").read_text(encoding="utf-8")
+    assert published == rendered(), "run: python -m streams_recovery.config.schema include/configs/application.schema.json"
+
+
+def test_editors_and_loader_agree_about_the_example() -> None:
+    schema = application_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    plain = yaml.safe_load((CONFIGS / "order-processing.yaml").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(json.dumps(plain)), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(plain | {"topicz": {}}, schema)
+
+
+def test_loading_imports_nothing_heavy() -> None:
+    heavy = ("airflow", "pyspark", "obstore", "confluent_kafka", "kafka", "pyarrow", "pandas")
+    code = f"import sys, streams_recovery.config.loader; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "plugins", capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,135 @@
+"""A manifest that does not describe a whole log is refused, not used in part."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core import codec, manifest
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
+from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+
+
+def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
+    file = SegmentFile(
+        key=f"orders/segments/t/0/{start}.parquet",
+        bytes=100,
+        sha256="0" * 64,
+        rows=1,
+        first_offset=start,
+        last_offset=start,
+        min_timestamp=0,
+        max_timestamp=0,
+        payload_bytes=10,
+    )
+    return CopiedRange(start=start, end=end, file=file if rows else None)
+
+
+def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int) -> PartitionImage:
+    return PartitionImage(
+        partition=0,
+        log_start=0,
+        last_stable=end,
+        end=end,
+        leader_epoch=None,
+        committed=CommittedOffset(offset=3, metadata="AgAA", leader_epoch=None),
+        ranges=tuple(ranges),
+        gaps=tuple(gaps),
+    )
+
+
+def image(*partitions: PartitionImage, archived: bool = True) -> Manifest:
+    topic = TopicImage(
+        name="orders-store-changelog",
+        role=TopicRole.CHANGELOG,
+        topic_id="id",
+        replication_factor=1,
+        config={"cleanup.policy": "compact"},
+        store=StoreKind.KEY_VALUE,
+        archived=archived,
+        full_since=0,
+        partitions=partitions,
+    )
+    proof = CutProof(
+        mode=QuiesceMode.PAUSE,
+        committed_unchanged=True,
+        stable_reached=True,
+        still_between_reads=True,
+        held_seconds=0.5,
+        attempts=1,
+        reasons=(),
+    )
+    return Manifest(
+        format_version=1,
+        savepoint_id="20261121T012345Z-0123456789",
+        application_id="orders",
+        cluster_id="cluster",
+        captured_at=1_800_000_000_000,
+        consistency=Consistency.EXACT,
+        proof=proof,
+        guarantee=Guarantee.EXACTLY_ONCE_V2,
+        group_type="classic",
+        parent_id=None,
+        topics=(topic,),
+        provenance=Provenance(run_id="run", requested_by="test", reason="test", software={}),
+    )
+
+
+def read(value: Manifest) -> Manifest:
+    return manifest.read(codec.dumps(value), where="manifest")
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from(["rows", "nothing", "gap"])), min_size=1, max_size=8), st.integers(0, 100))
+def test_pieces_that_meet_up_to_the_end_are_a_log(pieces: list[tuple[int, str]], start: int) -> None:
+    ranges, gaps = [], []
+    for length, what in pieces:
+        end = start + length
+        if what == "gap":
+            gaps.append(Gap(start=start, end=end, reason="retention"))
+        else:
+            ranges.append(copied(start, end, rows=what == "rows"))
+        start = end
+    whole = image(partition(ranges, gaps, end=start))
+    assert read(whole) == whole
+
+
+@pytest.mark.parametrize(
+    ("ranges", "gaps", "end"),
+    [
+        ([(0, 5), (6, 10)], [], 10),
+        ([(0, 6), (5, 10)], [], 10),
+        ([(0, 5), (0, 5)], [], 5),
+        ([(0, 5)], [], 10),
+        ([(0, 10)], [], 5),
+        ([(0, 5)], [(6, 10)], 10),
+        ([(0, 5)], [(4, 10)], 10),
+    ],
+)
+def test_holes_and_overlaps_are_damaged(ranges: list[tuple[int, int]], gaps: list[tuple[int, int]], end: int) -> None:
+    torn = partition([copied(*pair) for pair in ranges], [Gap(start=a, end=b, reason="r") for a, b in gaps], end=end)
+    with pytest.raises(Damaged, match="orders-store-changelog-0"):
+        read(image(torn))
+
+
+def test_offsets_alone_need_no_ranges() -> None:
+    value = image(partition([], [], end=10), archived=False)
+    assert read(value).committed() == {TopicPartition("orders-store-changelog", 0): value.topics[0].partitions[0].committed}
+
+
+@pytest.mark.parametrize("change", [{"start": 5}, {"end": 3}, {"start": -1}, {"start": 4, "end": 4}])
+def test_a_file_outside_its_range_is_damaged(change: dict[str, int]) -> None:
+    good = copied(3, 6)
+    with pytest.raises(Damaged):
+        dataclasses.replace(good, **change)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_another_format_is_refused_by_its_number(version: object) -> None:
+    plain = codec.encode(image()) | {"format_version": version, "something": "new"}
+    with pytest.raises(Damaged, match=f"format version {version!r}"):
+        manifest.read(json.dumps(plain).encode(), where="manifest")

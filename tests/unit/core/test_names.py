@@ -1,0 +1,73 @@
+"""The allow-list is the one thing between a name from outside and a path, a topic or an argument."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.names import checked_name
+
+HOSTILE = [
+    "../../x",
+    ";rm -rf",
+    "$(id)",
+    "`id`",
+    "{{ conn.secret }}",
+    "two\nlines",
+    "trailing\n",
+    "-leading",
+    "nul\0byte",
+    "x" * 10_000,
+    "x" * 250,
+    "",
+    ".",
+    "..",
+    "a/b",
+    "a\\b",
+    "a b",
+    "ä",
+    "a\u200bb",
+    "%2e%2e",
+]
+NAMES = st.from_regex(r"\A[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}\Z").filter(lambda name: name not in (".", ".."))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_refused_everywhere(name: str) -> None:
+    layout = Layout("orders")
+    for use in (
+        lambda: checked_name("topic", name),
+        lambda: Layout(name),
+        lambda: layout.segment(TopicPartition(name, 0), 0, 1, "attempt"),
+        lambda: layout.segment(TopicPartition("topic", 0), 0, 1, name),
+        lambda: layout.manifest(name),
+        lambda: layout.work(name, "note"),
+        lambda: layout.work("run", name),
+        lambda: layout.journal(name),
+        lambda: layout.report(name),
+    ):
+        with pytest.raises(ConfigInvalid, match="is not allowed") as caught:
+            use()
+        assert len(str(caught.value)) < 300, "a long name is not repeated in full"
+
+
+@given(NAMES)
+def test_every_kafka_name_is_usable(name: str) -> None:
+    assert checked_name("topic", name) == name
+    assert Layout(name).manifest(name).split("/") == [name, "savepoints", name, "manifest.json.zst"]
+
+
+@given(st.text())
+def test_whatever_passes_is_one_plain_path_part(name: str) -> None:
+    try:
+        checked_name("topic", name)
+    except ConfigInvalid:
+        return
+    assert name.isascii()
+    assert not name.startswith("-")
+    assert name not in (".", "..")
+    assert not set(name) & set("/\\ \n\0$`;{}'\"|&<>*?")

@@ -1,0 +1,283 @@
+"""The containers agree with the project and with each other: addresses, volumes, secrets, connections, and who may reach the engine."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from streams_recovery.application.docker_compose_verbs import _settings
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from tests.unit.compose_files import (
+    AIRFLOW,
+    BASE,
+    CONTROL,
+    DOCKERFILES,
+    INSIDE,
+    ROOT,
+    SECRETS,
+    SERVICES,
+    TASKS,
+    TEXTS,
+    VARIABLE,
+    command,
+    environment,
+    outside,
+    ports_of,
+)
+
+# Network
+
+
+def test_ports_are_published_on_loopback_only():
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    numbers = [re.search(r":-(\d+)\}", port)[1] for port in published]
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("service", [name for name in SERVICES if SERVICES[name].get("ports")])
+def test_published_ports_are_listened_on(service):
+    for port in SERVICES[service]["ports"]:
+        assert port.rsplit(":", 1)[1] in ports_of(service), f"{service}: {port}"
+
+
+def test_names_in_addresses_are_services():
+    names = {*SERVICES, "127.0.0.1", "0.0.0.0", "localhost"}
+    for service in SERVICES:
+        for text in [*command(service), *environment(service).values()]:
+            for host in re.findall(r"(?:\w+://|@)(?:\w+:[^@/]+@)?([a-z0-9][a-z0-9.-]*)", text):
+                assert host in names, f"{service}: {host}"
+
+
+def test_dependencies_are_services_that_can_meet_their_condition():
+    for name, service in SERVICES.items():
+        for other, how in (service.get("depends_on") or {}).items():
+            assert other in SERVICES, name
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[other], f"{name} waits for the health of {other}"
+            else:
+                assert how["condition"] == "service_completed_successfully"
+                assert SERVICES[other]["restart"] == "no"
+
+
+def test_volumes_are_declared_and_used():
+    used = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
+    named = {volume for volume in used if volume[0] not in "./"}
+    assert named == set(BASE["volumes"])
+
+
+# Secrets and variables
+
+
+def example():
+    return (ROOT / ".env.example").read_text()
+
+
+def test_every_variable_is_explained_and_every_explained_one_is_used():
+    used = {found[0] for text in TEXTS.values() for found in VARIABLE.findall(text)}
+    explained = set(re.findall(r"^#?([A-Z0-9_]+)=", example(), re.M))
+    assert used == explained
+
+
+def test_secrets_have_no_default_and_are_nowhere_else():
+    required = set(re.findall(r"^([A-Z0-9_]+)=$", example(), re.M))
+    assert required == set(SECRETS)
+    for text in TEXTS.values():
+        for name, how, _ in VARIABLE.findall(text):
+            assert (name in required) == (how == ":?"), f"{name}{how}"
+    assert not re.search(r"^[A-Z0-9_]+=\S", example(), re.M)
+    assert ".env" in (ROOT / ".gitignore").read_text().split()
+
+
+def test_defaults_agree_with_what_the_example_says():
+    said = dict(re.findall(r"^#([A-Z0-9_]+)=(\S+)", example(), re.M))
+    for text in TEXTS.values():
+        for name, how, default in VARIABLE.findall(text):
+            if how == ":-":
+                assert said[name] == default
+
+
+def test_made_secrets_fit():
+    made = dict(
+        line.split("=", 1)
+        for line in subprocess.run(
+            [sys.executable, ROOT / "docker/make_env.py"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+    )
+    assert set(made) == set(SECRETS)
+    assert len(made["AIRFLOW_JWT_SECRET"].encode()) >= 64
+    assert len(base64.urlsafe_b64decode(made["AIRFLOW_FERNET_KEY"])) == 32
+    assert all(re.fullmatch(r"[A-Za-z0-9_=-]{16,}", value) for value in made.values())
+    assert len(set(made.values())) == len(made)
+    again = subprocess.run([sys.executable, ROOT / "docker/make_env.py"], capture_output=True, text=True, check=True).stdout
+    assert not set(made.values()) & {line.split("=", 1)[1] for line in again.splitlines()}
+
+
+def test_the_services_share_one_signing_key():
+    for variable in ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__CORE__EXECUTION_API_SERVER_URL"):
+        assert len({environment(service)[variable] for service in AIRFLOW}) == 1
+    assert environment("airflow-scheduler")["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://airflow-api-server:8080/execution/"
+
+
+def test_airflow_options_exist():
+    # Read, not imported: importing Airflow takes seconds and makes directories.
+    templates = Path(importlib.util.find_spec("airflow").submodule_search_locations[0]) / "config_templates/config.yml"
+    known = yaml.safe_load(templates.read_text())
+    checked = 0
+    for name in environment("airflow-scheduler"):
+        if name.startswith("AIRFLOW__"):
+            _, section, option = name.lower().split("__")
+            assert option in known[section]["options"], name
+            checked += 1
+    assert checked > 10
+
+
+def test_the_password_is_written_for_its_owner_only(tmp_path):
+    spec = importlib.util.spec_from_file_location("initialise", ROOT / "docker/airflow/initialise.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    file = tmp_path / "passwords.json"
+    module.write_password(file, "rosebud")
+    module.write_password(file, "rosebud2")
+    assert json.loads(file.read_text()) == {"admin": "rosebud2"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert environment("airflow-init")[module.PASSWORDS] == environment("airflow-api-server")[module.PASSWORDS]
+    assert environment("airflow-scheduler")["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].split(":")[0] == "admin"
+
+
+# Configuration
+
+
+@pytest.fixture
+def config():
+    return load_named("order-processing", ROOT / "include/configs", environment("airflow-scheduler"))
+
+
+def test_connections_of_the_configuration_are_defined(config):
+    connections = EnvironmentConnections(environment("airflow-scheduler"))
+    assert connections.kafka(config.source.connection).bootstrap_servers == "kafka:9092"
+    assert connections.spark_master(config.spark.connection) == "spark://spark-master:7077"
+    credentials = connections.storage(config.storage.connection)
+    assert (credentials.access_key_id, credentials.secret_access_key) == ("key-id", "key-secret")
+    assert environment("s3")["ROOT_ACCESS_KEY_ID"] == "key-id"
+    assert environment("s3")["ROOT_SECRET_ACCESS_KEY"] == "key-secret"
+
+
+def test_the_repository_is_the_bucket_that_is_created(config):
+    found = environment("s3-init")
+    assert (config.storage.backend, config.storage.bucket) == ("s3", found["STREAMS_RECOVERY_BUCKET"])
+    assert config.storage.endpoint == found["STREAMS_RECOVERY_S3_ENDPOINT"]
+    assert config.storage.region == found["STREAMS_RECOVERY_REGION"] == environment("s3")["VGW_REGION"]
+    assert config.storage.endpoint.endswith(environment("s3")["VGW_PORT"])
+
+
+def test_the_spark_master_listens_where_it_is_looked_for(config):
+    arguments = command("spark-master")
+    assert arguments[arguments.index("--host") + 1] == SERVICES["spark-master"]["hostname"] == "spark-master"
+    assert arguments[arguments.index("--port") + 1] == "7077"
+    assert command("spark-worker")[-1] == "spark://spark-master:7077"
+    defaults = dict(
+        line.split()[:2]
+        for line in outside("airflow-scheduler", environment("airflow-scheduler")["SPARK_CONF_DIR"])
+        .joinpath("spark-defaults.conf")
+        .read_text()
+        .splitlines()
+        if line and line[0] != "#"
+    )
+    assert defaults["spark.driver.host"] == TASKS["hostname"]
+
+
+def test_the_application_is_reached_through_its_services(config, monkeypatch):
+    assert config.runs.kind == "command"
+    found = config.runs.command
+    verbs = {verb: getattr(found, verb) for verb in ("status", "stop", "start", "pause", "resume", "wipe", "query")}
+    for verb, argv in verbs.items():
+        assert argv[1:3] == ("-m", "streams_recovery.application.docker_compose_verbs")
+        assert argv[4] == verb
+    assert found.environment["PYTHONPATH"] == f"{INSIDE}/plugins"
+    monkeypatch.setenv("DOCKER_HOST", "tcp://docker-control:2375")
+    settings = _settings(outside("airflow-scheduler", found.status[3]))
+    assert settings.application_id == config.application.id
+    assert settings.project == BASE["name"] == environment("docker-control")["GATE_PROJECT"]
+    for one in settings.services:
+        service = SERVICES[one.service]
+        assert one.url == f"http://{one.service}:{environment(one.service)['HTTP_PORT']}"
+        [volume] = service["volumes"]
+        name, inside = volume.split(":")
+        assert inside == environment(one.service)["STATE_DIR"]
+        assert f"{name}:{one.state_directory}" in TASKS["volumes"]
+        assert environment(one.service)["APPLICATION_ID"] == config.application.id
+        assert environment(one.service)["PROCESSING_GUARANTEE"] == config.application.guarantee
+        assert service["labels"][environment("docker-control")["GATE_LABEL"]] == "true"
+        assert service["restart"] == "no"
+    assert any(volume.endswith(f":{settings.directory}") for volume in TASKS["volumes"])
+    processors = {name for name in SERVICES if name.startswith("order-processor")}
+    assert {one.service for one in settings.services} == processors
+    monkeypatch.delenv("DOCKER_HOST")
+    assert _settings(outside("airflow-scheduler", found.status[3])).docker is None
+
+
+def test_state_can_be_wiped_by_the_user_that_airflow_is():
+    # apache/airflow runs as 50000:0.
+    assert "USER 50000:0" in DOCKERFILES["example"]
+    assert "install -d -o 50000 -g 0 -m 0775 /var/lib/streams-recovery/state" in DOCKERFILES["example"]
+    for number in (1, 2):
+        assert f"/var/lib/streams-recovery/state/{number}" in DOCKERFILES["airflow"]
+
+
+# The engine's socket
+
+
+def test_only_the_gate_has_the_socket_and_only_tasks_reach_the_gate():
+    everything = {**BASE["services"], **{f"{name} (control)": service for name, service in CONTROL["services"].items()}}
+    holders = [name for name, service in everything.items() if any("docker.sock" in volume for volume in service.get("volumes", []))]
+    assert holders == ["docker-control (control)"]
+    assert "docker.sock" not in TEXTS["docker-compose.yaml"]
+    gate = CONTROL["services"]["docker-control"]
+    assert gate["networks"] == ["control"]
+    assert CONTROL["networks"]["control"] == {"internal": True}
+    assert "ports" not in gate
+    assert (gate["cap_drop"], gate["read_only"], gate["security_opt"]) == (["ALL"], True, ["no-new-privileges:true"])
+    assert [name for name, service in CONTROL["services"].items() if "control" in service.get("networks", [])] == [
+        "docker-control",
+        "airflow-scheduler",
+    ]
+    assert (
+        CONTROL["services"]["airflow-scheduler"]["environment"]["DOCKER_HOST"] == f"tcp://docker-control:{gate['environment']['GATE_PORT']}"
+    )
+
+
+# The client itself, where it is there
+
+
+@pytest.mark.parametrize("files", [["docker-compose.yaml"], ["docker-compose.yaml", "docker-compose.control.yaml"]])
+def test_docker_compose_accepts_it(files, tmp_path):
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not installed here")
+    arguments = [part for file in files for part in ("-f", str(ROOT / file))]
+    done = subprocess.run(
+        [docker, "compose", *arguments, "config", "--quiet"], capture_output=True, text=True, env={**os.environ, **SECRETS}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    missing = subprocess.run(
+        [docker, "compose", "--env-file", "/dev/null", *arguments, "config", "--quiet"],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert missing.returncode != 0
+    assert ".env.example" in missing.stderr
