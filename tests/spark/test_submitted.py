@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
+import psutil
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import NotFound, TargetNotEmpty
+from streams_recovery.core.errors import NotFound, SparkJobFailed, TargetNotEmpty
 from streams_recovery.core.jobs import (
     BackupResult,
     BackupSpec,
@@ -24,7 +27,7 @@ from streams_recovery.jobs.run import run_submit
 from streams_recovery.jobs.secrets import secrets_file
 from streams_recovery.jobs.submit import spark_call, submit_argv
 from streams_recovery.storage.repository import Repository
-from tests.spark.rows import topic, write
+from tests.spark.rows import end_of, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -111,3 +114,32 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
 def test_a_specification_that_is_not_there_ends_the_job_by_name(submit):
     with pytest.raises(NotFound, match=r"app/work/run/none\.json"):
         submit("verify", None, VerifyResult, master="local[1]", spec_key="app/work/run/none.json")
+
+
+@pytest.mark.slow
+def test_nobody_goes_on_writing_when_the_driver_was_killed(submit, connection):
+    rows = [(1, None, os.urandom(1000), None)] * 300_000
+    with topic(connection) as source, topic(connection) as target:
+        write(connection, TopicPartition(source, 0), rows)
+        wanted = RangeToCopy(topic=source, partition=0, start=0, end=len(rows), size_hint=1)
+        backup = submit("backup", BackupSpec(application_id="app", ranges=(wanted,), compression_level=1), BackupResult, master="local[1]")
+        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=(backup.ranges[0].copied.file,))
+        into = TopicPartition(target, 0)
+        killer = threading.Thread(target=kill_driver_when, args=(lambda: end_of(connection, into) > 5000,))
+        killer.start()
+        with pytest.raises(SparkJobFailed):
+            submit("restore", RestoreSpec(application_id="app", partitions=(load,)), RestoreResult, master="local[1]")
+        killer.join()
+        time.sleep(1)
+        end = end_of(connection, into)
+        assert 5000 < end < len(rows)
+        time.sleep(3)
+        assert end_of(connection, into) == end
+
+
+def kill_driver_when(due):
+    while not due():
+        time.sleep(0.05)
+    for child in psutil.Process().children():
+        if child.name() == "java" and any("restore.py" in part for part in child.cmdline()):
+            child.kill()

@@ -53,7 +53,7 @@ def tail(log: Path) -> str:
 def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
-    # It leads a session of its own, so this reaches the JVM and the Python workers and nobody else.
+    # It leads a session of its own, so this reaches the JVM and nobody else. Python workers end when their JVM does.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:
