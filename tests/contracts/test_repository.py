@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,15 +11,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import Consistency
+from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.notes import Notes
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.contracts.conftest import CREDENTIALS, OpenRepository
+from tests.unit.core.test_manifest import image
 
 LAYOUT = Layout("orders")
 
@@ -208,3 +215,61 @@ def test_the_newest_note_is_read_and_older_ones_stay(repository: Repository) -> 
     notes.write("run-2", "cut", Entry(text="another run"))
     assert notes.read(Entry, "run", "cut") == Entry(text="second")
     assert notes.read_key(Entry, first) == Entry(text="first")
+
+
+def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:
+    return dataclasses.replace(image(), savepoint_id=new_id(1_800_000_000_000 + number * 1000, run), consistency=consistency)
+
+
+def test_a_savepoint_exists_once_published_and_stays_as_it_is(open_repository: OpenRepository) -> None:
+    store = SavepointStore(open_repository(), LAYOUT)
+    published = savepoint(1)
+    store.publish(published)
+    store.publish(published)
+    with pytest.raises(Damaged, match=published.savepoint_id):
+        store.publish(dataclasses.replace(published, cluster_id="another"))
+    assert SavepointStore(open_repository(), LAYOUT).read(published.savepoint_id) == published
+
+
+def test_savepoints_are_listed_by_time_and_found_by_label_and_run(repository: Repository) -> None:
+    store = SavepointStore(repository, LAYOUT)
+    assert store.latest() is None
+    exact, ahead = savepoint(1), savepoint(2, Consistency.AHEAD, "other run")
+    for published in (ahead, exact):
+        store.publish(published)
+    assert list(store.ids()) == [exact.savepoint_id, ahead.savepoint_id]
+    assert store.latest() == ahead
+    assert store.latest(Consistency.EXACT) == exact
+    assert store.published_by_run("run") == exact.savepoint_id
+    assert store.published_by_run("unknown run") is None
+
+
+def test_what_has_no_manifest_is_no_savepoint(repository: Repository) -> None:
+    store = SavepointStore(repository, LAYOUT)
+    store.publish(savepoint(1))
+    begun = savepoint(2).savepoint_id
+    repository.create(f"{LAYOUT.savepoints}{begun}/something", b"x")
+    assert list(store.ids()) == [savepoint(1).savepoint_id]
+    with pytest.raises(NotFound, match=f"{begun}.*newest: {savepoint(1).savepoint_id}") as caught:
+        store.read(begun)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("stored", [b"", b"not zstd", zstandard.compress(b"{"), zstandard.compress(b"[]")])
+def test_a_manifest_that_cannot_be_read_is_damaged(repository: Repository, stored: bytes) -> None:
+    broken = savepoint(1).savepoint_id
+    repository.create(LAYOUT.manifest(broken), stored)
+    store = SavepointStore(repository, LAYOUT)
+    with pytest.raises(Damaged, match=broken):
+        store.read(broken)
+    with pytest.raises(Damaged, match=broken):
+        store.latest()
+
+
+@pytest.mark.xfail(strict=True, reason="the manifest's own id is not compared with the one it is stored under")
+def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
+    store = SavepointStore(repository, LAYOUT)
+    store.publish(savepoint(1))
+    repository.create(LAYOUT.manifest(savepoint(2).savepoint_id), repository.get(LAYOUT.manifest(savepoint(1).savepoint_id)))
+    with pytest.raises(Damaged):
+        store.read(savepoint(2).savepoint_id)

@@ -15,6 +15,7 @@ from streams_recovery.config.variables import VariableError, expand
         ("${A}", "one"),
         ("x${A}y${B:-z}", "xoneyz"),
         ("${B:-}", ""),
+        ("${A:-default}", "one"),
         ("${EMPTY:-default}", "default"),
         ("${EMPTY}", ""),
         ("$${A}", "${A}"),
