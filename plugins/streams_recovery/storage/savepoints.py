@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import zstandard
 
 from streams_recovery.core import codec, manifest
@@ -85,8 +87,13 @@ class SavepointStore:
 def _unpacked(packed: bytes, key: str) -> bytes:
     try:
         # A declared size is believed by the library, so it is checked first; without one the limit below holds.
-        if zstandard.frame_content_size(packed) > _MAX_BYTES:
-            raise zstandard.ZstdError(f"it would unpack to more than {_MAX_BYTES} bytes")
+        declared = zstandard.frame_content_size(packed)
+        if declared > _MAX_BYTES:
+            return _refuse(key, f"it would unpack to {declared} bytes")
         return zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_BYTES)
     except zstandard.ZstdError as error:
-        raise Damaged(f"{key} is not a compressed manifest: {error}", next_step="choose another savepoint", key=key) from error
+        return _refuse(key, str(error))
+
+
+def _refuse(key: str, why: str) -> NoReturn:
+    raise Damaged(f"{key} is not a compressed manifest: {why}", next_step="choose another savepoint", key=key)
