@@ -19,6 +19,7 @@ $(VENV)/.installed: requirements.lock
 	@echo "installing Python packages ..."
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
 	@touch $@
 

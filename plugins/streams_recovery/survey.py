@@ -43,7 +43,7 @@ def declared(bench: Workbench) -> Declared:
         globals=topics.globals,
         include=topics.include,
         exclude=topics.exclude,
-        stores={name: store.kind for name, store in bench.config.stores.items() if store.kind is not None},
+        stores={name: kind for name in bench.config.stores if (kind := bench.config.store_kind(name)) is not None},
     )
 
 

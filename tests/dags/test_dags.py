@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_steps_of_a_restore_come_in_the_order_that_is_safe(dags: dict[str, Any])
         "abandon",
     ]
     dag = dags[RESTORE]
-    for earlier, later in zip(order, order[1:], strict=False):
+    for earlier, later in itertools.pairwise(order):
         assert earlier in dag.get_task(later).get_flat_relative_ids(upstream=True), (earlier, later)
 
 
@@ -98,7 +99,8 @@ def test_destructive_tasks_are_never_retried_by_themselves(dags: dict[str, Any])
     "conf", [{"application": "nobody"}, {"savepoint": "../../x"}, {"savepoint": "latest; rm -rf /"}, {"allow_ahead": "perhaps"}]
 )
 def test_params_that_do_not_fit_are_refused(dags: dict[str, Any], conf: dict[str, Any]) -> None:
-    copy = dags[RESTORE].params.__class__({name: dags[RESTORE].params.get_param(name) for name in dags[RESTORE].params})
+    [name] = conf
+    param = dags[RESTORE].params.get_param(name)
+    param.resolve()
     with pytest.raises((AirflowException, ValueError)):
-        copy.update(conf)
-        copy.validate()
+        param.resolve(conf[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ CHECKS = (
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_application_loses_everything_and_comes_back(guarantee: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "embedded", "demo", "--guarantee", guarantee], cwd=PROJECT, check=False)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])}
+    done = subprocess.run([sys.executable, "-m", "embedded", "demo", "--guarantee", guarantee], cwd=PROJECT, env=environment, check=False)
     assert done.returncode == 0
     report = json.loads((PROJECT / "build" / "demo" / "report.json").read_text())
     assert {name: report[name] for name in CHECKS} == dict.fromkeys(CHECKS, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from streams_recovery.core.errors import ConfigInvalid, NotFound, PermanentError, Refused, RepositoryUnavailable
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.object_file import ObjectFile
 
 T = TypeVar("T")
 
@@ -43,8 +45,14 @@ class Repository:
         return self._do("reading", key, lambda: bytes(obstore.get(self._store, _checked(key)).bytes()))
 
     def open(self, key: str) -> BinaryIO:
-        """The object as a seekable file that reads in pieces. Raises ``NotFound``."""
-        return self._do("opening", key, lambda: cast("BinaryIO", obstore.open_reader(self._store, _checked(key), buffer_size=_CHUNK)))
+        """The object as a buffered, seekable file that reads ranges as they are asked for. Raises ``NotFound``."""
+        size = self.size(key)
+        if size is None:
+            raise _missing(key, self.location)
+        return cast("BinaryIO", io.BufferedReader(ObjectFile(self._range, key, size), buffer_size=_CHUNK))
+
+    def _range(self, key: str, start: int, end: int) -> bytes:
+        return self._do("reading", key, lambda: bytes(obstore.get_range(self._store, _checked(key), start=start, end=end)))
 
     def size(self, key: str) -> int | None:
         """Bytes of the object, None when it does not exist."""
@@ -131,7 +139,7 @@ class Repository:
         try:
             return call()
         except (FileNotFoundError, exceptions.NotFoundError) as error:
-            raise NotFound(f"{key} does not exist in {self.location}", next_step="check the name and the repository", key=key) from error
+            raise _missing(key, self.location) from error
         except exceptions.AlreadyExistsError as error:
             raise AlreadyExists(f"{key} exists already in {self.location}", next_step="nothing was overwritten", key=key) from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError) as error:
@@ -146,6 +154,10 @@ class Repository:
             raise RepositoryUnavailable(
                 f"{doing} {key} in {self.location} failed: {_first_line(error)}", next_step="check that the store can be reached", key=key
             ) from error
+
+
+def _missing(key: str, location: StorageLocation) -> NotFound:
+    return NotFound(f"{key} does not exist in {location}", next_step="check the name and the repository", key=key)
 
 
 def _checked(key: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import zstandard
 
 from streams_recovery.core import codec, manifest
@@ -54,7 +56,14 @@ class SavepointStore:
                 next_step="choose one of those; one without a manifest was never finished and cannot be used",
                 savepoint=savepoint_id,
             ) from None
-        return manifest.read(_unpacked(packed, key), where=key)
+        found = manifest.read(_unpacked(packed, key), where=key)
+        if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
+            raise Damaged(
+                f"{key} holds savepoint {found.savepoint_id} of {found.application_id}",
+                next_step="somebody moved or exchanged manifests; choose another savepoint and find out who",
+                key=key,
+            )
+        return found
 
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""
@@ -77,6 +86,14 @@ class SavepointStore:
 
 def _unpacked(packed: bytes, key: str) -> bytes:
     try:
+        # A declared size is believed by the library, so it is checked first; without one the limit below holds.
+        declared = zstandard.frame_content_size(packed)
+        if declared > _MAX_BYTES:
+            return _refuse(key, f"it would unpack to {declared} bytes")
         return zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_BYTES)
     except zstandard.ZstdError as error:
-        raise Damaged(f"{key} is not a compressed manifest: {error}", next_step="choose another savepoint", key=key) from error
+        return _refuse(key, str(error))
+
+
+def _refuse(key: str, why: str) -> NoReturn:
+    raise Damaged(f"{key} is not a compressed manifest: {why}", next_step="choose another savepoint", key=key)
