@@ -333,7 +333,20 @@ def test_nothing_of_the_caller_is_in_the_environment(rig, monkeypatch):
     application.start({"OVERLAY_ID": "scratch"})
     one.await_up()
     found = one.get(0, "/environment")
-    allowed = {"PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR", "PORT", "STATE_DIR", "APPLICATION_ID", "MINE", "OVERLAY_ID", "LC_CTYPE"}
+    allowed = {
+        "PATH",
+        "HOME",
+        "JAVA_HOME",
+        "LANG",
+        "TMPDIR",
+        "PORT",
+        "STATE_DIR",
+        "APPLICATION_ID",
+        "MINE",
+        "OVERLAY_ID",
+        "LC_CTYPE",
+        "UNTIL",
+    }
     assert set(found) <= allowed
     assert (found["MINE"], found["OVERLAY_ID"], found["LANG"]) == ("one", "scratch", "C.UTF-8")
     for witness in [one.files(name).started().witness for name in ("one", "two")]:

@@ -1,7 +1,8 @@
 """A program with the HTTP interface of a Kafka Streams application, for tests of whatever runs applications. It has no Kafka.
 
 Its behaviour comes from its environment: PORT, STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers), HEALTH (state it reports),
-ON_TERM (the exit status after SIGTERM, or "ignore"), DEAF=1 (never really pauses), BUSY (how many queries it answers with 503 first).
+ON_TERM (the exit status after SIGTERM, or "ignore"), DEAF=1 (never really pauses), BUSY (how many queries it answers with 503 first), UNTIL (the pid of the
+test session: it ends with it, should that be killed before it could clean up).
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -53,7 +55,18 @@ def on_term(_number, _frame):
         os._exit(int(wanted))
 
 
+def end_with(session):
+    while True:
+        try:
+            os.kill(session, 0)
+        except ProcessLookupError:
+            os._exit(1)
+        time.sleep(1)
+
+
 def main():
+    if "UNTIL" in os.environ:
+        threading.Thread(target=end_with, args=[int(os.environ["UNTIL"])], daemon=True).start()
     # A JVM is killed by nothing it does not know either: its exit status after SIGTERM is 143.
     signal.signal(signal.SIGTERM, on_term)
     state = Path(os.environ["STATE_DIR"]) / os.environ["APPLICATION_ID"] / "0_0" / "rocksdb"

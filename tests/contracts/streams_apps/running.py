@@ -44,7 +44,13 @@ class Rig:
             "directory": str(directory / "run"),
             "working_directory": str(directory),
             "command": [sys.executable, str(HERE / "counting.py")],
-            "environment": {"PORT": "{port}", "STATE_DIR": "{state_directory}", "APPLICATION_ID": APPLICATION_ID, **(environment or {})},
+            "environment": {
+                "PORT": "{port}",
+                "STATE_DIR": "{state_directory}",
+                "APPLICATION_ID": APPLICATION_ID,
+                "UNTIL": str(os.getpid()),
+                **(environment or {}),
+            },
             "instances": [
                 {
                     "name": name,
