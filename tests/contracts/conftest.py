@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -17,8 +16,9 @@ import pytest
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
+from tests.go_programs import go_program
 
-S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+S3_SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 CREDENTIALS = StorageCredentials(access_key_id="test-access", secret_access_key="test-secret-canary")
 
 OpenRepository = Callable[[], Repository]
@@ -27,7 +27,7 @@ OpenRepository = Callable[[], Repository]
 @pytest.fixture(scope="session")
 def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A VersityGW of our own on a free loopback port, ended by its pid."""
-    program = _s3_server()
+    program = go_program(*S3_SERVER)
     directory = tmp_path_factory.mktemp("s3")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -36,7 +36,10 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (directory / "log").open("wb") as log:
         (directory / "data").mkdir()
         process = subprocess.Popen(
-            [program, "--port", f"127.0.0.1:{port}", "posix", str(directory / "data")], env={**os.environ, **keys}, stdout=log, stderr=log
+            [str(program), "--port", f"127.0.0.1:{port}", "posix", str(directory / "data")],
+            env={**os.environ, **keys},
+            stdout=log,
+            stderr=log,
         )
     try:
         _wait_until_listening(process, port, directory / "log")
@@ -76,19 +79,6 @@ def _bucket(endpoint: str) -> StorageLocation:
     return StorageLocation(
         backend="s3", bucket=bucket, prefix="some/prefix", region="us-east-1", endpoint=endpoint, path_style=True, allow_http=True
     )
-
-
-def _s3_server() -> str:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-streams-recovery" / "s3"
-    program = cache / "versitygw"
-    if program.exists():
-        return str(program)
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("the S3 half of the contract was NOT run: it needs Go to build VersityGW, and go is not on the PATH")
-    cache.mkdir(parents=True, exist_ok=True)
-    subprocess.run([go, "install", S3_SERVER], env={**os.environ, "GOBIN": str(cache)}, check=True, capture_output=True, timeout=540)
-    return str(program)
 
 
 def _wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -206,11 +206,12 @@ def test_the_example_is_started_without_a_shell_and_by_its_class():
 
 
 @pytest.mark.parametrize(
-    "service", [name for name in SERVICES if SERVICES[name].get("restart") != "no"] + ["order-processor-1", "order-processor-2"]
+    "service",
+    # The generator serves nothing that could be asked.
+    [name for name in SERVICES if SERVICES[name].get("restart") != "no" and name != "generator"]
+    + ["order-processor-1", "order-processor-2"],
 )
 def test_every_service_that_stays_has_a_health_check(service):
-    if service == "generator":
-        pytest.skip("it serves nothing")
     test = SERVICES[service]["healthcheck"]["test"]
     assert test[0] in ("CMD", "CMD-SHELL")
     text = " ".join(map(str, test))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -257,27 +255,3 @@ def test_only_the_gate_has_the_socket_and_only_tasks_reach_the_gate():
     assert (
         CONTROL["services"]["airflow-scheduler"]["environment"]["DOCKER_HOST"] == f"tcp://docker-control:{gate['environment']['GATE_PORT']}"
     )
-
-
-# The client itself, where it is there
-
-
-@pytest.mark.parametrize("files", [["docker-compose.yaml"], ["docker-compose.yaml", "docker-compose.control.yaml"]])
-def test_docker_compose_accepts_it(files):
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is not installed here")
-    arguments = [part for file in files for part in ("-f", str(ROOT / file))]
-    done = subprocess.run(
-        [docker, "compose", *arguments, "config", "--quiet"], capture_output=True, text=True, env={**os.environ, **SECRETS}, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    missing = subprocess.run(
-        [docker, "compose", "--env-file", "/dev/null", *arguments, "config", "--quiet"],
-        capture_output=True,
-        text=True,
-        env={name: value for name, value in os.environ.items() if name not in SECRETS},
-        check=False,
-    )
-    assert missing.returncode != 0
-    assert ".env.example" in missing.stderr
