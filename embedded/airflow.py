@@ -103,7 +103,6 @@ class Airflow:
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
             "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
             "DAG_PROCESSOR__REFRESH_INTERVAL": "300",
-            "USAGE_DATA_COLLECTION__ENABLED": "False",
         }
         return {
             **self._stack.environment,
