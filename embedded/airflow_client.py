@@ -55,6 +55,10 @@ class AirflowClient:
             time.sleep(0.7)
         raise ApplicationNotReady(f"{dag_id} {run_id} did not end in {seconds:.0f} s", next_step="look at it in the Airflow UI")
 
+    def add_connection(self, connection_id: str, conn_type: str, host: str) -> None:
+        """Define a connection, as a person would on the page of connections."""
+        self._call("POST", "/connections", json={"connection_id": connection_id, "conn_type": conn_type, "host": host})
+
     def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
         """What a task returned."""
         return self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value").json()["value"]

@@ -15,6 +15,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.core.errors import Refused
 
 ORDERS_A_SECOND = 100
+SCHEDULE = "0 * * * *"
 _FILE = "stack.json"
 
 
@@ -24,7 +25,7 @@ def up(directory: Path, guarantee: str) -> int:
     if known is not None and answers(known.ports.broker):
         raise Refused("the stack is up already", next_step="run `make down` first, or use the one that runs")
     directory.mkdir(parents=True, exist_ok=True)
-    stack = Stack(directory=directory, ports=Ports.of(free_ports(7)), guarantee=guarantee)
+    stack = Stack(directory=directory, ports=Ports.of(free_ports(7)), guarantee=guarantee, schedule=SCHEDULE)
     _remember(stack)
     processes = Processes(directory / "processes")
     try:
@@ -82,4 +83,4 @@ def _known(directory: Path) -> Stack | None:
         found = json.loads((directory / _FILE).read_text())
     except FileNotFoundError:
         return None
-    return Stack(directory=directory, ports=Ports.of(found["ports"]), guarantee=found["guarantee"])
+    return Stack(directory=directory, ports=Ports.of(found["ports"]), guarantee=found["guarantee"], schedule=SCHEDULE)

@@ -48,11 +48,12 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside."""
+    """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints."""
 
     directory: Path
     ports: Ports
     guarantee: str
+    schedule: str = "none"
 
     @property
     def bootstrap(self) -> str:
@@ -68,6 +69,7 @@ class Stack:
             "STREAMS_RECOVERY_CONFIG_DIR": str(CONFIGS),
             "STREAMS_RECOVERY_BOOTSTRAP": self.bootstrap,
             "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
+            "STREAMS_RECOVERY_SCHEDULE": self.schedule,
             "STREAMS_RECOVERY_CLASSPATH": f"{kafka_jars()}/*",
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),

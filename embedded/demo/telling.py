@@ -55,7 +55,7 @@ class Teller:
 
     def say(self, line: str) -> None:
         """One line with the time since the beginning."""
-        self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/dim]  {line}")
+        self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/dim]  {line}", soft_wrap=True)
 
     @contextmanager
     def phase(self, name: str, title: str) -> Iterator[None]:

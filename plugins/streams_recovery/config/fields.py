@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from croniter import croniter
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
 from streams_recovery.core.errors import ConfigInvalid
@@ -115,6 +116,15 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
+def _schedule(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return None
+    if isinstance(value, str) and not croniter.is_valid(value):
+        raise ValueError('is not a cron expression; write five fields in quotes, such as "0 * * * *", or none for by hand only')
+    return value
+
+
+Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
 Switch = Annotated[bool, BeforeValidator(_switch)]

@@ -14,6 +14,7 @@ from streams_recovery.config.fields import (
     Integer,
     LocalPath,
     Moment,
+    Schedule,
     Section,
     StoreName,
     Switch,
@@ -153,9 +154,9 @@ class ConsistencyPolicy(Section):
 
 
 class Backup(Section):
-    """When and how savepoints are taken. ``schedule`` null means only by hand."""
+    """When and how savepoints are taken. ``schedule`` null or ``none`` means only by hand."""
 
-    schedule: Text | None = "0 * * * *"
+    schedule: Schedule = "0 * * * *"
     consistency: ConsistencyPolicy = ConsistencyPolicy()
     compression: Literal["zstd"] = "zstd"
     compression_level: Annotated[Integer, Field(ge=1, le=19)] = 3

@@ -126,6 +126,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         ("version: !!int 1\n", "tag"),
         ("a: &a [1]\nb: *a\n", "anchors and aliases"),
         ("backup:\n  schedule: * * * * *\n", "quotes"),
+        ('backup:\n  schedule: "every hour"\n', "is not a cron expression"),
         ("backup:\n  schedule: @hourly\n", "put the value in quotes"),
         ("version: 1\nbackup:\n\tschedule: x\n", "spaces"),
         ("version: 1\n---\nversion: 1\n", "one file describes one application"),

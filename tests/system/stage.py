@@ -1,0 +1,82 @@
+"""A small stage for system tests: the embedded stack with two instances, some orders, and Airflow when a test needs it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedded.demo.checks import wait_counted
+from embedded.ports import free_ports
+from embedded.processes import Processes
+from embedded.stack import Ports, Stack
+from examples.order_processing.generator import Generator, create_topics
+from examples.order_processing.orders import World
+from streams_recovery import holds
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.core.names import internal_role
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench, open_workbench
+
+ORDERS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What is on it."""
+
+    stack: Stack
+    processes: Processes
+    bench: Workbench
+    generator: Generator
+
+    def instances(self) -> dict[str, str]:
+        """Every instance's process and Kafka Streams state: equal before and after means that nobody touched them."""
+        return {status.name: f"{status.detail} {status.streams_state}" for status in self.bench.application.status()}
+
+    def await_running(self) -> dict[str, str]:
+        """Wait until every instance is RUNNING."""
+
+        def running() -> bool | None:
+            statuses = self.bench.application.status()
+            return True if statuses and all(status.streams_state == "RUNNING" for status in statuses) else None
+
+        assert poll(running, seconds=180, interval=0.5), self.instances()
+        return self.instances()
+
+    def held(self) -> list[str]:
+        """The lock's holder and the topics under a hold: empty when a run has tidied up."""
+        holder = self.bench.lock.holder()
+        topics = sorted({item.hold.topic for item in holds.outstanding(self.bench)})
+        return ([f"lock: {holder.owner}"] if holder else []) + topics
+
+    def internal_topics(self) -> list[str]:
+        """The application's changelog and repartition topics."""
+        return sorted(name for name in self.bench.cluster.topic_names() if internal_role(name, self.bench.application_id))
+
+
+@contextmanager
+def stage(directory: Path, *, guarantee: str = "exactly_once_v2", orders: int = ORDERS, kind: type[Stack] = Stack) -> Iterator[Stage]:
+    """Set the stage in ``directory`` and clear it."""
+    stack = kind(directory=directory, ports=Ports.of(free_ports(7)), guarantee=guarantee)
+    world = World(seed=3, customers=300, products=20, start_ms=time.time_ns() // 1_000_000 - 3_600_000, step_ms=25)
+    with (
+        Processes(directory / "processes") as processes,
+        open_workbench(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as bench,
+    ):
+        stack.start_broker(processes)
+        create_topics(stack.bootstrap)
+        generator = Generator(stack.bootstrap, world)
+        generator.feed_reference_data()
+        try:
+            bench.application.start()
+            found = Stage(stack=stack, processes=processes, bench=bench, generator=generator)
+            found.await_running()
+            generator.feed(orders)
+            wait_counted(bench, orders, seconds=180)
+            yield found
+        finally:
+            bench.application.stop(timeout=30)
