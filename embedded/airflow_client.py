@@ -11,6 +11,9 @@ import httpx
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 
 _RUNNING = ("queued", "running", "restarting", "scheduled", None)
+# Nobody reads a plan faster. An answer within the scheduler's loop would meet the executor's report of the task's first half, which the
+# scheduler then takes for the second half's and fails the task (SchedulerJobRunner.process_executor_events).
+_READING_SECONDS = 4.0
 Told = Callable[[str, str], None]
 
 
@@ -48,6 +51,7 @@ class AirflowClient:
                     known[name] = state
                     told(name, str(state))
                     if state == "awaiting_input" and approve is not None:
+                        time.sleep(_READING_SECONDS)
                         self._answer(dag_id, run_id, name, approve)
             state = self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}").json()["state"]
             if state not in _RUNNING:
