@@ -6,6 +6,7 @@ or resource. kafka-python writes offsets byte for byte and knows members, transa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -24,6 +25,13 @@ T = TypeVar("T")
 
 # A cluster that is down is reported after this time, however long a request to one that is up may take.
 REACH_SECONDS = 10.0
+
+
+def _quiet() -> None:
+    # kafka-python tells of every connection it opens and closes: a dozen lines a task, in which the one that matters drowns.
+    logger = logging.getLogger("kafka")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
 
 
 class Clients:
@@ -48,6 +56,7 @@ class Clients:
         """kafka-python's admin client, connected. Raises ``BrokerUnavailable``. (It has no types.)"""
         if self._pure is None:
             timeouts = {"bootstrap_timeout_ms": int(self._reach * 1000), "request_timeout_ms": int(self.timeout * 1000)}
+            _quiet()
             try:
                 self._pure = KafkaAdminClient(**{**timeouts, **self.connection.admin_config()})
             except failures.CLIENT_ERRORS as error:
