@@ -9,22 +9,25 @@ from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
+# Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
+_STREAM_THREAD = re.compile(r"-StreamThread-\d+-consumer$")
+
 
 def empty_group(bench: Workbench, report: StopReport) -> None:
     """Evict the members that instances proven gone left behind, and wait until the group stays empty.
 
     A classic member stays in the group after a clean close until its session times out. Evicting the member of a living instance would
     show an empty group for a moment, let offsets be written, and then the instance would rejoin on top of them: so only what the
-    application port has proven gone is evicted, and members beyond the number of those instances' threads cannot be told apart. Raises
-    ``ApplicationRunning`` when the port cannot prove it.
+    application port has proven gone is evicted, never a member that is no stream thread. Raises ``ApplicationRunning`` naming members that
+    stay: those, or all when the port cannot prove that its instances are gone.
     """
     group = bench.groups.describe(bench.application_id)
     if group.empty:
         return
-    if not report.instances or not report.gone:
-        hosts = (
-            ", ".join(f"{member.client_id} at {member.host}" for member in group.members) or f"a {group.kind} group in state {group.state}"
-        )
+    proven = bool(report.instances) and report.gone and bool(group.members)
+    staying = [member for member in group.members if not proven or not _STREAM_THREAD.search(member.client_id)]
+    if staying or not proven:
+        hosts = ", ".join(f"{member.client_id} at {member.host}" for member in staying) or f"a {group.kind} group in state {group.state}"
         raise ApplicationRunning(
             f"the group {bench.application_id} is in use: {hosts}",
             next_step="stop these instances; they are not among those this configuration can stop",

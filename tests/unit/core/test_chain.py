@@ -1,0 +1,150 @@
+"""Sharing between savepoints: nothing lost, nothing twice, and every reason to begin anew."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.chain import ChainPolicy, PartitionCopy, joined, plan_partition, topic_full_reason
+from streams_recovery.core.manifest import CopiedRange, PartitionImage
+from streams_recovery.core.model import TopicPartition, TopicRole
+from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
+
+TP = TopicPartition("t", 0)
+POLICY = ChainPolicy(max_ranges=3, max_age_days=7)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[int, int, set[int]]]:
+    """A log at several moments: start, end and the offsets that hold records. It only grows, and only its beginning is deleted."""
+    start, end, rows = 0, 0, set[int]()
+    moments = []
+    for _ in range(draw(st.integers(1, 6))):
+        more = draw(st.integers(0, 12))
+        rows |= {offset for offset in range(end, end + more) if draw(st.booleans())}
+        end += more
+        start = draw(st.integers(start, end)) if draw(st.booleans()) else start
+        moments.append((start, end, {offset for offset in rows if offset >= start}))
+    return moments
+
+
+def copy(plan: PartitionCopy, rows: set[int]) -> tuple[CopiedRange, ...]:
+    if plan.missing is None:
+        return joined(plan, {})
+    piece = plan.missing
+    return joined(plan, {TP: segment(piece.start, piece.end, sorted(o for o in rows if piece.start <= o < piece.end))})
+
+
+@given(moments=histories(), role=st.sampled_from([TopicRole.CHANGELOG, TopicRole.INPUT]))
+def test_a_chain_never_loses_and_never_repeats(moments: list[tuple[int, int, set[int]]], role: TopicRole) -> None:
+    parent: PartitionImage | None = None
+    copied: list[int] = []
+    for start, end, rows in moments:
+        plan = plan_partition(cut(start=start, end=end), role, parent, None)
+        if plan.full_because is not None:
+            copied = []
+        if plan.missing is not None:
+            copied += [o for o in rows if plan.missing.start <= o < plan.missing.end]
+        ranges = copy(plan, rows)
+        pieces = sorted([(r.start, r.end) for r in ranges] + [(g.start, g.end) for g in plan.gaps])
+        assert all(left[1] == right[0] for left, right in pairwise(pieces)), "what is kept tiles the log"
+        assert not pieces or pieces[-1][1] == end
+        assert rows <= set(copied), "every record that is still there is in the savepoint"
+        assert len(copied) == len(set(copied)), "and none of them twice"
+        assert sum(r.file.rows for r in ranges if r.file) == len(copied)
+        parent = PartitionImage(
+            partition=0, log_start=start, last_stable=end, end=end, leader_epoch=0, committed=None, ranges=ranges, gaps=plan.gaps
+        )
+
+
+def test_an_input_s_lost_records_are_a_gap_and_a_changelog_s_a_new_beginning() -> None:
+    before = image((segment(0, 10, [0, 9]),))
+    input_copy = plan_partition(cut(start=15, end=20), TopicRole.INPUT, before, None)
+    assert [(g.start, g.end) for g in input_copy.gaps] == [(10, 15)]
+    assert input_copy.inherited == before.ranges
+    changelog_copy = plan_partition(cut(start=15, end=20), TopicRole.CHANGELOG, before, None)
+    assert (changelog_copy.inherited, changelog_copy.gaps) == ((), ())
+    assert "starts at 15, after the last savepoint's end 10" in str(changelog_copy.full_because)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "reason"),
+    [
+        (cut(end=10), None, "new partition"),
+        (cut(end=9), image((segment(0, 10, [9]),)), "it was truncated"),
+        (cut(end=20, epoch=1), image((segment(0, 10, [9]),), epoch=2), "leader epoch went back"),
+        (cut(end=20), image(()), "did not archive"),
+    ],
+)
+def test_a_partition_is_copied_from_its_start_when_it_is_not_the_same_log(now: object, before: PartitionImage | None, reason: str) -> None:
+    plan = plan_partition(now, TopicRole.CHANGELOG, before, None)  # type: ignore[arg-type]
+    assert reason in str(plan.full_because) or (before is None and plan.full_because is not None)
+    assert plan.inherited == ()
+    assert plan.missing is not None
+    assert plan.missing.start == 0
+
+
+def test_tails_are_never_shared_and_begin_at_the_commit() -> None:
+    plan = plan_partition(cut(start=2, end=10, commit=6), TopicRole.REPARTITION, image((segment(0, 6, [1]),)), None)
+    assert plan.inherited == ()
+    assert plan.missing is not None
+    assert (plan.missing.start, plan.missing.end) == (6, 10)
+    unread = plan_partition(cut(start=2, end=10), TopicRole.REPARTITION, None, None)
+    assert unread.missing is not None
+    assert unread.missing.start == 2
+
+
+def test_idle_hours_leave_no_trace() -> None:
+    idle = PartitionCopy(
+        inherited=(segment(0, 5, [4]), segment(5, 6, [])),
+        gaps=(),
+        missing=plan_partition(cut(start=6, end=8), TopicRole.CHANGELOG, None, None).missing,
+        full_because=None,
+    )
+    ranges = joined(idle, {TP: segment(6, 8, [])})
+    assert [(r.start, r.end) for r in ranges] == [(0, 5), (5, 8)]
+
+
+def full_reason(
+    *,
+    topic_id: str = "id-1",
+    config: dict[str, str] | None = None,
+    at: int = 1_000,
+    role: TopicRole = TopicRole.CHANGELOG,
+    files: int = 1,
+    since: int = 0,
+    name: str = "t",
+) -> str | None:
+    ranges = tuple(segment(i, i + 1, [i]) for i in range(files))
+    parent = manifest_of(topic((image(ranges, end=files),), since=since), captured_at=0)
+    return topic_full_reason(role, topic_id, config or {}, at, parent, name, POLICY)
+
+
+def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
+    assert full_reason() is None
+    assert full_reason(at=DAY - 1) is None
+    assert full_reason(files=2) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (full_reason(topic_id="id-2"), "id id-1 became id-2"),
+        (full_reason(at=DAY), "tombstones may be gone"),
+        (full_reason(config={"delete.retention.ms": "1000"}), "delete.retention.ms is 1000"),
+        (full_reason(files=3), "3 files a partition reached the limit of 3"),
+        (full_reason(since=-8 * DAY), "8 days old, the limit is 7"),
+        (full_reason(name="another"), "first savepoint"),
+        (topic_full_reason(TopicRole.CHANGELOG, "id-1", {}, 0, None, "t", POLICY), "first savepoint"),
+    ],
+)
+def test_every_reason_for_a_new_full_copy(found: str | None, reason: str) -> None:
+    assert reason in str(found)
+
+
+def test_an_archived_input_is_shared_as_long_as_its_topic_lives() -> None:
+    assert full_reason(role=TopicRole.INPUT, at=100 * DAY, files=3, since=-99 * DAY) is None
+    assert full_reason(role=TopicRole.INPUT, topic_id="id-2") is not None
