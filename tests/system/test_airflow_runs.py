@@ -84,7 +84,7 @@ def test_a_backup_without_spark_fails_and_lets_the_application_go(play: Play) ->
     assert "spark_default" in failures
     assert play.on.await_running() == before
     assert play.on.held() == []
-    assert play.on.bench.savepoints.ids() == ()
+    assert play.on.bench.savepoints.ids() == []
 
 
 def test_a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
