@@ -12,6 +12,7 @@ from embedded.processes import Processes
 from embedded.stack import PROJECT, Ports, Stack
 from examples.order_processing.generator import create_topics
 from streams_recovery.application.factory import open_application
+from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Refused
 
 ORDERS_A_SECOND = 100
@@ -66,9 +67,11 @@ def down(directory: Path) -> int:
         sys.stdout.write("nothing to stop\n")
         return 0
     config = known.config()
-    instances = open_application(config.runs, config.application.id).stop(timeout=30).instances
+    application = open_application(config.runs, config.application.id)
+    instances = [status.name for status in application.status() if status.state is not InstanceState.GONE]
+    application.stop(timeout=30)
     stopped = Processes(directory / "processes").stop_all()
-    sys.stdout.write(f"stopped: {', '.join((*stopped, *(instance.name for instance in instances))) or 'nothing was running'}\n")
+    sys.stdout.write(f"stopped: {', '.join((*stopped, *instances)) or 'nothing was running'}\n")
     return 0
 
 

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from streams_recovery.core.model import Consistency
 from streams_recovery.core.plan import RestorePlan, TopicToCreate
 
+# A page that is read before something irreversible should be read to its end.
+_SHOWN_OFFSETS = 40
+
 
 def markdown(plan: RestorePlan) -> str:
     """The plan in the order in which it would be carried out."""
@@ -29,7 +32,8 @@ def markdown(plan: RestorePlan) -> str:
             "",
             "| partition | before | after |",
             "|---|---:|---:|",
-            *(f"| {o.tp} | {plan.observed.offsets_before.get(str(o.tp), '-')} | {o.offset} |" for o in plan.offsets),
+            *(f"| {o.tp} | {plan.observed.offsets_before.get(str(o.tp), '-')} | {o.offset} |" for o in plan.offsets[:_SHOWN_OFFSETS]),
+            *_further(plan),
             "",
             "5. **Wipe** the local state of every instance.",
             f"6. **Start**, and wait until {plan.observed.records_to_catch_up:,} input records past the savepoint are processed again.",
@@ -37,6 +41,11 @@ def markdown(plan: RestorePlan) -> str:
             "Inputs stay as they are. Outputs are outside the savepoint: results of the input that is processed again are written once more.",
         ]
     )
+
+
+def _further(plan: RestorePlan) -> list[str]:
+    more = len(plan.offsets) - _SHOWN_OFFSETS
+    return [f"| {more} more, all of them in `plan restore --json` | | |"] if more > 0 else []
 
 
 def moment(milliseconds: int) -> str:

@@ -95,3 +95,12 @@ def test_a_person_reads_everything_that_will_happen() -> None:
 def test_warnings_come_before_the_deeds() -> None:
     text = markdown(replace(PLAN, consistency=Consistency.AHEAD, warnings=("output is written again",)))
     assert text.index("counted twice") < text.index("output is written again") < text.index("1. **Stop**")
+
+
+def test_a_page_stays_readable_however_many_partitions_there_are() -> None:
+    many = replace(PLAN, offsets=tuple(replace(OFFSET, partition=number) for number in range(45)))
+    text = markdown(many)
+    assert "| orders-39 |" in text
+    assert "| orders-40 |" not in text
+    assert "| 5 more, all of them in `plan restore --json` | | |" in text
+    assert "more, all of them" not in markdown(replace(many, offsets=many.offsets[:40]))

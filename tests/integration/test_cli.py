@@ -1,0 +1,166 @@
+"""The command line as a person in trouble meets it: one sentence, its exit code, and nothing changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from embedded.ports import free_ports
+from examples.order_processing.generator import create_topics
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.storage.repository import Repository
+
+PROJECT = Path(__file__).resolve().parents[2]
+NAME = "order-processing"
+ID = "20261121T012345Z-0123456789"
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def with_topics(bootstrap: str) -> str:
+    """The broker, with the example's topics on it."""
+    create_topics(bootstrap)
+    return bootstrap
+
+
+@pytest.fixture
+def command(tmp_path: Path, with_topics: str) -> Command:
+    """Runs one command against a fresh repository and the example's configuration; keywords replace environment variables."""
+
+    def run(*arguments: str, **changes: str | object) -> Outcome:
+        base = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY"))}
+        environment: dict[str, str | object] = {
+            **base,
+            "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+            "COLUMNS": "1000",
+            "STREAMS_RECOVERY_CONFIG_DIR": str(PROJECT / "include" / "configs"),
+            "STREAMS_RECOVERY_STACK": str(tmp_path),
+            "AIRFLOW_CONN_KAFKA_DEFAULT": kafka(with_topics),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+            **changes,
+        }
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "streams_recovery", *arguments],
+            env={name: str(value) for name, value in environment.items() if value is not MISSING},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+
+    return run
+
+
+def kafka(bootstrap: str) -> str:
+    return json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})
+
+
+def stored(tmp_path: Path) -> list[Path]:
+    """Every object in the repository."""
+    return [path for path in (tmp_path / "repository").rglob("*") if path.is_file()]
+
+
+def expect(outcome: Outcome, code: int, *sentences: str) -> None:
+    assert outcome.code == code, outcome
+    for sentence in sentences:
+        assert sentence in outcome.err
+    assert "Next: " in outcome.err
+    assert "Traceback" not in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1, "one sentence, and no noise of a library"
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize("verb", [["backup"], ["savepoints", "list"], ["plan", "restore"], ["restore", "--reason", "x"]])
+def test_an_unknown_application(command: Command, tmp_path: Path, verb: list[str]) -> None:
+    expect(command(*verb, "nobody"), 4, "nobody", NAME)
+    assert stored(tmp_path) == []
+
+
+def test_malformed_yaml_is_named_with_its_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "broken.yaml").write_text("version: 1\nname: broken\ntopics: {inputs: [a]\n")
+    expect(command("backup", "broken", "--configs", str(tmp_path / "configs")), 2, "broken.yaml:4: ")
+
+
+def test_a_broker_that_is_down(command: Command, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    outcome = command("backup", NAME, AIRFLOW_CONN_KAFKA_DEFAULT=kafka(address))
+    expect(outcome, 7, address)
+    assert outcome.seconds < 60
+    assert [path.name for path in stored(tmp_path) if "savepoints" in path.parts] == []
+
+
+@pytest.mark.parametrize("verb", [["backup"], ["restore", "--reason", "x"]])
+def test_a_connection_nobody_defined(command: Command, verb: list[str]) -> None:
+    expect(
+        command(*verb, NAME, AIRFLOW_CONN_KAFKA_DEFAULT=MISSING), 4, "connection kafka_default is not defined", "AIRFLOW_CONN_KAFKA_DEFAULT"
+    )
+    expect(command(*verb, NAME, AIRFLOW_CONN_SPARK_DEFAULT=MISSING), 4, "connection spark_default is not defined")
+
+
+def test_a_repository_that_cannot_be_written(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    expect(command("backup", NAME, STREAMS_RECOVERY_STACK=str(tmp_path / "file")), 2, str(tmp_path / "file" / "repository"))
+
+
+def test_no_savepoint_yet(command: Command, tmp_path: Path) -> None:
+    listed = command("savepoints", "list", NAME, "--json")
+    assert (listed.code, json.loads(listed.out)) == (0, [])
+    for verb in (["plan", "restore", NAME], ["restore", NAME, "--reason", "x", "--approve", "0"]):
+        expect(command(*verb), 4, "order-processor has no exact savepoint", "take one first")
+    assert stored(tmp_path) == []
+
+
+def test_a_savepoint_that_does_not_exist(command: Command) -> None:
+    expect(command("savepoints", "show", NAME, ID), 4, f"there is no savepoint {ID}", "newest: none")
+    expect(command("plan", "restore", NAME, "--savepoint", ID), 4, f"there is no savepoint {ID}")
+
+
+def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "repository").mkdir()
+    repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
+    layout = Layout("order-processor")
+    repository.create(layout.segment(TopicPartition("order-processor-order-totals-changelog", 0), 0, 9, "a"), b"rows")
+    repository.create(layout.work(ID, "cut"), b"{}")
+    assert json.loads(command("savepoints", "list", NAME, "--json").out) == []
+    expect(command("plan", "restore", NAME, "--savepoint", ID), 4, "one without a manifest was never finished and cannot be used")
+
+
+def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "repository").mkdir()
+    Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository"))).create(
+        Layout("order-processor").manifest(ID), b"x"
+    )
+    expect(command("savepoints", "show", NAME, ID), 6, "manifest.json.zst is not a compressed manifest")
+
+
+def test_usage_errors_are_told_apart(command: Command) -> None:
+    assert command("restore", NAME).code == 2
+    assert command("backup", NAME, "--mode", "sleep").code == 2
+    assert command().code in (0, 2)
