@@ -63,7 +63,9 @@ def start_broker(processes: Processes, directory: Path, *, port: int, controller
 
 
 def _cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # Without the first bit the text never begins with a dash, which the tool would take for an option.
+    first, *rest = uuid.uuid4().bytes
+    return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
 
 
 def _format(command: list[str]) -> None:
