@@ -70,6 +70,7 @@ class Stack:
             "STREAMS_RECOVERY_BOOTSTRAP": self.bootstrap,
             "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
             "STREAMS_RECOVERY_SCHEDULE": self.schedule,
+            "STREAMS_RECOVERY_VERIFY_SCHEDULE": "none",
             "STREAMS_RECOVERY_CLASSPATH": f"{kafka_jars()}/*",
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),

@@ -15,8 +15,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.function.BiConsumer;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -44,6 +46,11 @@ import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
+import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.query.StateQueryRequest;
 import org.apache.kafka.streams.query.VersionedKeyQuery;
 import org.apache.kafka.streams.state.KeyValueIterator;
@@ -53,6 +60,7 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.ReadOnlySessionStore;
 import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
@@ -168,6 +176,11 @@ public class OrderProcessing {
         .map((window, count) -> new org.apache.kafka.streams.KeyValue<>(windowName(window), count.toString()), Named.as("name-windows"))
         .to(env("ORDER_COUNTS_FINAL_TOPIC", "order-counts-final"), Produced.with(text, text));
 
+    // For tests of the cut: state that moves by the clock alone, two stores in one step.
+    if (!env("TICK_MS", "").isEmpty()) {
+      orders.process(new Ticking(), Named.as("tick"));
+    }
+
     orders.toTable(
         Named.as("keep-versions"),
         Materialized.<String, JsonNode>as(Stores.persistentVersionedKeyValueStore("order-versions", KEPT)).withKeySerde(text).withValueSerde(json));
@@ -209,6 +222,39 @@ public class OrderProcessing {
 
   private static void log(String message) {
     System.out.println(java.time.Instant.now() + " " + message);
+  }
+
+  /** Counts its own wall-clock ticks, twice: whatever is true of one store must be true of the other. */
+  private static class Ticker implements Processor<String, JsonNode, Void, Void> {
+    private static final List<String> STORES = List.of("ticks-first", "ticks-second");
+
+    @Override
+    public void init(ProcessorContext<Void, Void> context) {
+      context.schedule(Duration.ofMillis(Long.parseLong(env("TICK_MS", ""))), PunctuationType.WALL_CLOCK_TIME, now -> {
+        for (String name : STORES) {
+          KeyValueStore<String, Long> store = context.getStateStore(name);
+          Long before = store.get("ticks");
+          store.put("ticks", before == null ? 1L : before + 1);
+        }
+      });
+    }
+
+    @Override
+    public void process(Record<String, JsonNode> order) {}
+  }
+
+  private static class Ticking implements ProcessorSupplier<String, JsonNode, Void, Void> {
+    @Override
+    public Processor<String, JsonNode, Void, Void> get() {
+      return new Ticker();
+    }
+
+    @Override
+    public Set<StoreBuilder<?>> stores() {
+      return Ticker.STORES.stream()
+          .map(name -> Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(name), Serdes.String(), Serdes.Long()))
+          .collect(Collectors.toSet());
+    }
   }
 
   private static class ToBytes implements Serializer<JsonNode> {

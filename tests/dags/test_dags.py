@@ -13,7 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
 PROJECT = Path(__file__).resolve().parents[2]
-BACKUP, RESTORE = "streams_backup_order-processing", "streams_restore_full"
+BACKUP, VERIFY, RESTORE = "streams_backup_order-processing", "streams_verify_order-processing", "streams_restore_full"
 DESTRUCTIVE = {"stop_application", "prepare_topics", "load_records", "reset_consumer_group", "wipe_state", "start_application"}
 
 
@@ -25,11 +25,11 @@ def dags() -> dict[str, Any]:
     return dict(bag.dags)
 
 
-def test_there_is_a_backup_for_every_application_and_one_restore(dags: dict[str, Any]) -> None:
-    assert set(dags) == {BACKUP, RESTORE}
+def test_there_is_a_backup_and_an_audit_for_every_application_and_one_restore(dags: dict[str, Any]) -> None:
+    assert set(dags) == {BACKUP, VERIFY, RESTORE}
 
 
-@pytest.mark.parametrize("dag_id", [BACKUP, RESTORE])
+@pytest.mark.parametrize("dag_id", [BACKUP, VERIFY, RESTORE])
 def test_serialises_and_has_the_same_tasks_afterwards(dags: dict[str, Any], dag_id: str) -> None:
     dag = dags[dag_id]
     again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
@@ -104,3 +104,16 @@ def test_params_that_do_not_fit_are_refused(dags: dict[str, Any], conf: dict[str
     param.resolve()
     with pytest.raises((AirflowException, ValueError)):
         param.resolve(conf[name])
+
+
+def test_an_audit_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
+    dag = dags[VERIFY]
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("0 3 * * 0", False, 1)
+    assert dag.get_task("conclude").get_flat_relative_ids(upstream=True) == {"plan", "read_files"}
+    assert set(dag.task_ids) & DESTRUCTIVE == set()
+
+
+@pytest.mark.parametrize("level", ["sample=10", "everything", "full; true"])
+def test_levels_that_do_not_exist_never_become_a_run(dags: dict[str, Any], level: str) -> None:
+    with pytest.raises((AirflowException, ValueError)):
+        dags[VERIFY].params.get_param("level").resolve(level)

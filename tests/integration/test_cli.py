@@ -132,6 +132,7 @@ def test_a_repository_that_cannot_be_written(command: Command, tmp_path: Path) -
 def test_no_savepoint_yet(command: Command, tmp_path: Path) -> None:
     listed = command("savepoints", "list", NAME, "--json")
     assert (listed.code, json.loads(listed.out)) == (0, [])
+    expect(command("verify", NAME), 4, "order-processor has no savepoint")
     for verb in (["plan", "restore", NAME], ["restore", NAME, "--reason", "x", "--approve", "0"]):
         expect(command(*verb), 4, "order-processor has no exact savepoint", "take one first")
     assert stored(tmp_path) == []
@@ -158,6 +159,15 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
         Layout("order-processor").manifest(ID), b"x"
     )
     expect(command("savepoints", "show", NAME, ID), 6, "manifest.json.zst is not a compressed manifest")
+    audited = command("verify", NAME, "--json")
+    assert audited.code == 6
+    report = json.loads(audited.out)
+    assert (report["good"], report["savepoints"], len(report["findings"])) == (False, 0, 1)
+    assert ID in report["findings"][0]["savepoints"]
+
+
+def test_a_level_that_does_not_exist(command: Command) -> None:
+    expect(command("verify", NAME, "--level", "half"), 2, "'half' is no level")
 
 
 def test_usage_errors_are_told_apart(command: Command) -> None:

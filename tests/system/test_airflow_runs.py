@@ -17,7 +17,7 @@ from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION, Stack
 from tests.system.stage import Stage, stage
 
-BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
+BACKUP, VERIFY, RESTORE = f"streams_backup_{APPLICATION}", f"streams_verify_{APPLICATION}", "streams_restore_full"
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -95,6 +95,24 @@ def test_a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
     assert len(play.on.bench.savepoints.ids()) == 1
     assert play.on.await_running() == before
     assert play.on.held() == []
+
+
+def test_an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
+    state, _, failures = play.run(VERIFY, level="full")
+    assert (state, failures) == ("success", "")
+    manifest = play.on.bench.savepoints.latest()
+    assert manifest is not None
+    tp, file = next(iter(manifest.files()))
+    path = play.on.stack.directory / "repository" / file.key
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    try:
+        state, tasks, failures = play.run(VERIFY, level="full")
+    finally:
+        path.write_bytes(whole)
+    assert (state, tasks["conclude"]) == ("failed", "failed")
+    assert file.key in failures
+    assert f"{tp}, offsets" in failures
 
 
 def test_a_restore_onto_living_state_names_topics_and_counts(play: Play) -> None:

@@ -6,13 +6,8 @@ Exit codes: 0 done, 1 unexpected, 2 configuration or usage, 3 refused, 4 not fou
 from __future__ import annotations
 
 import getpass
-import json
-import os
 import sys
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,17 +15,25 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
-from streams_recovery import restores
-from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
-from streams_recovery.config.loader import load_named
+from streams_recovery import restores, upkeep
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    runner,
+    say,
+    workbench,
+)
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.core.plan import RestorePlan, RestoreRequest
 from streams_recovery.core.plan_text import markdown, moment
 from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.workbench import Workbench, open_workbench
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=True)
@@ -38,37 +41,18 @@ plan_app = typer.Typer(help="What a run would do. Changes nothing.", no_args_is_
 app.add_typer(savepoints_app, name="savepoints")
 app.add_typer(plan_app, name="plan")
 
-Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
-Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Savepoint = Annotated[str, typer.Option("--savepoint", help="Id, or `latest` for the newest exact one.")]
 AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
-Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint or the report.")]
-DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
-
-
-def _say(line: str) -> None:
-    Console(stderr=True).print(line, highlight=False)
-
-
-@contextmanager
-def _workbench(name: str, configs: Path) -> Iterator[Workbench]:
-    with open_workbench(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as bench:
-        yield bench
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(codec.encode(value), indent=2) + "\n")
 
 
 @savepoints_app.command("list")
 def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List an application's savepoints, newest last."""
-    with _workbench(name, configs) as bench:
+    with workbench(name, configs) as bench:
         found = [bench.savepoints.read(savepoint_id) for savepoint_id in bench.savepoints.ids()]
     if as_json:
-        _print_json([_summary(manifest) for manifest in found])
+        print_json([_summary(manifest) for manifest in found])
         return
     table = Table("savepoint", "captured", "consistency", "records", "shares files with")
     for manifest in found:
@@ -86,8 +70,8 @@ def _summary(manifest: Any) -> dict[str, Any]:
 @savepoints_app.command("show")
 def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
     """Print a savepoint's whole manifest as JSON."""
-    with _workbench(name, configs) as bench:
-        _print_json(bench.savepoints.read(savepoint))
+    with workbench(name, configs) as bench:
+        print_json(bench.savepoints.read(savepoint))
 
 
 @plan_app.command("restore")
@@ -100,10 +84,10 @@ def plan_restore(
     as_json: AsJson = False,
 ) -> None:
     """Show what a restore would do."""
-    with _workbench(name, configs) as bench:
+    with workbench(name, configs) as bench:
         planned = restores.plan(bench, RestoreRequest(savepoint=savepoint, allow_ahead=allow_ahead, reason="plan only"))
     if as_json:
-        _print_json({"hash": planned.hash, **codec.encode(planned)})
+        print_json({"hash": planned.hash, **codec.encode(planned)})
     else:
         Console().print(Markdown(markdown(planned)))
 
@@ -120,10 +104,10 @@ def backup(
 ) -> None:
     """Take a savepoint now."""
     request = SavepointRequest(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=mode)
-    with _workbench(name, configs) as bench:
-        summary = _runner(bench, logs).backup(request)
+    with workbench(name, configs) as bench:
+        summary = runner(bench, logs).backup(request)
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     else:
         Console().print(
             f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new"
@@ -152,17 +136,37 @@ def restore(
         return typed == planned.application_id
 
     request = RestoreRequest(savepoint=savepoint, allow_ahead=allow_ahead, reason=reason)
-    with _workbench(name, configs) as bench:
-        report = _runner(bench, logs).restore(request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approve=approved)
+    with workbench(name, configs) as bench:
+        report = runner(bench, logs).restore(request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approve=approved)
     if as_json:
-        _print_json(report)
+        print_json(report)
     else:
         Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records, {report.keys_compared:,} keys compared")
 
 
-def _runner(bench: Workbench, logs: Path) -> Runner:
-    master = EnvironmentConnections(os.environ).spark_master(bench.config.spark.connection)
-    return Runner(bench=bench, master=master, logs=logs, say=_say)
+@app.command()
+def verify(
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `all`.")] = upkeep.ALL,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
+    as_json: AsJson = False,
+) -> None:
+    """Check that savepoints are still what was written. Exit code 6 when anything is wrong, or when nothing was checked."""
+    with workbench(name, configs) as bench:
+        report = runner(bench, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+    if as_json:
+        print_json({"good": report.good, **codec.encode(report)})
+    else:
+        for found in report.findings:
+            say(str(found))
+        Console().print(
+            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.files} files, "
+            f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
+        )
+    upkeep.raise_unless_good(report)
 
 
 def run() -> None:
@@ -170,5 +174,5 @@ def run() -> None:
     try:
         app()
     except RecoveryError as error:
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         sys.exit(error.exit_code)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams_recovery import restores, savepoints
+from streams_recovery import restores, savepoints, upkeep
+from streams_recovery.core.audit import AuditReport, AuditResult
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
 from streams_recovery.core.plan import RestorePlan, RestoreRequest
@@ -20,7 +22,7 @@ from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSumm
 from streams_recovery.workbench import Workbench
 
 Say = Callable[[str], None]
-_RESULTS: dict[JobName, type] = {"backup": BackupResult, "restore": RestoreResult, "verify": VerifyResult}
+_RESULTS: dict[JobName, type] = {"backup": BackupResult, "restore": RestoreResult, "verify": VerifyResult, "audit": AuditResult}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,13 @@ class Runner:
             return savepoints.publish(bench, ticket)
         finally:
             savepoints.finish(bench, ticket)
+
+    def audit(self, *, savepoint: str, level: str, run_id: str) -> AuditReport:
+        """Audit the repository. The report is returned whatever it says."""
+        bench = self.bench
+        ticket = upkeep.plan_audit(bench, savepoint=savepoint, level=level, run_id=run_id)
+        self._job("audit", ticket.job, None)
+        return upkeep.conclude_audit(bench, ticket, ticket.job.result_key)
 
     def restore(
         self, request: RestoreRequest, *, run_id: str, requested_by: str, approve: Callable[[RestorePlan], bool]
@@ -86,7 +95,7 @@ class Runner:
             self.say(f"stopped in phase {left.phase}: {left.next_step}")
             raise
 
-    def _job(self, name: JobName, plan: JobPlan, ticket: Locked) -> None:
+    def _job(self, name: JobName, plan: JobPlan, ticket: Locked | None) -> None:
         if plan.spec_key is None or plan.result_key is None:
             self.say("nothing to do for Spark")
             return
@@ -101,7 +110,7 @@ class Runner:
                 secrets_file=secrets,
                 master=self.master,
             )
-            with kept(bench, ticket):
+            with kept(bench, ticket) if ticket is not None else nullcontext():
                 run_submit(
                     submit_argv(call, self.master),
                     call.environment,

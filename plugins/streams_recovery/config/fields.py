@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from croniter import croniter
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
+from streams_recovery.core.audit import parse_level
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.names import checked_name
 
@@ -124,6 +125,11 @@ def _schedule(value: Any) -> Any:
     return value
 
 
+def _level(value: str) -> str:
+    parse_level(value)
+    return value
+
+
 Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
@@ -142,4 +148,5 @@ ConnectionId = Annotated[str, AfterValidator(named("connection id"))]
 LocalPath = Annotated[str, AfterValidator(_path)]
 Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
+Level = Annotated[str, AfterValidator(_level)]
 Moment = AwareDatetime

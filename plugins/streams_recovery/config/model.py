@@ -12,6 +12,7 @@ from streams_recovery.config.fields import (
     ConfigurationName,
     ConnectionId,
     Integer,
+    Level,
     LocalPath,
     Moment,
     Schedule,
@@ -149,6 +150,7 @@ class ConsistencyPolicy(Section):
 
     mode: QuiesceMode = QuiesceMode.PAUSE
     require: Literal["exact", "ahead_allowed"] = "exact"
+    fallback: Literal["none", "pause", "stop"] = "none"
     attempts: Annotated[Integer, Field(ge=1, le=100)] = 5
     timeout_seconds: Seconds = 120
 
@@ -184,6 +186,13 @@ class Retention(Section):
     minimum: Annotated[Integer, Field(ge=1, le=1_000)] = 3
 
 
+class Verify(Section):
+    """When the repository is audited, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
+
+    schedule: Schedule = "0 3 * * 0"
+    level: Level = "sample=10%"
+
+
 class ApplicationConfig(Section):
     """Everything known about one application. ``name`` is its file's stem and how operators choose it."""
 
@@ -198,6 +207,7 @@ class ApplicationConfig(Section):
     backup: Backup = Backup()
     restore: Restore = Restore()
     retention: Retention = Retention()
+    verify: Verify = Verify()
     runs: Runs
 
     def store_kind(self, store: str) -> StoreKind | None:

@@ -18,6 +18,7 @@
         │   ├── PlanChanged
         │   └── NotExact
         └── Damaged           what is stored or loaded is not what it should be
+            └── OffsetsGone
 
 Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
 ``Damaged`` directly. ``exit_code`` is what the command line exits with.
@@ -131,3 +132,7 @@ class Damaged(PermanentError):
     """Raised when stored or loaded data is not what its description says. Names the file or the topic-partition."""
 
     exit_code = 6
+
+
+class OffsetsGone(Damaged):
+    """Raised when records were deleted from a log before, or while, they were read."""

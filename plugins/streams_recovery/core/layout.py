@@ -52,3 +52,7 @@ class Layout:
     def report(self, restore_id: str) -> str:
         """The evidence of one restore."""
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.json"
+
+    def audit(self, audit_id: str) -> str:
+        """The verdict of one audit."""
+        return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}.json"

@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
     """One immutable Parquet file. ``key`` is relative to the repository. Timestamps are the true minimum and maximum, not first and last.
-    ``payload_bytes`` counts keys, values and headers: what a restore will have to send.
+    ``payload_bytes`` counts keys and values: what a restore will have to send, headers and framing aside.
     """
 
     key: str
@@ -191,6 +191,7 @@ def read(data: bytes, *, where: str) -> Manifest:
             version=version,
         )
     manifest = codec.loads(Manifest, data, where=where)
+    _check_keys(manifest, where)
     for topic in manifest.topics:
         for partition in topic.partitions:
             _check_tiling(topic, partition, where)
@@ -198,14 +199,33 @@ def read(data: bytes, *, where: str) -> Manifest:
 
 
 def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
-    if topic.archived and partition.ranges:
-        pieces = sorted([(r.start, r.end) for r in partition.ranges] + [(g.start, g.end) for g in partition.gaps])
-        joined = all(left[1] == right[0] for left, right in pairwise(pieces))
-        if joined and pieces[-1][1] == partition.end:
-            return
-        raise Damaged(
-            f"{where}: the ranges of {topic.name}-{partition.partition} do not tile its log up to {partition.end}: {pieces[:20]}",
-            next_step="do not use this savepoint; verify the repository and choose another one",
-            topic=topic.name,
-            partition=partition.partition,
-        )
+    if not topic.archived:
+        return
+    begin = partition.log_start
+    if topic.role is TopicRole.REPARTITION and partition.committed is not None:
+        begin = partition.committed.offset
+    pieces = sorted([(r.start, r.end) for r in partition.ranges] + [(g.start, g.end) for g in partition.gaps])
+    if not pieces and begin >= partition.end:
+        return
+    joined = all(left[1] == right[0] for left, right in pairwise(pieces))
+    # An archive may reach further back than the log does; a tail begins where it was not read.
+    if pieces and joined and pieces[0][0] <= begin and pieces[-1][1] == partition.end:
+        return
+    raise Damaged(
+        f"{where}: the ranges of {topic.name}-{partition.partition} do not tile its log from {begin} to {partition.end}: {pieces[:20]}",
+        next_step="do not use this savepoint; verify the repository and choose another one",
+        topic=topic.name,
+        partition=partition.partition,
+    )
+
+
+def _check_keys(manifest: Manifest, where: str) -> None:
+    inside = f"{manifest.application_id}/segments/"
+    for tp, file in manifest.files():
+        if not file.key.startswith(inside) or any(part in ("", ".", "..") for part in file.key.split("/")):
+            raise Damaged(
+                f"{where} names {file.key[:200]!r} for {tp}, which is not below {inside}",
+                next_step="do not use this savepoint: a manifest that points elsewhere was not written by this software",
+                topic=tp.topic,
+                partition=tp.partition,
+            )

@@ -48,7 +48,7 @@ class TopicToCreate:
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of keys, values and headers to write."""
+        """Bytes of keys and values to write."""
         return sum(file.payload_bytes for partition in self.partitions for file in partition.files)
 
 

@@ -14,7 +14,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.jobs.package import project_root
 
-JobName = Literal["backup", "restore", "verify"]
+JobName = Literal["backup", "restore", "verify", "audit"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 _LOOPBACK: Final = "127.0.0.1"

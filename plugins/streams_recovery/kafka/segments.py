@@ -69,6 +69,19 @@ class _Facts:
         self.rows += len(batch)
         self.payload_bytes += payload_bytes(batch)
 
+    def of(self, path: Path) -> LocalSegment:
+        return LocalSegment(
+            path=path,
+            bytes=path.stat().st_size,
+            sha256=sha256_of(path),
+            rows=self.rows,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            min_timestamp=self.min_timestamp,
+            max_timestamp=self.max_timestamp,
+            payload_bytes=self.payload_bytes,
+        )
+
 
 def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> LocalSegment | None:
     """Write ``batches`` to a new file at ``path``, zstd-compressed at this level. None, and no file, when there is no row.
@@ -87,17 +100,7 @@ def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_
             writer.close()
     if writer is None:
         return None
-    return LocalSegment(
-        path=path,
-        bytes=path.stat().st_size,
-        sha256=sha256_of(path),
-        rows=facts.rows,
-        first_offset=facts.first_offset,
-        last_offset=facts.last_offset,
-        min_timestamp=facts.min_timestamp,
-        max_timestamp=facts.max_timestamp,
-        payload_bytes=facts.payload_bytes,
-    )
+    return facts.of(path)
 
 
 def read_segment(path: Path, *, where: str) -> Iterator[pa.RecordBatch]:
@@ -115,6 +118,22 @@ def read_segment(path: Path, *, where: str) -> Iterator[pa.RecordBatch]:
         raise Damaged(
             f"{where} cannot be read: {error}", next_step="verify the repository and choose another savepoint", where=where
         ) from error
+
+
+def contents_of(path: Path, *, key: str) -> tuple[SegmentFile, bool]:
+    """What the rows of a file say about themselves, in the form of the manifest's entry for ``key``, and whether their offsets ascend.
+
+    Raises ``Damaged`` when it cannot be read as a segment.
+    """
+    facts = _Facts()
+    ascending = True
+    for batch in read_segment(path, where=key):
+        offsets = batch.column("offset")
+        between = pc.pairwise_diff(offsets)
+        ascending &= not facts.rows or offsets[0].as_py() > facts.last_offset
+        ascending &= pc.all(pc.greater(between, 0)).as_py() is not False
+        facts.add(batch)
+    return facts.of(path).stored_as(key), ascending
 
 
 def sha256_of(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams_recovery.core.errors import BrokerUnavailable, Damaged, OffsetsUnstable, RecoveryError, TransientError
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, OffsetsGone, OffsetsUnstable, RecoveryError, TransientError
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
@@ -12,9 +12,9 @@ from streams_recovery.kafka.connection import KafkaConnection
 ASK_SECONDS: Final = 10.0
 
 
-def gone(tp: TopicPartition, first: int, log_start: int) -> Damaged:
+def gone(tp: TopicPartition, first: int, log_start: int) -> OffsetsGone:
     """Offsets from ``first`` on that the log does not have any more."""
-    return Damaged(
+    return OffsetsGone(
         f"offsets {first}..{log_start - 1} of {tp} are gone: its log now starts at {log_start}",
         next_step="take a savepoint that records the gap, and give the topic more retention",
         topic=tp.topic,

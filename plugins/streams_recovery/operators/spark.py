@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 
-from streams_recovery import restores, savepoints
+from streams_recovery import restores, savepoints, upkeep
 from streams_recovery.core import codec
+from streams_recovery.core.audit import AuditResult
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
 from streams_recovery.hooks.connections import AirflowConnections
@@ -53,8 +55,8 @@ class SparkJobOperator(SparkSubmitOperator):
         self.ticket = ticket
 
     @abstractmethod
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """The job to run, and the ticket whose lock it runs under."""
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
+        """The job to run, and the ticket whose lock it runs under, None for one that changes nothing."""
 
     def execute(self, context: Context) -> Any:
         """Plan, submit, and see that the result is there."""
@@ -67,7 +69,7 @@ class SparkJobOperator(SparkSubmitOperator):
             with (
                 tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
                 secrets_file(bench.connection, bench.credentials) as secrets,
-                kept(bench, ticket),
+                kept(bench, ticket) if ticket is not None else nullcontext(),
             ):
                 call = spark_call(
                     self.job,
@@ -137,3 +139,14 @@ class CompareRecordsOperator(SparkJobOperator):
         """What to compare with what."""
         ticket = received(restores.RestoreTicket, self.ticket, "open")
         return restores.plan_verify(bench, ticket), ticket
+
+
+class ReadFilesOperator(SparkJobOperator):
+    """Read the files that an audit chose."""
+
+    job: JobName = "audit"
+    result_kind = AuditResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:  # noqa: ARG002
+        """Which files, planned already."""
+        return received(upkeep.AuditTicket, self.ticket, "plan").job, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from streams_recovery import holds
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.model import QuiesceMode
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.savepoints.values import FinishReport, SavepointRequest, Ticket
@@ -30,11 +31,14 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         holds.release_copy_holds(bench)
         bench.lock.release(lock)
         raise
+    policy = bench.config.backup.consistency
+    mode = request.mode or policy.mode
     return Ticket(
         application_id=bench.application_id,
         savepoint_id=savepoint_id,
         request=request,
-        mode=request.mode or bench.config.backup.consistency.mode,
+        mode=mode,
+        fallback=QuiesceMode(policy.fallback) if mode is QuiesceMode.LIVE and policy.fallback != "none" else None,
         lock=lock,
         started_at=now,
         running=running,

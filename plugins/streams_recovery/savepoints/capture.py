@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery import holds
 from streams_recovery.core.cut import Evidence, PartitionCut, Reading, proof, purged_tails
-from streams_recovery.core.errors import NotExact, OffsetsUnstable, RecoveryError
+from streams_recovery.core.errors import NotExact, OffsetsGone, OffsetsUnstable, RecoveryError
 from streams_recovery.core.jobs import RangeCopied, RangeToCopy
 from streams_recovery.core.manifest import CutProof
 from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.kafka.copying import copy_range
 from streams_recovery.leases import under_lock
-from streams_recovery.savepoints.quiesce import still_held
+from streams_recovery.savepoints.quiesce import quiesce, still_held
 from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
 from streams_recovery.survey import Survey, config_without_holds, survey
 from streams_recovery.waiting import poll
@@ -36,12 +36,17 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
 
     Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
-    the label is not what the policy wants. Raises ``NotExact`` when it cannot be had, ``OffsetsUnstable`` when a transaction stays open.
+    the label is not what the policy wants, and at last, where the policy says so, holds an application that was to be left alone: whoever
+    resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open.
     """
     under_lock(bench, ticket)
     found = survey(bench)
-    cut = _take(bench, found, quiesced)
-    tails = _copy_tails(bench, ticket, cut)
+    try:
+        cut, tails = _take(bench, ticket, found, quiesced)
+    except NotExact:
+        if ticket.fallback is None or quiesced.mode is not QuiesceMode.LIVE:
+            raise
+        cut, tails = _take(bench, ticket, found, quiesce(bench, replace(ticket, mode=ticket.fallback)))
     draft = _draft(bench, found, cut, tails)
     bench.notes.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
@@ -55,26 +60,29 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     )
 
 
-def _take(bench: Workbench, found: Survey, quiesced: Quiesced) -> Cut:
+def _take(bench: Workbench, ticket: Ticket, found: Survey, quiesced: Quiesced) -> tuple[Cut, tuple[RangeCopied, ...]]:
     policy = bench.config.backup.consistency
-    cut: Cut | None = None
+    reasons: tuple[str, ...] = ()
+    gone: OffsetsGone | None = None
     for attempt in range(1, policy.attempts + 1):
         cut = _attempt(bench, found, quiesced, attempt)
-        usable = not purged_tails(cut.partitions)
-        if usable and cut.consistency is Consistency.EXACT:
-            return cut
-    if cut is None or purged_tails(cut.partitions):
-        raise OffsetsUnstable(
-            f"repartition records of {bench.application_id} were deleted faster than a cut could be read",
-            next_step="use mode pause or stop",
-        )
-    if policy.require == "exact":
-        raise NotExact(
-            f"no exact cut of {bench.application_id} in {policy.attempts} attempts: {'; '.join(cut.proof.reasons)}",
-            next_step="use mode pause or stop, or allow `ahead` savepoints in backup.consistency.require",
-            reasons=cut.proof.reasons,
-        )
-    return cut
+        reasons = cut.proof.reasons
+        settled = cut.consistency is Consistency.EXACT or (attempt == policy.attempts and policy.require != "exact")
+        if not settled:
+            continue
+        if lost := purged_tails(cut.partitions):
+            reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
+            continue
+        try:
+            return cut, _copy_tails(bench, ticket, found, cut)
+        except OffsetsGone as error:
+            # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.
+            gone, reasons = error, (error.reason,)
+    raise NotExact(
+        f"no {'exact ' if policy.require == 'exact' else ''}cut of {bench.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
+        next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in backup.consistency.require",
+        reasons=reasons,
+    ) from gone
 
 
 def _attempt(bench: Workbench, found: Survey, quiesced: Quiesced, attempt: int) -> Cut:
@@ -101,7 +109,7 @@ def _attempt(bench: Workbench, found: Survey, quiesced: Quiesced, attempt: int) 
         second=second,
         held=held,
         why_not_held=why_not_held,
-        writers_transactional=quiesced.mode is QuiesceMode.LIVE and _all_transactional(bench, found),
+        writers_transactional=quiesced.mode is QuiesceMode.LIVE and _all_transactional(bench, found, ends),
     )
     held_seconds = 0.0 if quiesced.mode is QuiesceMode.LIVE else (bench.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
@@ -126,10 +134,11 @@ def _wait_until_decided(bench: Workbench, ends: dict[TopicPartition, int]) -> No
         )
 
 
-def _all_transactional(bench: Workbench, found: Survey) -> bool:
-    changelogs = found.partitions(TopicRole.CHANGELOG)
-    writers = bench.transactions.transactional_writers(changelogs)
-    return bool(changelogs) and all(writers[tp].proven for tp in changelogs)
+def _all_transactional(bench: Workbench, found: Survey, ends: dict[TopicPartition, int]) -> bool:
+    # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
+    written = [tp for tp in found.partitions(TopicRole.CHANGELOG) if ends[tp] > 0]
+    writers = bench.transactions.transactional_writers(written)
+    return bool(written) and all(writers[tp].proven for tp in written)
 
 
 def _reading(bench: Workbench, partitions: tuple[TopicPartition, ...]) -> Reading:
@@ -158,8 +167,8 @@ def _partitions(
     }
 
 
-def _copy_tails(bench: Workbench, ticket: Ticket, cut: Cut) -> tuple[RangeCopied, ...]:
-    repartition = {topic.name for topic in survey(bench).inventory.topics if topic.role is TopicRole.REPARTITION}
+def _copy_tails(bench: Workbench, ticket: Ticket, found: Survey, cut: Cut) -> tuple[RangeCopied, ...]:
+    repartition = set(found.inventory.names(TopicRole.REPARTITION))
     tails = []
     for tp, part in sorted(cut.partitions.items()):
         if tp.topic in repartition and part.tail_start < part.end:

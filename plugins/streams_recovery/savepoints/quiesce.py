@@ -84,10 +84,11 @@ def resume(bench: Workbench, ticket: Ticket) -> ResumeReport:
 
     Starts nothing once the lock is lost: another run may be restoring. Raises ``ApplicationNotReady`` when an instance does not come back.
     """
-    if ticket.running and ticket.mode is QuiesceMode.STOP:
+    held = {ticket.mode, ticket.fallback}
+    if ticket.running and QuiesceMode.STOP in held:
         under_lock(bench, ticket)
         bench.application.start()
-    elif ticket.running and ticket.mode is QuiesceMode.PAUSE:
+    elif ticket.running and QuiesceMode.PAUSE in held:
         bench.application.resume()
     back = poll(lambda: _back(bench, ticket), seconds=start_timeout(bench), interval=0.25)
     if back is None:

@@ -23,12 +23,15 @@ class SavepointRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold."""
+    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold. ``fallback`` is how
+    the application is held after all when mode ``live`` gave no exact cut, None for not at all.
+    """
 
     application_id: str
     savepoint_id: str
     request: SavepointRequest
     mode: QuiesceMode
+    fallback: QuiesceMode | None
     lock: LockTicket
     started_at: int
     running: tuple[str, ...]

@@ -34,7 +34,7 @@ class SavepointStore:
         plain = codec.dumps(published)
         manifest.read(plain, where=key)
         try:
-            self._repository.create(key, zstandard.ZstdCompressor(level=9).compress(plain))
+            self._repository.create(key, zstandard.ZstdCompressor(level=9, write_checksum=True).compress(plain))
         except AlreadyExists:
             if self.read(published.savepoint_id) != published:
                 raise Damaged(
@@ -90,7 +90,7 @@ def _unpacked(packed: bytes, key: str) -> bytes:
         declared = zstandard.frame_content_size(packed)
         if declared > _MAX_BYTES:
             return _refuse(key, f"it would unpack to {declared} bytes")
-        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_BYTES)
+        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_BYTES, allow_extra_data=False)
     except zstandard.ZstdError as error:
         return _refuse(key, str(error))
 

@@ -36,4 +36,5 @@ def test_exit_codes_tell_the_causes_apart() -> None:
         "LockHeld": 5,
         "LockLost": 5,
         "Damaged": 6,
+        "OffsetsGone": 6,
     }

@@ -29,10 +29,10 @@ def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
     return CopiedRange(start=start, end=end, file=file if rows else None)
 
 
-def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int) -> PartitionImage:
+def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int, log_start: int = 0) -> PartitionImage:
     return PartitionImage(
         partition=0,
-        log_start=0,
+        log_start=log_start,
         last_stable=end,
         end=end,
         leader_epoch=None,
@@ -85,7 +85,7 @@ def read(value: Manifest) -> Manifest:
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from(["rows", "nothing", "gap"])), min_size=1, max_size=8), st.integers(0, 100))
 def test_pieces_that_meet_up_to_the_end_are_a_log(pieces: list[tuple[int, str]], start: int) -> None:
-    ranges, gaps = [], []
+    ranges, gaps, began = [], [], start
     for length, what in pieces:
         end = start + length
         if what == "gap":
@@ -93,8 +93,12 @@ def test_pieces_that_meet_up_to_the_end_are_a_log(pieces: list[tuple[int, str]],
         else:
             ranges.append(copied(start, end, rows=what == "rows"))
         start = end
-    whole = image(partition(ranges, gaps, end=start))
-    assert read(whole) == whole
+    for log_start in (began, began + 1):
+        whole = image(partition(ranges, gaps, end=start, log_start=log_start))
+        assert read(whole) == whole
+    if began > 0:
+        with pytest.raises(Damaged, match="do not tile"):
+            read(image(partition(ranges, gaps, end=start, log_start=began - 1)))
 
 
 @pytest.mark.parametrize(

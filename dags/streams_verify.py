@@ -1,0 +1,59 @@
+"""Audits an application's repository: is everything that its savepoints name still there, and still what was written?
+
+*plan* reads every manifest and asks for every file's size, *read_files* is the Spark job that reads the files themselves, all of them or a
+share, *conclude* gives the verdict: it names every damaged file with its topic, partition and offsets, and the savepoints that need it. The
+verdict is kept in the repository. Nothing is changed, and no lock is taken: savepoints go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, Param
+
+from streams_recovery.config.locating import load_applications
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.operators.base import result_of
+from streams_recovery.operators.spark import ReadFilesOperator
+from streams_recovery.operators.upkeep import ConcludeAuditOperator, PlanAuditOperator
+
+
+def streams_verify(name: str, config: ApplicationConfig) -> DAG:
+    """The DAG of one application."""
+    params = {
+        "savepoint": Param(
+            "all", type="string", pattern=r"^(all|\d{8}T\d{6}Z-[0-9a-f]{10})$", title="Savepoint", description="all: every one there is"
+        ),
+        "level": Param(
+            config.verify.level,
+            type="string",
+            pattern=r"^(structure|full|sample=\d{1,3}(\.\d+)?%)$",
+            title="Level",
+            description="structure: manifests and sizes; full: every byte; sample=10%: a share of the files",
+        ),
+    }
+    with DAG(
+        f"streams_verify_{name}",
+        schedule=config.verify.schedule,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=params,
+        doc_md=__doc__,
+        description=f"Audit of the savepoints of {config.application.id}",
+        tags=["streams-recovery", "verify", name],
+        default_args={"retries": 2, "retry_delay": timedelta(seconds=30), "execution_timeout": timedelta(hours=1)},
+    ) as dag:
+        plan = PlanAuditOperator(task_id="plan", application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")
+        read = ReadFilesOperator(
+            task_id="read_files", application_name=name, ticket=result_of("plan"), execution_timeout=timedelta(hours=12)
+        )
+        conclude = ConcludeAuditOperator(
+            task_id="conclude", application_name=name, ticket=result_of("plan"), outcome=result_of("read_files")
+        )
+        plan >> read >> conclude
+    return dag
+
+
+for _name, _config in load_applications().items():
+    globals()[f"streams_verify_{_name}"] = streams_verify(_name, _config)

@@ -1,0 +1,12 @@
+"""Read segments whole and say what is wrong with them. One specification in, one result out: see core.audit."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_jobs.job import run_job
+from spark_jobs.transforms.auditing import audit_files
+from streams_recovery.core.audit import AuditSpec
+
+if __name__ == "__main__":
+    sys.exit(run_job("audit", AuditSpec, audit_files))

@@ -1,0 +1,36 @@
+"""The audit's job on Spark: a row a file, in the order of nothing, and damage as a result."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core import audit
+from streams_recovery.core.audit import AuditSpec
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden"
+IDS = ("20261121T000000Z-0000000001", "20261121T010000Z-0000000002")
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(("name", "damaged"), [("good", 0), ("flipped-bit", 1), ("wrong-row-count", 1), ("missing-segment", 1)])
+def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path, name, damaged):
+    from dataclasses import replace
+
+    from spark_jobs.transforms.auditing import audit_files
+
+    shutil.copytree(GOLDEN / name, tmp_path / "golden-repository")
+    location = StorageLocation(backend="filesystem", path=str(tmp_path / "golden-repository"))
+    store = SavepointStore(Repository(location), Layout("golden"))
+    files, _ = audit.files_of(store.read(savepoint_id) for savepoint_id in IDS)
+    result = audit_files(spark, AuditSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
+    assert {done.key for done in result.files} == {wanted.file.key for wanted in files}
+    assert sum(1 for done in result.files if done.problems) == damaged
+    assert sum(done.rows for done in result.files) > 0

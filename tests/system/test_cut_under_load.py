@@ -1,0 +1,149 @@
+"""Cuts of a running application under load, every way of holding it: a label `exact` is never false, and is given where it can be."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery import savepoints
+from streams_recovery.core.errors import NotExact
+from streams_recovery.core.manifest import CutProof
+from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.savepoints.values import CutDraft, DraftTopic
+from streams_recovery.workbench import Workbench
+from tests.system.oracle import problems
+from tests.system.stage import Stage, stage
+
+RATE = 800.0
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
+
+
+@pytest.fixture(scope="module", params=["exactly_once_v2", "at_least_once"])
+def under_load(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Two instances that commit every 200 ms and tick every 250 ms."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("STREAMS_RECOVERY_COMMIT_INTERVAL_MS", "200")
+        environment.setenv("ORDER_PROCESSING_TICK_MS", "250")
+        with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as on, feeding(on):
+            yield on
+
+
+@contextmanager
+def feeding(on: Stage) -> Iterator[None]:
+    stop = threading.Event()
+    feeder = threading.Thread(target=lambda: on.generator.feed(10**9, rate=RATE, stop=stop), daemon=True)
+    feeder.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        feeder.join()
+
+
+def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
+    """A cut the way a savepoint takes it. Nothing is published."""
+    ticket = savepoints.begin(bench, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
+    try:
+        try:
+            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        finally:
+            savepoints.resume(bench, ticket)
+    finally:
+        savepoints.finish(bench, ticket)
+    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+
+
+def judged(on: Stage, mode: QuiesceMode, moments: int) -> tuple[list[CutProof], int]:
+    """Cuts at seeded moments, each ``exact`` one compared with the truth. Returns all proofs and how many were exact."""
+    bench = with_policy(on.bench, attempts=1, require="ahead_allowed")
+    dice = random.Random(f"{mode} {on.stack.guarantee}")
+    proofs, exact = [], 0
+    for number in range(moments):
+        on.await_running()
+        time.sleep(dice.uniform(0.2, 1.5))
+        draft = cut_of(bench, mode, f"{mode}-{number}")
+        proofs.append(draft.proof)
+        found = problems(bench, draft)
+        sys.stdout.write(
+            f"{on.stack.guarantee} {mode} {number}: {draft.consistency}, held {draft.proof.held_seconds} s, "
+            f"tails {sum(t.copied.file.rows for t in draft.tails if t.copied.file)}, {found or 'true'}\n"
+        )
+        if draft.consistency is Consistency.EXACT:
+            exact += 1
+            assert found == [], "a cut that is not exact was labelled so"
+    return proofs, exact
+
+
+@pytest.mark.parametrize("moments", [5, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", [QuiesceMode.PAUSE, QuiesceMode.STOP])
+def test_a_held_application_gives_exact_cuts(under_load: Stage, mode: QuiesceMode, moments: int) -> None:
+    proofs, exact = judged(under_load, mode, moments)
+    assert exact == moments, [proof.reasons for proof in proofs]
+
+
+@pytest.mark.parametrize("moments", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(under_load: Stage, moments: int) -> None:
+    proofs, exact = judged(under_load, QuiesceMode.LIVE, moments)
+    if under_load.stack.guarantee == "at_least_once":
+        assert exact == 0
+        assert all("not proven transactional" in " ".join(proof.reasons) for proof in proofs)
+    elif moments > 5:
+        assert 0 < exact < moments
+
+
+def with_policy(bench: Workbench, **policy: object) -> Workbench:
+    """A bench with another policy of consistency."""
+    consistency = bench.config.backup.consistency.model_copy(update=policy)
+    backup = bench.config.backup.model_copy(update={"consistency": consistency})
+    return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
+
+
+def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_after_all(under_load: Stage) -> None:
+    transactional = under_load.stack.guarantee == "exactly_once_v2"
+    bench = with_policy(under_load.bench, attempts=100 if transactional else 2, fallback="none" if transactional else "pause")
+    before = under_load.await_running()
+    draft = cut_of(bench, QuiesceMode.LIVE, "patient")
+    assert draft.consistency is Consistency.EXACT
+    assert draft.proof.mode is (QuiesceMode.LIVE if transactional else QuiesceMode.PAUSE)
+    assert problems(bench, draft) == []
+    assert under_load.await_running() == before
+
+
+def test_a_live_savepoint_that_must_be_exact_and_cannot_be_is_refused(under_load: Stage) -> None:
+    if under_load.stack.guarantee == "at_least_once":
+        with pytest.raises(NotExact, match=r"no exact cut of order-processor in 2 attempts.*use mode pause or stop"):
+            cut_of(with_policy(under_load.bench, attempts=2), QuiesceMode.LIVE, "impatient")
+        assert under_load.held() == []
+
+
+def changed(draft: CutDraft, topic: str, committed: dict[int, CommittedOffset | None]) -> CutDraft:
+    """The draft with other committed offsets on one topic."""
+
+    def other(found: DraftTopic) -> DraftTopic:
+        if found.name != topic:
+            return found
+        return replace(found, partitions=tuple(replace(cut, committed=committed[cut.partition]) for cut in found.partitions))
+
+    return replace(draft, topics=tuple(other(found) for found in draft.topics))
+
+
+def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
+    bench = with_policy(under_load.bench, attempts=1, require="ahead_allowed")
+    draft = cut_of(bench, QuiesceMode.PAUSE, "broken")
+    assert problems(bench, draft) == []
+    orders = next(topic for topic in draft.topics if topic.name == "orders")
+    low = {cut.partition: replace(cut.committed, offset=cut.committed.offset - 1) for cut in orders.partitions if cut.committed}
+    assert any("order-totals" in found for found in problems(bench, changed(draft, "orders", low)))
+    assert sum(tail.copied.file.rows for tail in draft.tails if tail.copied.file) > 0
+    assert any("unread tail" in found for found in problems(bench, replace(draft, tails=())))
+    time.sleep(1.5)
+    later = {tp.partition: found for tp, found in bench.groups.committed(bench.application_id, [c.tp for c in orders.partitions]).items()}
+    assert any("order-totals" in found for found in problems(bench, changed(draft, "orders", later))), "offsets read after the ends"

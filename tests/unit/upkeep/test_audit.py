@@ -1,0 +1,202 @@
+"""Audits of the golden repositories: every kind of damage is named, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.transforms.auditing import audit_file
+from streams_recovery import upkeep
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core import audit, codec
+from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.workbench import Workbench, open_workbench
+
+GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden"
+FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
+NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-golden.parquet"
+CONFIG = """
+version: 1
+name: golden
+application: {{id: golden, guarantee: exactly_once_v2}}
+topics: {{inputs: [orders]}}
+storage: {{backend: filesystem, path: {path}}}
+runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
+"""
+
+OpenGolden = Callable[[str], Workbench]
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Iterator[OpenGolden]:
+    """A workbench on a copy of one golden repository. No broker is ever asked."""
+    opened = []
+
+    def copy(name: str) -> Workbench:
+        shutil.copytree(GOLDEN / name, tmp_path / "repository")
+        (tmp_path / "golden.yaml").write_text(CONFIG.format(path=tmp_path / "repository"))
+        kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}})
+        context = open_workbench(load_named("golden", tmp_path, {}), EnvironmentConnections({"AIRFLOW_CONN_KAFKA_DEFAULT": kafka}))
+        opened.append(context)
+        return context.__enter__()
+
+    yield copy
+    for context in opened:
+        context.__exit__(None, None, None)
+
+
+def audited(bench: Workbench, level: str, savepoint: str = upkeep.ALL) -> AuditReport:
+    """An audit with the Spark job's work done here."""
+    ticket = upkeep.plan_audit(bench, savepoint=savepoint, level=level, run_id=f"run {level}")
+    if ticket.job.spec_key is not None and ticket.job.result_key is not None:
+        files = bench.notes.read_key(AuditSpec, ticket.job.spec_key).files
+        done = AuditResult(files=tuple(audit_file(bench.repository, wanted) for wanted in files), seconds=0)
+        bench.repository.create(ticket.job.result_key, codec.dumps(done))
+    return upkeep.conclude_audit(bench, ticket, ticket.job.result_key)
+
+
+@pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])
+def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGolden, level: str, read: int, rows: int | None) -> None:
+    report = audited(golden("good"), level)
+    assert (report.findings, report.savepoints, report.files, report.files_read) == ((), 2, 4, read)
+    assert report.good
+    assert report.rows_read == rows if rows is not None else report.rows_read > 0
+    upkeep.raise_unless_good(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "key", "problem", "savepoints"),
+    [
+        ("missing-segment", "structure", NEWEST, "is missing", (SECOND,)),
+        ("truncated-segment", "structure", NEWEST, r"has \d+ bytes, not \d+", (SECOND,)),
+        ("flipped-bit", "full", NEWEST, "has SHA-256", (SECOND,)),
+        ("wrong-row-count", "full", NEWEST, "has rows 13, not 14", (SECOND,)),
+        ("overlapping-ranges", "structure", "manifest", "do not tile", (SECOND,)),
+        ("missing-range", "structure", "manifest", "do not tile", (SECOND,)),
+        ("path-escape", "structure", "manifest", "etc/passwd", (SECOND,)),
+        ("future-format", "structure", "manifest", "format version 2", (SECOND,)),
+        ("torn-manifest", "structure", "manifest", "not a compressed manifest", (SECOND,)),
+        ("manifest-that-is-no-json", "structure", "manifest", "JSON", (SECOND,)),
+    ],
+)
+def test_each_damage_is_named_and_does_not_hide_the_rest(
+    golden: OpenGolden, name: str, level: str, key: str, problem: str, savepoints: tuple[str, ...]
+) -> None:
+    report = audited(golden(name), level)
+    (found,) = report.findings
+    assert key in found.key
+    assert re.search(problem, found.problem)
+    assert found.savepoints == savepoints
+    if key == NEWEST:
+        assert (found.topic, found.partition, found.start, found.end) == ("golden-totals-changelog", 0, 40, 55)
+    assert report.files >= 2, "what the first savepoint needs was checked all the same"
+    assert not report.good
+    with pytest.raises(Damaged, match="1 findings"):
+        upkeep.raise_unless_good(report)
+
+
+def test_what_only_reading_shows_is_not_seen_by_the_structure(golden: OpenGolden) -> None:
+    assert audited(golden("flipped-bit"), "structure").good
+
+
+def test_segments_without_manifests_are_nothing_to_audit(golden: OpenGolden) -> None:
+    with pytest.raises(NotFound, match="golden has no savepoint"):
+        audited(golden("no-manifest"), "structure")
+
+
+def test_one_savepoint_can_be_audited_alone_and_must_exist(golden: OpenGolden) -> None:
+    bench = golden("missing-segment")
+    assert audited(bench, "full", FIRST).good
+    with pytest.raises(NotFound, match="there is no savepoint"):
+        audited(bench, "full", "20261121T020000Z-0000000003")
+
+
+def test_the_verdict_is_kept(golden: OpenGolden) -> None:
+    bench = golden("missing-segment")
+    report = audited(bench, "full")
+    assert codec.loads(AuditReport, bench.repository.get(bench.layout.audit(report.audit_id)), where="kept") == report
+
+
+def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
+    bench = golden("good")
+    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="r")
+    assert ticket.job.result_key is not None
+    bench.repository.create(ticket.job.result_key, codec.dumps(AuditResult(files=(), seconds=0)))
+    report = upkeep.conclude_audit(bench, ticket, ticket.job.result_key)
+    assert [found.problem for found in report.findings] == ["was not read"] * 4
+    assert not report.good
+
+
+def test_nothing_checked_is_never_good() -> None:
+    empty = AuditReport(audit_id="a", application_id="x", level="full", savepoints=1, files=0, files_read=0, rows_read=0, findings=())
+    assert not empty.good
+    with pytest.raises(Damaged, match="checked nothing"):
+        upkeep.raise_unless_good(empty)
+
+
+@pytest.mark.parametrize("text", ["", "Full", "sample", "sample=0%", "sample=101%", "sample=-1%", "10%", "sample=10"])
+def test_levels_that_do_not_exist(text: str) -> None:
+    with pytest.raises(ConfigInvalid, match="is no level"):
+        audit.parse_level(text)
+
+
+@given(percent=st.floats(0.1, 100))
+def test_a_sample_is_the_same_each_time_and_never_empty(percent: float) -> None:
+    files = [_file(number) for number in range(20)]
+    chosen = audit.sampled(files, percent)
+    assert chosen == audit.sampled(list(reversed(files)), percent)
+    assert len(chosen) == max(1, round(20 * percent / 100))
+
+
+def _file(number: int) -> audit.FileToAudit:
+    from tests.unit.core.values import segment
+
+    piece = segment(number, number + 1, [number], key=f"k{number}")
+    assert piece.file is not None
+    return audit.FileToAudit(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
+
+
+def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
+    bench = golden("good")
+    root = Path(str(bench.config.storage.path)) / "golden"
+    files = [path for part in ("segments", "savepoints") for path in (root / part).rglob("*") if path.is_file()]
+    dice = random.Random(20261121)
+    missed = []
+    for _ in range(1_000):
+        path = dice.choice(files)
+        before = path.read_bytes()
+        bit = dice.randrange(len(before) * 8)
+        data = bytearray(before)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        if not _found(bench, path):
+            missed.append((path.name, bit))
+        path.write_bytes(before)
+    assert missed == []
+    assert audited(bench, "full").good
+
+
+def _found(bench: Workbench, path: Path) -> bool:
+    """Whether the damaged file is noticed by what reads it: its manifest's reader, or the audit of one file."""
+    if path.name.endswith(".parquet"):
+        wanted = next(
+            w
+            for w in audit.files_of([bench.savepoints.read(SECOND)])[0] + audit.files_of([bench.savepoints.read(FIRST)])[0]
+            if w.file.key.endswith(path.name)
+        )
+        return bool(audit_file(bench.repository, wanted).problems)
+    try:
+        bench.savepoints.read(path.parent.name)
+    except Damaged:
+        return True
+    return False
