@@ -13,7 +13,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
 PROJECT = Path(__file__).resolve().parents[2]
-BACKUP, VERIFY, RESTORE = "streams_backup_order-processing", "streams_verify_order-processing", "streams_restore_full"
+BACKUP, VERIFY, EXPIRE = (f"streams_{what}_order-processing" for what in ("backup", "verify", "expire"))
+RESTORE = "streams_restore_full"
 DESTRUCTIVE = {"stop_application", "prepare_topics", "load_records", "reset_consumer_group", "wipe_state", "start_application"}
 
 
@@ -26,10 +27,10 @@ def dags() -> dict[str, Any]:
 
 
 def test_there_is_a_backup_and_an_audit_for_every_application_and_one_restore(dags: dict[str, Any]) -> None:
-    assert set(dags) == {BACKUP, VERIFY, RESTORE}
+    assert set(dags) == {BACKUP, VERIFY, EXPIRE, RESTORE}
 
 
-@pytest.mark.parametrize("dag_id", [BACKUP, VERIFY, RESTORE])
+@pytest.mark.parametrize("dag_id", [BACKUP, VERIFY, EXPIRE, RESTORE])
 def test_serialises_and_has_the_same_tasks_afterwards(dags: dict[str, Any], dag_id: str) -> None:
     dag = dags[dag_id]
     again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
@@ -117,3 +118,10 @@ def test_an_audit_reads_before_it_concludes_and_touches_no_application(dags: dic
 def test_levels_that_do_not_exist_never_become_a_run(dags: dict[str, Any], level: str) -> None:
     with pytest.raises((AirflowException, ValueError)):
         dags[VERIFY].params.get_param("level").resolve(level)
+
+
+def test_an_expiry_is_shown_first_and_done_only_when_asked_for(dags: dict[str, Any]) -> None:
+    dag = dags[EXPIRE]
+    assert (dag.schedule, dag.max_active_runs, dag.params["apply"]) == (None, 1, False)
+    assert dag.get_task("expire").upstream_task_ids == {"plan"}
+    assert dag.get_task("expire").retries == 0

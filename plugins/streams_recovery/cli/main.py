@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
-from streams_recovery import restores, upkeep
+from streams_recovery import restores
+from streams_recovery.cli import upkeep
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -144,29 +145,10 @@ def restore(
         Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records, {report.keys_compared:,} keys compared")
 
 
-@app.command()
-def verify(
-    name: Name,
-    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `all`.")] = upkeep.ALL,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
-    as_json: AsJson = False,
-) -> None:
-    """Check that savepoints are still what was written. Exit code 6 when anything is wrong, or when nothing was checked."""
-    with workbench(name, configs) as bench:
-        report = runner(bench, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
-    if as_json:
-        print_json({"good": report.good, **codec.encode(report)})
-    else:
-        for found in report.findings:
-            say(str(found))
-        Console().print(
-            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.files} files, "
-            f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
-        )
-    upkeep.raise_unless_good(report)
+app.command()(upkeep.verify)
+app.command()(upkeep.expire)
+savepoints_app.command()(upkeep.keep)
+savepoints_app.command()(upkeep.release)
 
 
 def run() -> None:

@@ -176,7 +176,13 @@ class Restore(Section):
 
 
 class Retention(Section):
-    """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest ones stay whatever the rules say."""
+    """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
+    stay ``grace_days`` longer. ``schedule`` null or ``none`` means only by hand.
+    """
+
+    schedule: Schedule = None
+    apply: Switch = False
+    grace_days: Annotated[Integer, Field(ge=1, le=3_650)] = 7
 
     keep_last: Count = 24
     keep_hourly: Count = 48

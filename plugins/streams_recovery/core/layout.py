@@ -56,3 +56,22 @@ class Layout:
     def audit(self, audit_id: str) -> str:
         """The verdict of one audit."""
         return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}.json"
+
+    @property
+    def segments(self) -> str:
+        """Prefix of all segments."""
+        return f"{self.application_id}/segments/"
+
+    @property
+    def keeps(self) -> str:
+        """Prefix of the numbered words of people on single savepoints."""
+        return f"{self.application_id}/keeps/"
+
+    @property
+    def retired_prefix(self) -> str:
+        """Prefix of the manifests of savepoints that have expired."""
+        return f"{self.application_id}/expired/"
+
+    def retired(self, savepoint_id: str) -> str:
+        """The copy of an expired savepoint's manifest, kept as long as its files may still be wanted back."""
+        return f"{self.retired_prefix}{checked_name('savepoint id', savepoint_id)}/manifest.json.zst"

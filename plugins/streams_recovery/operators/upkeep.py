@@ -1,4 +1,4 @@
-"""The steps of an audit of the repository. The Spark step between them is in spark.py."""
+"""The steps that look after a repository: audit and expiry. The Spark step of an audit is in spark.py."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery import upkeep
 from streams_recovery.core.audit import AuditReport
@@ -47,4 +48,33 @@ class ConcludeAuditOperator(StepOperator):
         for found in report.findings:
             self.log.error("%s", found)
         upkeep.raise_unless_good(report)
+        return report
+
+
+class PlanExpiryOperator(StepOperator):
+    """Say what the rules keep and what they let go. Changes nothing."""
+
+    def step(self, bench: Workbench, context: Context) -> upkeep.ExpirePlan:  # noqa: ARG002
+        """Plan."""
+        plan = upkeep.plan_expiry(bench)
+        self.log.info("%s", upkeep.expiry_text(plan))
+        return plan
+
+
+class ExpireOperator(StepOperator):
+    """Carry it out, or skip unless ``apply`` renders as true."""
+
+    template_fields: Sequence[str] = ("application_name", "apply")
+
+    def __init__(self, *, apply: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.apply = apply
+
+    def step(self, bench: Workbench, context: Context) -> upkeep.ExpireReport:
+        """Expire."""
+        if str(self.apply) != "True":
+            raise AirflowSkipException("Nothing was touched: set the param `apply` to carry out what the plan task shows")
+        report = upkeep.expire(bench, run_id_of(context))
+        for left in report.left:
+            self.log.warning("Could not be removed: %s", left)
         return report

@@ -16,6 +16,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, PermanentError, Refused, RepositoryUnavailable
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.retention import StoredFile
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.object_file import ObjectFile
 
@@ -78,6 +79,18 @@ class Repository:
             return sorted(str(item["path"]) for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page)
 
         return iter(self._do("listing", prefix, read))
+
+    def listed(self, prefix: str) -> list[StoredFile]:
+        """Objects below ``prefix`` with size and time of their last change, in the order of their keys."""
+
+        def read() -> list[StoredFile]:
+            items = (item for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page)
+            return [
+                StoredFile(key=str(item["path"]), bytes=int(item["size"]), modified=int(item["last_modified"].timestamp() * 1000))
+                for item in items
+            ]
+
+        return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
 
     def delete(self, keys: list[str]) -> None:
         """Delete objects; those that do not exist are passed over. Only expiry calls this: nothing else needs the right to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NoReturn
 
 import zstandard
@@ -64,6 +65,19 @@ class SavepointStore:
                 key=key,
             )
         return found
+
+    def retire(self, savepoint_id: str) -> str:
+        """Copy the manifest to where expired ones are and return the copy's key. The savepoint exists until its own manifest is removed."""
+        key = self._layout.retired(savepoint_id)
+        packed = self._repository.get(self._layout.manifest(savepoint_id))
+        with contextlib.suppress(AlreadyExists):
+            self._repository.create(key, packed)
+        return key
+
+    def read_retired(self, savepoint_id: str) -> Manifest:
+        """An expired savepoint. Raises ``NotFound`` and ``Damaged``."""
+        key = self._layout.retired(savepoint_id)
+        return manifest.read(_unpacked(self._repository.get(key), key), where=key)
 
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,44 +14,17 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.auditing import audit_file
 from streams_recovery import upkeep
-from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.loader import load_named
 from streams_recovery.core import audit, codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.workbench import Workbench
+from tests.data import make_golden
 
-GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden"
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
 NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-golden.parquet"
-CONFIG = """
-version: 1
-name: golden
-application: {{id: golden, guarantee: exactly_once_v2}}
-topics: {{inputs: [orders]}}
-storage: {{backend: filesystem, path: {path}}}
-runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
-"""
 
-OpenGolden = Callable[[str], Workbench]
-
-
-@pytest.fixture
-def golden(tmp_path: Path) -> Iterator[OpenGolden]:
-    """A workbench on a copy of one golden repository. No broker is ever asked."""
-    opened = []
-
-    def copy(name: str) -> Workbench:
-        shutil.copytree(GOLDEN / name, tmp_path / "repository")
-        (tmp_path / "golden.yaml").write_text(CONFIG.format(path=tmp_path / "repository"))
-        kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}})
-        context = open_workbench(load_named("golden", tmp_path, {}), EnvironmentConnections({"AIRFLOW_CONN_KAFKA_DEFAULT": kafka}))
-        opened.append(context)
-        return context.__enter__()
-
-    yield copy
-    for context in opened:
-        context.__exit__(None, None, None)
+OpenGolden = Callable[..., Workbench]
 
 
 def audited(bench: Workbench, level: str, savepoint: str = upkeep.ALL) -> AuditReport:
@@ -137,11 +109,33 @@ def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
     assert not report.good
 
 
-def test_nothing_checked_is_never_good() -> None:
-    empty = AuditReport(audit_id="a", application_id="x", level="full", savepoints=1, files=0, files_read=0, rows_read=0, findings=())
+@pytest.mark.parametrize(("level", "savepoints", "files"), [("full", 1, 0), ("structure", 1, 0), ("structure", 0, 0), ("full", 1, 3)])
+def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) -> None:
+    empty = AuditReport(
+        audit_id="a", application_id="x", level=level, savepoints=savepoints, files=files, files_read=0, rows_read=0, findings=()
+    )
     assert not empty.good
     with pytest.raises(Damaged, match="checked nothing"):
         upkeep.raise_unless_good(empty)
+
+
+@pytest.mark.parametrize("offsets", [[3, 5, 4], [3, 3, 4], [3, 4, 9]])
+def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(golden: OpenGolden, offsets: list[int]) -> None:
+    bench = golden("good")
+    piece = make_golden.segment(root_of(bench), TopicPartition("golden-totals-changelog", 2), 3, 6, [3, 4, 5])
+    assert piece.file is not None
+    path = root_of(bench) / piece.file.key
+    path.unlink()
+    odd = make_golden.segment(root_of(bench), TopicPartition("golden-totals-changelog", 2), 3, 20, offsets)
+    assert odd.file is not None
+    (root_of(bench) / odd.file.key).rename(path)
+    file = replace(piece.file, bytes=odd.file.bytes, sha256=odd.file.sha256)
+    wanted = audit.FileToAudit(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
+    assert any("do not ascend" in problem or "outside [3, 6)" in problem for problem in audit_file(bench.repository, wanted).problems)
+
+
+def root_of(bench: Workbench) -> Path:
+    return Path(str(bench.config.storage.path))
 
 
 @pytest.mark.parametrize("text", ["", "Full", "sample", "sample=0%", "sample=101%", "sample=-1%", "10%", "sample=10"])

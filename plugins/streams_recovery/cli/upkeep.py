@@ -1,0 +1,78 @@
+"""The commands that look after a repository."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from streams_recovery import upkeep
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.core import codec
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the mark.")]
+
+
+def verify(
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `all`.")] = upkeep.ALL,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
+    as_json: AsJson = False,
+) -> None:
+    """Check that savepoints are still what was written. Exit code 6 when anything is wrong, or when nothing was checked."""
+    with workbench(name, configs) as bench:
+        report = runner(bench, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+    if as_json:
+        print_json({"good": report.good, **codec.encode(report)})
+    else:
+        for found in report.findings:
+            say(str(found))
+        Console().print(
+            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.files} files, "
+            f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
+        )
+    upkeep.raise_unless_good(report)
+
+
+def expire(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without this the plan is shown and nothing is touched.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Expire savepoints that no rule of `retention` keeps, and remove files whose grace period is over."""
+    with workbench(name, configs) as bench:
+        if not apply:
+            plan = upkeep.plan_expiry(bench)
+            print_json(plan) if as_json else Console().print(Markdown(upkeep.expiry_text(plan)))
+            return
+        report = upkeep.expire(bench, f"cli-{uuid.uuid4().hex}")
+    if as_json:
+        print_json(report)
+        return
+    Console().print(
+        f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, {len(report.left)} could not be removed"
+    )
+    for left in report.left:
+        say(left)
+
+
+def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:
+    """Keep a savepoint whatever the rules say."""
+    with workbench(name, configs) as bench:
+        upkeep.mark(bench, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
+
+
+def release(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:
+    """Leave a savepoint that was kept to the rules again."""
+    with workbench(name, configs) as bench:
+        upkeep.mark(bench, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason)

@@ -1,0 +1,116 @@
+"""Which savepoints stay, and which files nobody needs any more. Decisions only; nothing is removed here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from streams_recovery.core.model import Consistency
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepRules:
+    """``last`` newest ones, and the newest of each of so many hours, days, ISO weeks and months (UTC) that have one. ``minimum`` newest ones
+    stay whatever the rules say. Only ``exact`` savepoints count: a rule that is met by one that may count input twice is not met.
+    """
+
+    last: int
+    hourly: int
+    daily: int
+    weekly: int
+    monthly: int
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A savepoint as retention sees it."""
+
+    savepoint_id: str
+    captured_at: int
+    consistency: Consistency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepMark:
+    """A person's word on one savepoint, newest counts: ``keep`` it whatever the rules say, or leave it to them again."""
+
+    savepoint_id: str
+    keep: bool
+    at: int
+    requested_by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What happens to one savepoint, and why. It stays when there is a reason to keep it."""
+
+    savepoint_id: str
+    captured_at: int
+    why_kept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """An object in the repository. ``modified`` is in milliseconds."""
+
+    key: str
+    bytes: int
+    modified: int
+
+
+_BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
+
+
+def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMark]) -> list[Decision]:
+    """One decision for every savepoint, newest first.
+
+    A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
+    stay while there is no exact one at all.
+    """
+    reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
+    newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
+    exact = [held for held in newest_first if held.consistency is Consistency.EXACT]
+    for held in exact[: rules.last]:
+        reasons[held.savepoint_id].append("last")
+    for held in exact[: rules.minimum]:
+        reasons[held.savepoint_id].append("minimum")
+    for rule, form in _BUCKETS.items():
+        for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
+            reasons[held.savepoint_id].append(f"{rule} {bucket}")
+    for savepoint_id in marked(marks) & set(reasons):
+        reasons[savepoint_id].append("marked")
+    kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
+    for held in newest_first:
+        if held.consistency is not Consistency.EXACT and (kept_since is None or held.captured_at >= kept_since):
+            reasons[held.savepoint_id].append("not exact, but recent")
+    return [Decision(savepoint_id=h.savepoint_id, captured_at=h.captured_at, why_kept=tuple(reasons[h.savepoint_id])) for h in newest_first]
+
+
+def _newest_of_each(newest_first: Sequence[Held], form: str, count: int) -> dict[str, Held]:
+    found: dict[str, Held] = {}
+    for held in newest_first:
+        bucket = datetime.fromtimestamp(held.captured_at / 1000, UTC).strftime(form)
+        if bucket not in found and len(found) < count:
+            found[bucket] = held
+    return found
+
+
+def marked(marks: Iterable[KeepMark]) -> set[str]:
+    """Ids that are to be kept by a person's word. ``marks`` in the order in which they were made."""
+    latest = {mark.savepoint_id: mark.keep for mark in marks}
+    return {savepoint_id for savepoint_id, keep in latest.items() if keep}
+
+
+def removable(files: Iterable[StoredFile], referenced: Collection[str], *, now: int, grace_ms: int) -> list[StoredFile]:
+    """Files that no savepoint names and that are older than the grace period: a younger one may belong to a savepoint in the making."""
+    return [file for file in files if file.key not in referenced and file.modified < now - grace_ms]
+
+
+def past_grace(expired: Mapping[str, int], *, now: int, grace_ms: int) -> set[str]:
+    """Of savepoints that have expired, with the moment they did, those whose files may go for good."""
+    return {savepoint_id for savepoint_id, at in expired.items() if at < now - grace_ms}

@@ -1,0 +1,95 @@
+"""Which savepoints stay: the rules one by one, and what holds whatever they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.model import Consistency
+from streams_recovery.core.retention import Held, KeepMark, KeepRules, StoredFile, decide, past_grace, removable
+
+HOUR = 3_600_000
+NONE = KeepRules(last=0, hourly=0, daily=0, weekly=0, monthly=0, minimum=1)
+RULES = st.builds(
+    KeepRules,
+    last=st.integers(0, 5),
+    hourly=st.integers(0, 5),
+    daily=st.integers(0, 5),
+    weekly=st.integers(0, 3),
+    monthly=st.integers(0, 3),
+    minimum=st.integers(1, 4),
+)
+T0 = 1_795_219_200_000  # 2026-11-21 00:00 UTC, a Saturday
+
+
+def held(hours: float, *, exact: bool = True) -> Held:
+    return Held(
+        savepoint_id=f"{hours:+}{'' if exact else '-ahead'}",
+        captured_at=T0 + int(hours * HOUR),
+        consistency=Consistency.EXACT if exact else Consistency.AHEAD,
+    )
+
+
+def kept(savepoints: list[Held], rules: KeepRules, *marks: KeepMark) -> set[str]:
+    return {decision.savepoint_id for decision in decide(savepoints, rules, marks) if decision.why_kept}
+
+
+def mark(savepoint_id: str, *, keep: bool = True) -> KeepMark:
+    return KeepMark(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="audit")
+
+
+HELD = st.lists(st.builds(held, st.integers(-2000, 0), exact=st.booleans()), unique_by=lambda one: one.savepoint_id, max_size=40)
+
+
+@given(savepoints=HELD, rules=RULES, data=st.data())
+def test_what_holds_for_all_rules(savepoints: list[Held], rules: KeepRules, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(savepoints))) if savepoints else []
+    marks = [mark(one.savepoint_id) for one in chosen]
+    stay = kept(savepoints, rules, *marks)
+    exact = sorted((one for one in savepoints if one.consistency is Consistency.EXACT), key=lambda one: -one.captured_at)
+    assert {one.savepoint_id for one in exact[: rules.minimum]} <= stay, "the floor holds, and only exact ones count for it"
+    assert {one.savepoint_id for one in chosen} <= stay, "a mark holds"
+    if not exact:
+        assert stay == {one.savepoint_id for one in savepoints}, "nothing goes while nothing is exact"
+    assert kept(savepoints, replace(rules, last=rules.last + 1, daily=rules.daily + 1), *marks) >= stay, "more generous rules keep more"
+    again = [one for one in savepoints if one.savepoint_id in stay]
+    assert kept(again, rules, *marks) == stay, "a second expiry finds nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (replace(NONE, last=2), {"+0", "-0.5"}),
+        (replace(NONE, hourly=2), {"+0", "-0.5"}),
+        (replace(NONE, daily=2), {"+0", "-0.5"}),
+        (replace(NONE, daily=3), {"+0", "-0.5", "-30"}),
+        (replace(NONE, weekly=2), {"+0", "-170"}),
+        (replace(NONE, monthly=2), {"+0", "-800"}),
+        (NONE, {"+0"}),
+    ],
+)
+def test_each_rule_keeps_the_newest_of_each_of_its_periods(rules: KeepRules, expected: set[str]) -> None:
+    # Midnight, half an hour and an hour before it, the day before, the week before, the month before.
+    savepoints = [held(hours) for hours in (0, -0.5, -1, -30, -170, -800)]
+    assert kept(savepoints, rules) == expected
+
+
+def test_one_that_is_not_exact_meets_no_rule_and_goes_with_its_time() -> None:
+    savepoints = [held(0), held(-1, exact=False), held(-2), held(-3, exact=False)]
+    assert kept(savepoints, replace(NONE, last=2)) == {"+0", "-1-ahead", "-2"}
+    assert kept(savepoints, NONE) == {"+0"}
+
+
+def test_the_newest_word_on_a_savepoint_counts() -> None:
+    savepoints = [held(0), held(-5)]
+    assert kept(savepoints, NONE, mark("-5"), mark("-5", keep=False)) == {"+0"}
+    assert kept(savepoints, NONE, mark("-5", keep=False), mark("-5")) == {"+0", "-5"}
+
+
+def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
+    files = [StoredFile(key=key, bytes=1, modified=at) for key, at in (("named", 0), ("old", 0), ("edge", 50), ("young", 51))]
+    assert [file.key for file in removable(files, {"named"}, now=100, grace_ms=50)] == ["old"]
+    assert past_grace({"a": 0, "b": 50}, now=100, grace_ms=50) == {"a"}

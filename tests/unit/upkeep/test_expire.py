@@ -1,0 +1,211 @@
+"""Expiry on a real directory: killed at any call, it has harmed nothing, and the next one finishes what it began."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams_recovery import upkeep
+from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
+from streams_recovery.core.retention import DAY_MS
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.workbench import Workbench
+from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+
+T0 = 1_795_219_200_000
+OpenGolden = Callable[..., Workbench]
+
+
+class Killed(BaseException):
+    """Nothing catches this, as nothing catches SIGKILL."""
+
+
+class Dying(Repository):
+    """A real repository whose process dies at its n-th change, before it or right after it."""
+
+    def __init__(self, real: Repository, at: int, *, after: bool) -> None:
+        super().__init__(real.location)
+        self.left, self.after = at, after
+
+    def _change(self, change: Callable[[], None]) -> None:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Killed
+        change()
+        if self.left == 0:
+            raise Killed
+
+    def create(self, key: str, data: bytes) -> None:
+        self._change(lambda: Repository.create(self, key, data))
+
+    def delete(self, keys: list[str]) -> None:
+        self._change(lambda: Repository.delete(self, keys))
+
+
+class WithoutDelete(Repository):
+    """A bucket whose writer may not delete."""
+
+    def delete(self, keys: list[str]) -> None:
+        raise ConfigInvalid(f"deleting {keys[0]} is not allowed", next_step="correct the rights")
+
+
+def on(bench: Workbench, repository: Repository) -> Workbench:
+    """The bench with another way to its repository."""
+    return replace(
+        bench,
+        repository=repository,
+        savepoints=SavepointStore(repository, bench.layout),
+        lock=ApplicationLock(repository, bench.layout, bench.clock),
+    )
+
+
+def root(bench: Workbench) -> Path:
+    return Path(str(bench.config.storage.path)) / "golden"
+
+
+def age(bench: Workbench, *, days: float, now: int) -> None:
+    """Make every object look this old."""
+    for path in root(bench).rglob("*"):
+        if path.is_file():
+            os.utime(path, (now / 1000 - days * 86_400,) * 2)
+
+
+def segments(bench: Workbench) -> set[str]:
+    return {path.name for path in (root(bench) / "segments").rglob("*.parquet")}
+
+
+def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    before = sorted(path for path in root(bench).rglob("*"))
+    plan = upkeep.plan_expiry(bench)
+    assert [(d.savepoint_id, d.why_kept) for d in plan.keep] == [(SECOND, ("last", "minimum"))]
+    assert [d.savepoint_id for d in plan.expire] == [FIRST]
+    assert plan.files == ()
+    assert sorted(path for path in root(bench).rglob("*")) == before
+    text = upkeep.expiry_text(plan)
+    assert f"| {SECOND} | 2026-11-21 01:00:00 UTC | stays: last, minimum |" in text
+    assert f"| {FIRST} | 2026-11-21 00:00:00 UTC | **expires** |" in text
+
+
+def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    bench.savepoints.retire(SECOND)
+    bench.repository.delete([bench.layout.manifest(SECOND)])
+    only_second = {"00000000000000000040-00000000000000000055-golden.parquet", "00000000000000000017-00000000000000000021-golden.parquet"}
+    age(bench, days=6, now=T0)
+    assert upkeep.expire(bench, "early").files_removed == 0
+    age(bench, days=8, now=T0)
+    report = upkeep.expire(bench, "late")
+    assert (report.files_removed, report.left) == (2, ())
+    assert segments(bench) & only_second == set()
+    assert audited(bench, "full").good, "what the savepoint that stays needs is all there"
+    assert list(bench.repository.keys(bench.layout.retired_prefix)) == []
+
+
+def test_old_files_of_a_savepoint_that_expired_yesterday_can_still_be_wanted_back(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    bench.savepoints.retire(SECOND)
+    bench.repository.delete([bench.layout.manifest(SECOND)])
+    age(bench, days=1000, now=T0)
+    os.utime(root(bench).parent / bench.layout.retired(SECOND), (T0 / 1000 - 86_400,) * 2)
+    before = segments(bench)
+    assert upkeep.expire(bench, "r").files_removed == 0
+    assert segments(bench) == before
+
+
+def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenGolden) -> None:
+    class KeepsSegments(Repository):
+        def delete(self, keys: list[str]) -> None:
+            if "/segments/" in keys[0]:
+                raise ConfigInvalid(f"{keys[0]} is locked until next year", next_step="wait")
+            super().delete(keys)
+
+    bench = golden("good", now=T0)
+    bench.savepoints.retire(SECOND)
+    bench.repository.delete([bench.layout.manifest(SECOND)])
+    age(bench, days=30, now=T0)
+    report = upkeep.expire(on(bench, KeepsSegments(bench.repository.location)), "r")
+    assert (report.files_removed, len(report.left)) == (0, 2)
+    assert bench.savepoints.read_retired(SECOND).savepoint_id == SECOND
+
+
+def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    age(bench, days=1000, now=T0)
+    report = upkeep.expire(bench, "r")
+    assert report.expired == (FIRST,)
+    assert report.files_removed == 0
+    assert bench.savepoints.ids() == [SECOND]
+    assert audited(bench, "full").good
+
+
+def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="audit")
+    assert upkeep.expire(bench, "r1").expired == ()
+    upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="done")
+    assert upkeep.expire(bench, "r2").expired == (FIRST,)
+    with pytest.raises(NotFound):
+        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="too late")
+
+
+@pytest.mark.parametrize("name", ["torn-manifest", "future-format"])
+def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: str) -> None:
+    bench = golden(name, now=T0)
+    age(bench, days=1000, now=T0)
+    before = segments(bench)
+    report = upkeep.expire(bench, "r")
+    assert (report.expired, report.files_removed) == ((), 0)
+    assert SECOND in str(report.plan.blocked)
+    assert segments(bench) == before
+
+
+def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    report = upkeep.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
+    assert report.expired == ()
+    assert len(report.left) == 1
+    assert FIRST in report.left[0]
+    assert bench.savepoints.ids() == [FIRST, SECOND]
+    assert bench.lock.holder() is None
+
+
+def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
+    with pytest.raises(LockHeld):
+        upkeep.expire(bench, "r")
+    assert bench.savepoints.ids() == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(golden: OpenGolden, *, after: bool) -> None:
+    now, moment, killed = T0 + 20 * DAY_MS, 0, 0
+    while True:
+        moment += 1
+        bench = golden("good", place=f"killed-{after}-{moment}", now=now)
+        # One savepoint to expire, one expired long ago with files that are due.
+        orphan = root(bench) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet"
+        orphan.write_bytes(b"of a task that nobody waited for")
+        age(bench, days=30, now=now)
+        dying = on(bench, Dying(bench.repository, moment, after=after))
+        try:
+            upkeep.expire(dying, "first")
+        except Killed:
+            killed += 1
+        else:
+            break
+        assert SECOND in bench.savepoints.ids()
+        assert audited(bench, "full", SECOND).good, f"killed at change {moment}"
+        later = golden("good", place=f"killed-{after}-{moment}", now=now + 2 * 3_600_000)
+        upkeep.expire(later, "second")
+        assert later.savepoints.ids() == [SECOND]
+        assert not orphan.exists()
+        assert audited(later, "full").good
+    assert killed >= 5, "every change was a moment to die at"
