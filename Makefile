@@ -6,9 +6,6 @@ BIN := $(VENV)/bin
 GUARANTEE ?= exactly_once_v2
 export PYTHONPATH := plugins:.
 
-# Tests of real processes have deadlines that a machine under other load can miss: what failed is tried once more, visibly.
-tier = $(BIN)/python -m pytest -q -m "not slow" $(1) || $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none $(1)
-
 .PHONY: help setup lock lint demo up down test test-all test-unit clean
 
 help: ## Show this list
@@ -49,8 +46,8 @@ test-unit: setup ## The tests that need neither a broker nor a JVM
 
 test: setup lint ## Everything that is checked before a change is accepted
 	@$(BIN)/python -m pytest -q tests/unit
-	@$(call tier,tests/contracts tests/integration tests/dags)
-	@$(call tier,tests/spark)
+	@$(BIN)/python -m pytest -q -m "not slow" tests/contracts tests/integration tests/dags
+	@$(BIN)/python -m pytest -q -m "not slow" tests/spark
 	@$(BIN)/python -m pytest -q -s -m "not slow" tests/system
 
 test-all: test ## The same, and the long ones

@@ -41,7 +41,6 @@ class Application(Section):
     commit_interval_ms: Annotated[Integer, Field(ge=1, le=3_600_000)] | None = None
     auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
     session_timeout_ms: Annotated[Integer, Field(ge=1_000, le=3_600_000)] = 45_000
-    group_protocol: Literal["classic", "streams"] = "classic"
 
     @property
     def commit_interval_seconds(self) -> float:
@@ -162,7 +161,7 @@ class Backup(Section):
     consistency: ConsistencyPolicy = ConsistencyPolicy()
     compression: Literal["zstd"] = "zstd"
     compression_level: Annotated[Integer, Field(ge=1, le=19)] = 3
-    segment_max_bytes: Annotated[Integer, Field(ge=1_048_576, le=4_294_967_296)] = 134_217_728
+    segment_max_records: Annotated[Integer, Field(ge=1_000, le=100_000_000)] = 500_000
     full_every_days: Annotated[Integer, Field(ge=1, le=365)] = 7
     full_after_savepoints: Annotated[Integer, Field(ge=1, le=10_000)] = 168
 

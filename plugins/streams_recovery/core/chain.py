@@ -5,8 +5,8 @@ A manifest lists every file it needs, so a chain is only a matter of sharing: lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.cut import PartitionCut
 from streams_recovery.core.jobs import RangeToCopy
@@ -20,12 +20,13 @@ DEFAULT_DELETE_RETENTION_MS = _DAY_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPolicy:
-    """When sharing ends. ``max_ranges`` bounds the files a restore reads per partition, ``max_age_days`` the age of the oldest of them:
-    with either, updates that later ones have replaced are dropped in the end.
+    """When sharing ends. ``max_savepoints`` bounds how many savepoints' files a restore reads per partition, ``max_age_days`` the age of the oldest
+    of them: with either, updates that later ones have replaced are dropped in the end. ``max_records`` is what one range may span, see ``split``.
     """
 
-    max_ranges: int
+    max_savepoints: int
     max_age_days: int
+    max_records: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +84,28 @@ def topic_full_reason(
     retention = int(config.get("delete.retention.ms", DEFAULT_DELETE_RETENTION_MS))
     if captured_at - parent.captured_at >= retention:
         return f"tombstones may be gone: {captured_at - parent.captured_at} ms since the last savepoint, delete.retention.ms is {retention}"
-    longest = max((len(partition.ranges) for partition in before.partitions), default=0)
-    if longest >= policy.max_ranges:
-        return f"{longest} files a partition reached the limit of {policy.max_ranges}"
+    longest = max((_savepoints_in(partition, policy) for partition in before.partitions), default=0)
+    if longest >= policy.max_savepoints:
+        return f"files of {longest} savepoints reached the limit of {policy.max_savepoints}"
     age = captured_at - before.full_since
     if age >= policy.max_age_days * _DAY_MS:
         return f"the last full copy is {age // _DAY_MS} days old, the limit is {policy.max_age_days}"
     return None
+
+
+def _savepoints_in(partition: PartitionImage, policy: ChainPolicy) -> int:
+    # Of the ranges that one savepoint was split into, only the last is shorter than the limit.
+    return sum(1 for copied in partition.ranges if copied.end - copied.start < policy.max_records)
+
+
+def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
+    """``whole`` in pieces that span at most ``max_records`` offsets each, in order: each is a file and a task of its own, so that one big partition
+    keeps more than one core busy.
+    """
+    return tuple(
+        replace(whole, start=start, end=min(start + max_records, whole.end), size_hint=min(max_records, whole.end - start))
+        for start in range(whole.start, whole.end, max_records)
+    )
 
 
 def _copy_from(cut: PartitionCut, start: int, *, why: str) -> PartitionCopy:
@@ -102,9 +118,9 @@ def _range(cut: PartitionCut, start: int) -> RangeToCopy | None:
     return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start)
 
 
-def joined(plan: PartitionCopy, copied: Mapping[TopicPartition, CopiedRange]) -> tuple[CopiedRange, ...]:
+def joined(plan: PartitionCopy, copied: Mapping[TopicPartition, Sequence[CopiedRange]]) -> tuple[CopiedRange, ...]:
     """Shared and newly copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
-    new = () if plan.missing is None else (copied[plan.missing.tp],)
+    new = () if plan.missing is None else sorted(copied[plan.missing.tp], key=lambda piece: piece.start)
     merged: list[CopiedRange] = []
     for piece in (*plan.inherited, *new):
         idle = piece.file is None and merged and merged[-1].file is None and merged[-1].end == piece.start

@@ -38,6 +38,11 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     Raises ``NotFound`` without a savepoint, ``NotExact`` for an ``ahead`` one that was not allowed, ``TargetNotEmpty`` for internal topics
     that hold records, ``Refused`` for inputs that are not those of the savepoint.
     """
+    if bench.config.restore.time_window_end is not None:
+        raise Refused(
+            "restore.time_window_end is set, and restores to a point in time are not built yet: this one would bring back all of a savepoint",
+            next_step="remove restore.time_window_end from the configuration to restore a savepoint as it is",
+        )
     manifest = _choose(bench, request)
     internal = [topic for topic in manifest.topics if topic.role.internal]
     existing = bench.cluster.describe_topics([topic.name for topic in manifest.topics])
@@ -54,9 +59,14 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
         consistency=manifest.consistency,
         create=tuple(_create(topic, present.get(topic.name)) for topic in internal),
         offsets=offsets,
-        warnings=(),
+        warnings=_warnings(bench),
         observed=_observe(bench, offsets, manifest),
     )
+
+
+def _warnings(bench: Workbench) -> tuple[str, ...]:
+    unlogged = [name for name, store in bench.config.stores.items() if not store.logged]
+    return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
 def _choose(bench: Workbench, request: RestoreRequest) -> Manifest:

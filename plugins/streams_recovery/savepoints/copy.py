@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from streams_recovery.core.chain import ChainPolicy, plan_partition, topic_full_reason
+from streams_recovery.core.chain import ChainPolicy, plan_partition, split, topic_full_reason
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeToCopy
 from streams_recovery.core.manifest import Manifest, PartitionImage
@@ -23,7 +23,7 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
     plan = copy_plan(draft, bench.savepoints.latest(), _policy(bench))
     bench.notes.write(ticket.savepoint_id, PLAN, plan)
-    missing = _missing(plan)
+    missing = _missing(plan, bench)
     if not missing:
         return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
     spec = BackupSpec(application_id=bench.application_id, ranges=missing, compression_level=bench.config.backup.compression_level)
@@ -70,11 +70,14 @@ def _planned(topic: DraftTopic, draft: CutDraft, parent: Manifest | None, policy
 
 def _policy(bench: Workbench) -> ChainPolicy:
     backup = bench.config.backup
-    return ChainPolicy(max_ranges=backup.full_after_savepoints, max_age_days=backup.full_every_days)
+    return ChainPolicy(
+        max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days, max_records=backup.segment_max_records
+    )
 
 
-def _missing(plan: CopyPlan) -> tuple[RangeToCopy, ...]:
-    return tuple(partition.missing for partition in plan.partitions if partition.missing is not None)
+def _missing(plan: CopyPlan, bench: Workbench) -> tuple[RangeToCopy, ...]:
+    whole = (partition.missing for partition in plan.partitions if partition.missing is not None)
+    return tuple(piece for missing in whole for piece in split(missing, bench.config.backup.segment_max_records))
 
 
 def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSummary:
@@ -85,7 +88,7 @@ def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSu
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
     plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
     copied = () if result_key is None else bench.notes.read_key(BackupResult, result_key).ranges
-    check_against_plan(_missing(plan), copied)
+    check_against_plan(_missing(plan, bench), copied)
     ranges = (*draft.tails, *copied)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]

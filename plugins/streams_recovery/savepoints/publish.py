@@ -43,7 +43,9 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
 
 def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
     """The manifest of a gathered copy."""
-    pieces = {piece.tp: piece.copied for piece in copied.ranges}
+    pieces: dict[TopicPartition, list[CopiedRange]] = {}
+    for piece in copied.ranges:
+        pieces.setdefault(piece.tp, []).append(piece.copied)
     plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
     return Manifest(
         format_version=1,
@@ -70,7 +72,7 @@ def _topic(
     topic: DraftTopic,
     captured_at: int,
     plans: dict[TopicPartition, PlannedPartition],
-    pieces: dict[TopicPartition, CopiedRange],
+    pieces: dict[TopicPartition, list[CopiedRange]],
     parent: Manifest | None,
 ) -> TopicImage:
     before = parent.topic(topic.name) if parent else None
@@ -101,10 +103,10 @@ def _topic(
 
 
 def _ranges(
-    tp: TopicPartition, role: TopicRole, plan: PlannedPartition | None, pieces: dict[TopicPartition, CopiedRange]
+    tp: TopicPartition, role: TopicRole, plan: PlannedPartition | None, pieces: dict[TopicPartition, list[CopiedRange]]
 ) -> tuple[CopiedRange, ...]:
     if role is TopicRole.REPARTITION:
-        return (pieces[tp],) if tp in pieces else ()
+        return tuple(pieces.get(tp, ()))
     if plan is None:
         return ()
     copy = PartitionCopy(inherited=plan.inherited, gaps=plan.gaps, missing=plan.missing, full_because=plan.full_because)

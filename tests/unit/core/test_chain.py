@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.chain import ChainPolicy, PartitionCopy, joined, plan_partition, topic_full_reason
+from streams_recovery.core.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
+from streams_recovery.core.jobs import RangeToCopy
 from streams_recovery.core.manifest import CopiedRange, PartitionImage
 from streams_recovery.core.model import TopicPartition, TopicRole
 from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)
-POLICY = ChainPolicy(max_ranges=3, max_age_days=7)
+POLICY = ChainPolicy(max_savepoints=3, max_age_days=7, max_records=10)
 
 
 @st.composite
@@ -35,7 +36,9 @@ def copy(plan: PartitionCopy, rows: set[int]) -> tuple[CopiedRange, ...]:
     if plan.missing is None:
         return joined(plan, {})
     piece = plan.missing
-    return joined(plan, {TP: segment(piece.start, piece.end, sorted(o for o in rows if piece.start <= o < piece.end))})
+    parts = split(piece, 5)
+    copied = [segment(p.start, p.end, sorted(o for o in rows if p.start <= o < p.end)) for p in reversed(parts)]
+    return joined(plan, {TP: copied})
 
 
 @given(moments=histories(), role=st.sampled_from([TopicRole.CHANGELOG, TopicRole.INPUT]))
@@ -104,7 +107,7 @@ def test_idle_hours_leave_no_trace() -> None:
         missing=plan_partition(cut(start=6, end=8), TopicRole.CHANGELOG, None, None).missing,
         full_because=None,
     )
-    ranges = joined(idle, {TP: segment(6, 8, [])})
+    ranges = joined(idle, {TP: [segment(6, 8, [])]})
     assert [(r.start, r.end) for r in ranges] == [(0, 5), (5, 8)]
 
 
@@ -135,7 +138,7 @@ def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
         (full_reason(topic_id="id-2"), "id id-1 became id-2"),
         (full_reason(at=DAY), "tombstones may be gone"),
         (full_reason(config={"delete.retention.ms": "1000"}), "delete.retention.ms is 1000"),
-        (full_reason(files=3), "3 files a partition reached the limit of 3"),
+        (full_reason(files=3), "files of 3 savepoints reached the limit of 3"),
         (full_reason(since=-8 * DAY), "8 days old, the limit is 7"),
         (full_reason(name="another"), "first savepoint"),
         (topic_full_reason(TopicRole.CHANGELOG, "id-1", {}, 0, None, "t", POLICY), "first savepoint"),
@@ -148,3 +151,17 @@ def test_every_reason_for_a_new_full_copy(found: str | None, reason: str) -> Non
 def test_an_archived_input_is_shared_as_long_as_its_topic_lives() -> None:
     assert full_reason(role=TopicRole.INPUT, at=100 * DAY, files=3, since=-99 * DAY) is None
     assert full_reason(role=TopicRole.INPUT, topic_id="id-2") is not None
+
+
+@given(start=st.integers(0, 50), length=st.integers(1, 200), most=st.integers(1, 60))
+def test_a_long_range_is_copied_in_pieces_of_which_only_the_last_is_short(start: int, length: int, most: int) -> None:
+    pieces = split(RangeToCopy(topic="t", partition=0, start=start, end=start + length, size_hint=length), most)
+    assert [offset for piece in pieces for offset in range(piece.start, piece.end)] == list(range(start, start + length))
+    assert all(piece.end - piece.start == most for piece in pieces[:-1])
+    assert all(piece.size_hint == piece.end - piece.start <= most for piece in pieces)
+
+
+def test_the_pieces_of_one_savepoint_do_not_count_as_many() -> None:
+    ranges = (*(segment(i * 10, i * 10 + 10, [i * 10]) for i in range(20)), segment(200, 205, [200]))
+    parent = manifest_of(topic((image(ranges, end=205),)), captured_at=0)
+    assert topic_full_reason(TopicRole.CHANGELOG, "id-1", {}, 1, parent, "t", POLICY) is None
