@@ -8,8 +8,12 @@ from typing import Literal
 
 from streams_recovery.core import hold as holding
 from streams_recovery.core.hold import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
-from streams_recovery.core.model import TopicDescription
+from streams_recovery.core.model import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role
 from streams_recovery.workbench import Workbench
+
+# windowstore.changelog.additional.retention.ms, by Kafka Streams' default.
+_ADDITIONAL_RETENTION_MS = 86_400_000
 
 
 def outstanding(bench: Workbench) -> tuple[OutstandingHold, ...]:
@@ -62,6 +66,27 @@ def release(bench: Workbench, held: Iterable[OutstandingHold]) -> tuple[str, ...
 def release_copy_holds(bench: Workbench) -> tuple[str, ...]:
     """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: nobody else reads then."""
     return release(bench, [held for held in outstanding(bench) if held.purpose is HoldPurpose.COPY])
+
+
+def release_restore_holds(bench: Workbench) -> tuple[str, ...]:
+    """Release the restore holds that can go and name those that must stay. Repartition topics keep nothing that anybody needs twice, so theirs
+    always go.
+    """
+    held = [item for item in outstanding(bench) if item.purpose is HoldPurpose.RESTORE]
+    keep = {item.hold.topic for item in held if _would_expire(bench, item)}
+    release(bench, [item for item in held if item.hold.topic not in keep])
+    return tuple(sorted(keep))
+
+
+def _would_expire(bench: Workbench, item: OutstandingHold) -> bool:
+    final = {key: value for key, value in item.hold.previous.items() if value is not None}
+    found = bench.cluster.describe_topics([item.hold.topic]).get(item.hold.topic)
+    if found is None or found.topic_id != item.hold.topic_id or internal_role(found.name, bench.application_id) is TopicRole.REPARTITION:
+        return False
+    policy = {"cleanup.policy": found.config.get("cleanup.policy", bench.cluster.default_cleanup_policy()), **final}
+    partitions = [TopicPartition(found.name, number) for number in range(found.partitions)]
+    newest = bench.cluster.newest_timestamps(partitions)
+    return any(holding.expires_on_release(newest[tp], policy, bench.clock(), _ADDITIONAL_RETENTION_MS) for tp in partitions)
 
 
 def _by_run(held: Iterable[OutstandingHold]) -> dict[tuple[str, HoldPurpose], list[TopicHold]]:

@@ -8,9 +8,8 @@ from streams_recovery import holds
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
-from streams_recovery.core.hold import HoldPurpose, OutstandingHold, expires_on_release
 from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition, TopicRole
+from streams_recovery.core.model import CommittedOffset, TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import under_lock
@@ -27,9 +26,6 @@ from streams_recovery.restores.values import (
 from streams_recovery.savepoints.quiesce import start_timeout
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
-
-# windowstore.changelog.additional.retention.ms, by Kafka Streams' default.
-_ADDITIONAL_RETENTION_MS = 86_400_000
 
 
 def set_offsets(bench: Workbench, ticket: RestoreTicket) -> OffsetsSummary:
@@ -134,7 +130,7 @@ def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> 
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back."""
     under_lock(bench, ticket)
     planned = stored_plan(bench, ticket)
-    still_held = release_restore_holds(bench)
+    still_held = holds.release_restore_holds(bench)
     report = RestoreReport(
         restore_id=ticket.restore_id,
         savepoint_id=planned.savepoint_id,
@@ -152,24 +148,3 @@ def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> 
     note(bench, ticket, Phase.CLOSED)
     bench.lock.release(ticket.lock)
     return report
-
-
-def release_restore_holds(bench: Workbench) -> tuple[str, ...]:
-    """Release the restore holds that can go and name those that must stay. Repartition topics keep nothing that anybody needs twice, so theirs
-    always go.
-    """
-    held = [item for item in holds.outstanding(bench) if item.purpose is HoldPurpose.RESTORE]
-    keep = {item.hold.topic for item in held if _would_expire(bench, item)}
-    holds.release(bench, [item for item in held if item.hold.topic not in keep])
-    return tuple(sorted(keep))
-
-
-def _would_expire(bench: Workbench, item: OutstandingHold) -> bool:
-    final = {key: value for key, value in item.hold.previous.items() if value is not None}
-    found = bench.cluster.describe_topics([item.hold.topic]).get(item.hold.topic)
-    if found is None or found.topic_id != item.hold.topic_id or internal_role(found.name, bench.application_id) is TopicRole.REPARTITION:
-        return False
-    policy = {"cleanup.policy": found.config.get("cleanup.policy", bench.cluster.default_cleanup_policy()), **final}
-    partitions = [TopicPartition(found.name, number) for number in range(found.partitions)]
-    newest = bench.cluster.newest_timestamps(partitions)
-    return any(expires_on_release(newest[tp], policy, bench.clock(), _ADDITIONAL_RETENTION_MS) for tp in partitions)

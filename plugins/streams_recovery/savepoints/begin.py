@@ -51,14 +51,15 @@ def owner(request: SavepointRequest) -> str:
 
 
 def finish(bench: Workbench, ticket: Ticket) -> FinishReport:
-    """Release the compaction guard and the lock, whatever became of the savepoint. A guard that cannot be released stays recorded, and the next
-    run tries again; the lock goes in any case.
+    """Release the compaction guard and the lock, whatever became of the savepoint, and what restores still hold where nothing restored would
+    expire by it any more. What cannot be released stays recorded, and the next run tries again; the lock goes in any case.
     """
     under_lock(bench, ticket)
     released: tuple[str, ...] = ()
     still_held: tuple[str, ...] = ()
     try:
         released = holds.release_copy_holds(bench)
+        still_held = tuple(f"{topic}: restored records would expire" for topic in holds.release_restore_holds(bench))
     except RecoveryError as error:
         still_held = (str(error),)
     bench.lock.release(ticket.lock)

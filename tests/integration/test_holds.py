@@ -1,0 +1,105 @@
+"""Holds on a real broker: what a crashed run left is put back by the next, and restored records keep theirs as long as they need it."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streams_recovery import holds
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.hold import MAX, RESTORE_HOLD, HoldPurpose, TopicHold
+from streams_recovery.workbench import Workbench, open_workbench
+
+DAY_MS = 86_400_000
+CONFIG = """
+version: 1
+name: held
+application: {{id: {id}, guarantee: exactly_once_v2}}
+topics: {{inputs: [orders]}}
+storage: {{backend: filesystem, path: {path}}}
+runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
+"""
+
+
+@pytest.fixture
+def bench(bootstrap: str, tmp_path: Path) -> Iterator[Workbench]:
+    (tmp_path / "held.yaml").write_text(CONFIG.format(id=f"held-{uuid.uuid4().hex[:8]}", path=tmp_path / "repository"))
+    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
+    with open_workbench(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as opened:
+        yield opened
+
+
+def changelog(bench: Workbench, store: str, config: dict[str, str]) -> str:
+    name = f"{bench.application_id}-{store}-changelog"
+    bench.cluster.create_topic(name, partitions=1, replication_factor=1, config=config)
+    return name
+
+
+def config_of(bench: Workbench, topic: str) -> dict[str, str]:
+    return bench.cluster.describe_topics([topic])[topic].config
+
+
+def produce(bench: Workbench, topic: str, timestamp: int) -> None:
+    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    producer.produce(topic, b"v", b"k", 0, timestamp=timestamp)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact", "min.compaction.lag.ms": "5000"},
+        {"cleanup.policy": "compact,delete", "max.compaction.lag.ms": "60000"},
+    ],
+)
+def test_a_guard_that_a_killed_run_left_is_released_by_the_next(bench: Workbench, before: dict[str, str]) -> None:
+    topic = changelog(bench, "totals", before)
+    holds.guard(bench, "killed", bench.cluster.describe_topics([topic]).values())
+    assert config_of(bench, topic)["min.compaction.lag.ms"] == MAX
+    # The process is gone; another one opens the same repository.
+    assert [item.run for item in holds.outstanding(bench)] == ["killed"]
+    assert holds.release_copy_holds(bench) == (topic,)
+    assert config_of(bench, topic) == before
+    assert holds.outstanding(bench) == ()
+
+
+def test_a_guard_over_a_guard_remembers_what_was_there_first(bench: Workbench) -> None:
+    topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
+    for run in ("first", "second"):
+        holds.guard(bench, run, bench.cluster.describe_topics([topic]).values())
+    holds.release_copy_holds(bench)
+    assert config_of(bench, topic) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
+
+
+def test_a_topic_that_was_made_again_is_left_as_it_is(bench: Workbench) -> None:
+    topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
+    holds.guard(bench, "killed", bench.cluster.describe_topics([topic]).values())
+    bench.cluster.delete_topics([topic])
+    changelog(bench, "totals", {"cleanup.policy": "compact"})
+    holds.release_copy_holds(bench)
+    assert config_of(bench, topic) == {"cleanup.policy": "compact"}
+    assert holds.outstanding(bench) == ()
+
+
+def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workbench) -> None:
+    final = {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS)}
+    topic = changelog(bench, "windows", {"cleanup.policy": "compact,delete", **RESTORE_HOLD})
+    found = bench.cluster.describe_topics([topic])[topic]
+    hold = TopicHold(topic=topic, topic_id=found.topic_id, previous={key: final.get(key) for key in RESTORE_HOLD})
+    holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", (hold,))
+    now = time.time_ns() // 1_000_000
+    produce(bench, topic, now - 3 * DAY_MS)
+    assert holds.release_restore_holds(bench) == (topic,)
+    assert config_of(bench, topic)["retention.ms"] == "-1"
+    produce(bench, topic, now)
+    assert holds.release_restore_holds(bench) == ()
+    assert config_of(bench, topic) == final
+    assert holds.outstanding(bench) == ()
