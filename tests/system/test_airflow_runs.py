@@ -5,6 +5,7 @@ One stack for all; the tests follow each other as one story, each needing only w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -95,6 +96,19 @@ def test_a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
     assert len(play.on.bench.savepoints.ids()) == 1
     assert play.on.await_running() == before
     assert play.on.held() == []
+
+
+def test_a_savepoint_of_an_idle_application_needs_no_spark_and_no_files(play: Play) -> None:
+    segments = sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*"))
+    began = time.monotonic()
+    run_id = play.airflow.trigger(BACKUP, {})
+    assert play.airflow.wait(BACKUP, run_id, seconds=300, told=lambda *_: None) == "success"
+    assert time.monotonic() - began < 60
+    assert play.airflow.result(BACKUP, run_id, "copy_records") == {"result_key": None, "ranges": 0, "offsets": 0}
+    summary = play.airflow.result(BACKUP, run_id, "publish")
+    assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")
+    assert summary["records"] > 0
+    assert sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*")) == segments
 
 
 def test_an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
