@@ -8,7 +8,7 @@ from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.hold import OutstandingHold, released_config
 from streams_recovery.core.inventory import Declared, Inventory, discover
 from streams_recovery.core.model import GroupDescription, StoreKind, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import store_kind
+from streams_recovery.core.names import internal_role, store_kind
 from streams_recovery.workbench import Workbench
 
 
@@ -73,6 +73,12 @@ def survey(bench: Workbench) -> Survey:
     if vanished:
         raise Refused(f"topics vanished while they were described: {', '.join(vanished)}", next_step="run again", topics=vanished)
     return Survey(inventory=inventory, topics=topics, group=group)
+
+
+def internal_topics(bench: Workbench) -> list[str]:
+    """Every changelog and repartition topic of the application that the cluster has now, whoever knows of it."""
+    others = [group for group in bench.cluster.groups() if group != bench.application_id]
+    return sorted(name for name in bench.cluster.topic_names() if internal_role(name, bench.application_id, others))
 
 
 def config_without_holds(description: TopicDescription, holds: tuple[OutstandingHold, ...]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from streams_recovery.core.model import Consistency, TopicDescription, TopicPart
 from streams_recovery.core.offsets import translate
 from streams_recovery.core.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, RestoreRequest, TopicToCreate
 from streams_recovery.segments import rows_below
+from streams_recovery.survey import internal_topics
 from streams_recovery.workbench import Workbench
 
 # Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
@@ -51,6 +52,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     ours = mine or {}
     present = {name: found for name, found in existing.items() if found.topic_id not in ours.get(name, set())}
     _check_empty(bench, [topic.name for topic in internal if topic.name in present], present)
+    _check_unknown(bench, manifest)
     offsets = tuple(_offsets(bench, manifest))
     return RestorePlan(
         application_id=manifest.application_id,
@@ -150,6 +152,18 @@ def _check_empty(bench: Workbench, names: list[str], existing: dict[str, TopicDe
             f"internal topics of {bench.application_id} are not empty: {listed}",
             next_step="nothing was changed; if this state is really to be replaced, stop the application and delete these topics first",
             topics=held,
+        )
+
+
+def _check_unknown(bench: Workbench, manifest: Manifest) -> None:
+    known = {topic.name for topic in manifest.topics}
+    unknown = [name for name in internal_topics(bench) if name not in known]
+    if unknown:
+        # The application would take up what is in them: state of another time than all the rest.
+        raise TargetNotEmpty(
+            f"{bench.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(unknown)}",
+            next_step="nothing was changed; choose a savepoint of this version of the application, or stop it and delete these topics first",
+            topics=unknown,
         )
 
 

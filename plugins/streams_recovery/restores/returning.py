@@ -24,6 +24,7 @@ from streams_recovery.restores.values import (
     WipeSummary,
 )
 from streams_recovery.savepoints.quiesce import start_timeout
+from streams_recovery.survey import internal_topics
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
@@ -116,8 +117,7 @@ def _internal(topic: str, bench: Workbench) -> bool:
 
 def _check_no_new_topics(bench: Workbench, planned: RestorePlan) -> None:
     known = {step.name for step in planned.create}
-    others = [group for group in bench.cluster.groups() if group != bench.application_id]
-    new = sorted(name for name in bench.cluster.topic_names() if internal_role(name, bench.application_id, others) and name not in known)
+    new = [name for name in internal_topics(bench) if name not in known]
     if new:
         raise Damaged(
             f"the application created internal topics that the savepoint does not have: {', '.join(new)}",

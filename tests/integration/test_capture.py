@@ -1,0 +1,214 @@
+"""Cuts and plans on a real broker, of an application that is a few topics and a consumer group: what must stop them, and what must not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streams_recovery import restores, savepoints
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import OffsetsUnstable, TargetNotEmpty
+from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition
+from streams_recovery.savepoints import SavepointRequest, Ticket
+from streams_recovery.savepoints.values import CutDraft
+from streams_recovery.workbench import Workbench, open_workbench
+
+STOPPED = json.dumps([{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}])
+CONFIG = """
+version: 1
+name: small
+application: {{id: {id}, guarantee: exactly_once_v2}}
+topics: {{inputs: [{id}.in], outputs: [{id}.out]}}
+storage: {{backend: filesystem, path: {path}}}
+backup: {{consistency: {{timeout_seconds: 2}}}}
+runs:
+  kind: command
+  command:
+    status: [{python}, -c, "print('''{stopped}''')"]
+    stop: [{python}, -c, "print('''{stopped}''')"]
+    start: ["true"]
+    wipe: ["true"]
+"""
+
+
+@dataclass(frozen=True)
+class Small:
+    """An application without code: it stopped cleanly with four records of five processed."""
+
+    bench: Workbench
+    input: TopicPartition
+    output: TopicPartition
+    changelog: TopicPartition
+    tail: TopicPartition
+
+
+@pytest.fixture
+def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
+    name = f"small{uuid.uuid4().hex[:8]}"
+    stopped = STOPPED.replace('"', '\\"')
+    (tmp_path / "small.yaml").write_text(CONFIG.format(id=name, path=tmp_path / "repository", python=sys.executable, stopped=stopped))
+    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
+    topics = [f"{name}.in", f"{name}.out", f"{name}-totals-changelog", f"{name}-by-key-repartition"]
+    with open_workbench(load_named("small", tmp_path, {}), EnvironmentConnections(kafka)) as bench:
+        for topic in topics:
+            config = {"cleanup.policy": "compact" if topic.endswith("changelog") else "delete"}
+            bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+        found = Small(bench, *(TopicPartition(topic, 0) for topic in topics))
+        for tp, count in ((found.input, 5), (found.output, 4), (found.changelog, 4), (found.tail, 4)):
+            produce(bench, tp, count)
+        commits = {found.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}
+        commits[found.tail] = CommittedOffset(offset=1, metadata="", leader_epoch=None)
+        bench.groups.set_offsets(bench.application_id, commits)
+        yield found
+        bench.cluster.delete_topics([topic for topic in topics if topic in bench.cluster.topic_names()])
+
+
+def produce(bench: Workbench, tp: TopicPartition, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    for number in range(count):
+        producer.produce(tp.topic, b"v%d" % number, b"k%d" % number, tp.partition)
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture
+def hanging(small: Small) -> Iterator[Producer]:
+    """A producer in the middle of a transaction that nobody ends."""
+    settings = {
+        "bootstrap.servers": small.bench.connection.bootstrap_servers,
+        "transactional.id": f"hangs-{small.input.topic}",
+        "log_level": 0,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    yield producer
+    producer.abort_transaction(30)
+
+
+def begun(bench: Workbench) -> Ticket:
+    return savepoints.begin(bench, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=QuiesceMode.STOP))
+
+
+def cut(bench: Workbench) -> CutDraft:
+    ticket = begun(bench)
+    try:
+        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    finally:
+        savepoints.finish(bench, ticket)
+    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+
+
+def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Small) -> None:
+    draft = cut(small.bench)
+    assert draft.consistency is Consistency.EXACT
+    ends = {cut.tp: cut.end for topic in draft.topics for cut in topic.partitions}
+    assert ends == {small.input: 5, small.output: 4, small.changelog: 4, small.tail: 4}
+    (tail,) = draft.tails
+    assert (tail.tp, tail.copied.start, tail.copied.end) == (small.tail, 1, 4)
+    assert small.bench.lock.holder() is None
+
+
+@pytest.mark.parametrize("where", ["changelog", "output", "tail"])
+def test_a_hanging_transaction_on_the_application_s_own_topics_is_named_and_nothing_stays_held(
+    small: Small, hanging: Producer, where: str
+) -> None:
+    tp: TopicPartition = getattr(small, where)
+    hanging.produce(tp.topic, b"x", b"k", tp.partition)
+    assert hanging.flush(30) == 0
+    began = time.monotonic()
+    with pytest.raises(OffsetsUnstable, match=f"hangs-{small.input.topic}") as caught:
+        cut(small.bench)
+    assert time.monotonic() - began < 60
+    assert str(tp) in str(caught.value)
+    assert "kafka-transactions.sh abort" in str(caught.value)
+    assert small.bench.lock.holder() is None
+    config = small.bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].config
+    assert config == {"cleanup.policy": "compact"}, "the compaction guard went back"
+    assert small.bench.savepoints.ids() == []
+
+
+def test_another_team_s_hanging_transaction_on_an_input_does_not_block(small: Small, hanging: Producer) -> None:
+    hanging.produce(small.input.topic, b"x", b"k", 0)
+    assert hanging.flush(30) == 0
+    draft = cut(small.bench)
+    assert draft.consistency is Consistency.EXACT
+    (image,) = next(topic for topic in draft.topics if topic.name == small.input.topic).partitions
+    assert image.end == 5, "an input ends where its last stable offset is"
+
+
+def publish(small: Small) -> str:
+    """A savepoint of the stopped application. Its changelog is copied here, as a Spark task would."""
+    from streams_recovery.core.jobs import BackupResult, BackupSpec
+    from streams_recovery.kafka.copying import copy_range
+
+    bench = small.bench
+    ticket = begun(bench)
+    savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    plan = savepoints.plan_copy(bench, ticket)
+    if plan.spec_key is not None and plan.result_key is not None:
+        ranges = bench.notes.read_key(BackupSpec, plan.spec_key).ranges
+        done = tuple(
+            copy_range(bench.connection, bench.repository, bench.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex)
+            for wanted in ranges
+        )
+        from streams_recovery.core import codec
+
+        bench.repository.create(plan.result_key, codec.dumps(BackupResult(ranges=done, seconds=0)))
+    savepoints.gather(bench, ticket, plan.result_key)
+    summary = savepoints.publish(bench, ticket)
+    savepoints.finish(bench, ticket)
+    return summary.savepoint_id
+
+
+def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Small) -> None:
+    first = small.bench.savepoints.read(publish(small))
+    ticket = begun(small.bench)
+    savepoints.capture(small.bench, ticket, savepoints.quiesce(small.bench, ticket))
+    plan = savepoints.plan_copy(small.bench, ticket)
+    assert (plan.spec_key, plan.ranges) == (None, 0)
+    savepoints.gather(small.bench, ticket, None)
+    savepoints.publish(small.bench, ticket)
+    savepoints.finish(small.bench, ticket)
+    second = small.bench.savepoints.read(ticket.savepoint_id)
+    assert second.parent_id == first.savepoint_id
+    changelog = small.changelog.topic
+    assert [file for tp, file in second.files() if tp.topic == changelog] == [file for tp, file in first.files() if tp.topic == changelog]
+
+
+def test_a_truncated_changelog_is_copied_in_full_again(small: Small) -> None:
+    publish(small)
+    small.bench.cluster.delete_topics([small.changelog.topic])
+    small.bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    produce(small.bench, small.changelog, 9)
+    again = small.bench.savepoints.read(publish(small))
+    image = again.topic(small.changelog.topic)
+    assert image is not None
+    assert image.rows == 9
+    assert image.full_since == again.captured_at
+
+
+def test_a_restore_refuses_topics_of_another_version_of_the_application(small: Small) -> None:
+    savepoint = publish(small)
+    bench = small.bench
+    request = restores.RestoreRequest(savepoint=savepoint, allow_ahead=False, reason="")
+    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    newer = f"{bench.application_id}-newer-changelog"
+    bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
+    try:
+        with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*delete these topics first"):
+            restores.plan(bench, request)
+    finally:
+        bench.cluster.delete_topics([newer])
+    planned = restores.plan(bench, request)
+    assert {topic.name for topic in planned.create} == {small.changelog.topic, small.tail.topic}
+    offsets = {item.tp: (item.offset, item.metadata) for item in planned.offsets}
+    assert offsets == {small.input: (4, "AgAA"), small.tail: (0, "")}
