@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streams_recovery.core.errors import LockHeld, LockLost
+from streams_recovery.core.errors import LockHeld, LockLost, Refused
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.storage.lock import ApplicationLock
@@ -118,3 +118,30 @@ def test_a_ticket_that_was_never_given_is_worth_nothing(locks: tuple[Application
     locks[0].acquire("owner", lease_seconds=60, purpose="p")
     with pytest.raises(LockLost):
         locks[1].renew(LockTicket(owner="forger", number=1), lease_seconds=60)
+
+
+def test_a_dead_run_s_lock_can_be_taken_and_if_it_lives_it_notices(locks: tuple[ApplicationLock, ...]) -> None:
+    mine, theirs = locks
+    ticket = mine.acquire("backup 1", lease_seconds=1_800, purpose="hourly savepoint")
+    with pytest.raises(Refused, match=r"held by 'backup 1'.*not by 'backup 2'"):
+        theirs.take_from("backup 2")
+    assert theirs.take_from("backup 1")
+    assert theirs.holder() is None
+    assert not theirs.take_from("backup 1"), "there is nothing left to take"
+    theirs.acquire("restore 2", lease_seconds=60, purpose="restore")
+    with pytest.raises(LockLost):
+        mine.renew(ticket, lease_seconds=60)
+
+
+def test_forgetting_old_records_changes_nothing_about_whose_turn_it_is(locks: tuple[ApplicationLock, ...]) -> None:
+    mine, theirs = locks
+    for number in range(5):
+        mine.release(mine.acquire(f"run {number}", lease_seconds=60, purpose="p"))
+    ticket = mine.acquire("run 5", lease_seconds=60, purpose="p")
+    mine.renew(ticket, lease_seconds=60)
+    assert theirs.forget(1) == 11
+    with pytest.raises(LockHeld, match="run 5"):
+        theirs.acquire("run 6", lease_seconds=60, purpose="p")
+    mine.renew(ticket, lease_seconds=60)
+    mine.release(ticket)
+    assert theirs.acquire("run 6", lease_seconds=60, purpose="p").number > ticket.number

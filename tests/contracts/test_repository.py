@@ -139,16 +139,11 @@ def test_deleting_passes_over_what_is_gone(repository: Repository) -> None:
     assert list(repository.keys("")) == ["b"]
 
 
-def test_a_writable_repository_says_so_every_time(repository: Repository) -> None:
-    repository.check_writable()
-    repository.check_writable()
-
-
 def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     path = str(tmp_path / "file" / "repository")
     with pytest.raises(ConfigInvalid, match=path):
-        Repository(StorageLocation(backend="filesystem", path=path)).check_writable()
+        Repository(StorageLocation(backend="filesystem", path=path)).create("a", b"x")
 
 
 def test_a_store_that_does_not_answer_is_a_passing_failure() -> None:
@@ -193,6 +188,25 @@ def test_a_decision_is_made_again_on_the_entry_that_came_between(open_repository
     assert log.append_after(decide) == 2
     assert seen == [None, "faster"]
     assert [entry.text for entry in log.read_all()] == ["faster", "slower, 2"]
+
+
+def test_a_log_that_was_shortened_goes_on_with_its_numbers(repository: Repository) -> None:
+    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    for text in "abcde":
+        log.append(Entry(text=text))
+    assert log.prune(2) == 3
+    assert [entry.text for entry in log.read_all()] == ["d", "e"]
+    assert log.append(Entry(text="f")) == 6
+    assert log.prune(0) == 2
+    assert [entry.text for entry in log.read_all()] == ["f"], "the newest entry always stays"
+    assert log.append(Entry(text="g")) == 7
+
+
+def test_a_strange_object_in_a_log_is_damage(repository: Repository) -> None:
+    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    repository.create(f"{LAYOUT.holds}notes.json", b"{}")
+    with pytest.raises(Damaged, match=r"notes\.json"):
+        log.append(Entry(text="a"))
 
 
 def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:

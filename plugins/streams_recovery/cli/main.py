@@ -147,6 +147,7 @@ def restore(
 
 app.command()(upkeep.verify)
 app.command()(upkeep.expire)
+app.command()(upkeep.unlock)
 savepoints_app.command()(upkeep.keep)
 savepoints_app.command()(upkeep.release)
 

@@ -76,3 +76,13 @@ def release(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAUL
     """Leave a savepoint that was kept to the rules again."""
     with workbench(name, configs) as bench:
         upkeep.mark(bench, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason)
+
+
+def unlock(
+    name: Name,
+    owner: Annotated[str, typer.Argument(help="Who holds the lock, exactly as the error says.")],
+    configs: Configs = DEFAULT_CONFIGS,
+) -> None:
+    """Take an application's lock from a run that is dead. Make sure that it is: one that lives stops at its next step."""
+    with workbench(name, configs) as bench:
+        say("taken" if bench.lock.take_from(owner) else "nobody holds the lock")

@@ -46,8 +46,10 @@ def acquisition(last: LockRecord | None, number: int, *, owner: str, purpose: st
     held = holder(last, now)
     if held is not None and held.owner != owner:
         raise LockHeld(
-            f"{held.owner} holds the lock for {held.purpose}, since {(now - held.at) // 1000} s, until {(held.expires_at - now) // 1000} s from now",
-            next_step="wait for that run to end, or stop it; its lock runs out by itself if it is dead",
+            f"{held.owner} holds the lock for {held.purpose}; its last sign of life is {(now - held.at) // 1000} s old, "
+            f"its lease ends in {(held.expires_at - now) // 1000} s",
+            next_step="wait for that run to end, or stop it; when it is dead, wait for its lease to end, or take the lock from it with "
+            "`streams-recovery unlock`",
             owner=held.owner,
             purpose=held.purpose,
             expires_at=held.expires_at,

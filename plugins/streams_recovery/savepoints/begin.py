@@ -18,7 +18,6 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
 
     All or nothing: on any error what was taken is given back. Raises ``LockHeld`` when another run works on the application.
     """
-    bench.repository.check_writable()
     now = bench.clock()
     lock = bench.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {bench.application_id}")
     savepoint_id = new_id(now, request.run_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streams_recovery.core import lease
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.lease import LockRecord, LockTicket
 from streams_recovery.storage.numbered import NumberedLog
@@ -41,6 +42,26 @@ class ApplicationLock:
         record = lease.release(self._log.last(), ticket, now=self._clock())
         if record is not None:
             self._log.append_after(lambda last, _: lease.release(last, ticket, now=self._clock()) or _again(last, record))
+
+    def take_from(self, owner: str) -> bool:
+        """End the acquisition of an owner that is dead; False when nobody has the lock. Should it live after all, its next step finds the lock lost
+        and goes no further. Raises ``Refused`` when somebody else has it.
+        """
+        held = self.holder()
+        if held is None:
+            return False
+        if held.owner != owner:
+            raise Refused(
+                f"the lock is held by {held.owner!r} for {held.purpose}, not by {owner!r}",
+                next_step="make sure that the run which holds it is dead, and name that one",
+                owner=held.owner,
+            )
+        self.release(LockTicket(owner=held.owner, number=held.acquired))
+        return True
+
+    def forget(self, keep: int) -> int:
+        """Remove all but the newest ``keep`` records and return how many went: a long log is slow to list. Raises what deleting raises."""
+        return self._log.prune(keep)
 
     def holder(self) -> LockRecord | None:
         """Who has the lock now, None when nobody has."""

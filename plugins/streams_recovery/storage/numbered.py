@@ -16,7 +16,8 @@ _RACES = 100
 
 class NumberedLog(Generic[T]):
     """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
-    whoever creates number n has seen all n - 1 entries before it. Never deletes, and needs no right to.
+    whoever creates number n has seen the entries before it. Needs no right to delete; where there is one, ``prune`` shortens a log from its
+    beginning, and its numbers go on.
     """
 
     def __init__(self, repository: Repository, prefix: str, kind: type[T]) -> None:
@@ -45,8 +46,9 @@ class NumberedLog(Generic[T]):
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view.
         """
         for _ in range(_RACES):
-            number = len(self._keys()) + 1
-            entry = decide(self.last() if number > 1 else None, number)
+            keys = self._keys()
+            number = self._number(keys[-1]) + 1 if keys else 1
+            entry = decide(self.last() if keys else None, number)
             try:
                 self._repository.create(self._key(number), codec.dumps(entry))
             except AlreadyExists:
@@ -54,9 +56,17 @@ class NumberedLog(Generic[T]):
             return number
         raise RepositoryUnavailable(f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix)
 
+    def prune(self, keep: int) -> int:
+        """Remove all but the newest ``keep`` entries (at least one), oldest first, and return how many went."""
+        old = self._keys()[: -max(1, keep)]
+        if old:
+            self._repository.delete(old)
+        return len(old)
+
     def _keys(self) -> list[str]:
         keys = list(self._repository.keys(self._prefix))
-        expected = [self._key(number) for number in range(1, len(keys) + 1)]
+        first = self._number(keys[0]) if keys else 1
+        expected = [self._key(number) for number in range(first, first + len(keys))]
         if keys != expected:
             odd = next(have for have, want in zip(keys, expected, strict=True) if have != want)
             raise Damaged(
@@ -65,6 +75,11 @@ class NumberedLog(Generic[T]):
                 key=odd,
             )
         return keys
+
+    def _number(self, key: str) -> int:
+        # What is no number makes 0, which is no entry's key.
+        stem = key.removeprefix(self._prefix).removesuffix(".json")
+        return int(stem) if stem.isdecimal() else 0
 
     def _key(self, number: int) -> str:
         return f"{self._prefix}{number:012}.json"

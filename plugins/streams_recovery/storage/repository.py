@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
-import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +12,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import LocalStore, MemoryStore, S3Store
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, PermanentError, Refused, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused, RepositoryUnavailable
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.retention import StoredFile
 from streams_recovery.storage.credentials import StorageCredentials
@@ -23,7 +21,6 @@ from streams_recovery.storage.object_file import ObjectFile
 T = TypeVar("T")
 
 _CHUNK = 8 << 20
-_PROBES = itertools.count()
 
 
 class AlreadyExists(Refused):
@@ -99,17 +96,6 @@ class Repository:
                 self._do("deleting", key, lambda key=key: obstore.delete(self._store, _checked(key)))  # type: ignore[misc]
             except NotFound:
                 continue
-
-    def check_writable(self) -> None:
-        """Prove that objects can be created. Leaves a probe of a few bytes, because deleting may not be allowed. Raises ``ConfigInvalid``."""
-        try:
-            self.create(f"probes/{os.getpid()}-{os.urandom(6).hex()}-{next(_PROBES)}", b"probe\n")
-        except PermanentError as error:
-            raise ConfigInvalid(
-                f"the repository {self.location} cannot be written: {error.reason}",
-                next_step="correct the storage section of the configuration, or the rights of its user",
-                location=str(self.location),
-            ) from error
 
     @property
     def _store(self) -> Any:

@@ -18,6 +18,8 @@ from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
 
 _RENEWED_EVERY = 500
+# Every step of a run adds one; a log of a year is slow to list.
+_LOCK_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +114,19 @@ def expire(bench: Workbench, run_id: str) -> ExpireReport:
             for savepoint_id in plan.forget:
                 problem = _removed(bench, bench.layout.retired(savepoint_id))
                 left += [problem] if problem else []
+        if problem := _forgotten(bench):
+            left.append(problem)
         return ExpireReport(plan=plan, expired=tuple(expired), files_removed=removed, left=tuple(left))
     finally:
         bench.lock.release(lock)
+
+
+def _forgotten(bench: Workbench) -> str | None:
+    try:
+        bench.lock.forget(_LOCK_RECORDS)
+    except PermanentError as error:
+        return f"old records of the lock: {error.reason}"
+    return None
 
 
 def _removed(bench: Workbench, key: str) -> str | None:
