@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import uuid
 
 import pytest
@@ -20,8 +21,15 @@ def package(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark(package):
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+def spark(package, tmp_path_factory):
+    # A place of their own for temporary files: tests look at what is left there, and other runs use this machine too.
+    tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
+    os.environ |= {
+        "TMPDIR": tempfile.tempdir,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("tests")
