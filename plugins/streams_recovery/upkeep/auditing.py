@@ -47,7 +47,7 @@ def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> 
             f"{bench.application_id} has no savepoint in {bench.repository.location}",
             next_step="take one first, or check the storage section of the configuration",
         )
-    manifests, findings = _manifests(bench, ids)
+    manifests, findings = _manifests(bench, ids, may_vanish=savepoint == ALL)
     files, described = audit.files_of(manifests)
     findings += described
     present = []
@@ -62,11 +62,15 @@ def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> 
     return AuditTicket(audit_id=audit_id, level=depth.name, job=_job(bench, audit_id, audit.sampled(present, depth.percent)))
 
 
-def _manifests(bench: Workbench, ids: list[str]) -> tuple[list[Manifest], list[Finding]]:
+def _manifests(bench: Workbench, ids: list[str], *, may_vanish: bool) -> tuple[list[Manifest], list[Finding]]:
     manifests, findings = [], []
     for savepoint_id in ids:
         try:
             manifests.append(bench.savepoints.read(savepoint_id))
+        except NotFound:
+            # It may have expired since it was listed; one that was asked for by its id must be there.
+            if not may_vanish:
+                raise
         except Damaged as error:
             findings.append(Finding(key=bench.layout.manifest(savepoint_id), problem=error.reason, savepoints=(savepoint_id,)))
     return manifests, findings

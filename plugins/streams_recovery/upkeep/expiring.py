@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core import retention
-from streams_recovery.core.errors import Damaged, NotFound, PermanentError, Refused
+from streams_recovery.core.errors import Damaged, PermanentError, Refused
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.retention import Decision, Held, KeepMark, KeepRules
 from streams_recovery.leases import LEASE_SECONDS
@@ -62,7 +62,8 @@ def plan_expiry(bench: Workbench) -> ExpirePlan:
     manifests, unreadable = _readable(bench)
     held = [Held(savepoint_id=m.savepoint_id, captured_at=m.captured_at, consistency=m.consistency) for m in manifests]
     decisions = retention.decide(held, rules, marks(bench).read_all())
-    expired = _expired(bench)
+    expired, lost = _expired(bench)
+    unreadable += lost
     forget = retention.past_grace({key: at for key, (at, _) in expired.items()}, now=now, grace_ms=grace_ms)
     referenced = {file.key for m in manifests for _, file in m.files()}
     for savepoint_id, (_, manifest) in expired.items():
@@ -160,12 +161,16 @@ def _readable(bench: Workbench) -> tuple[list[Manifest], list[str]]:
     return manifests, unreadable
 
 
-def _expired(bench: Workbench) -> dict[str, tuple[int, Manifest]]:
-    found = {}
+def _expired(bench: Workbench) -> tuple[dict[str, tuple[int, Manifest]], list[str]]:
+    """Expired savepoints by id, with the moment they did, and those whose copy cannot be read."""
+    found, unreadable = {}, []
+    alive = set(bench.savepoints.ids())
     for file in bench.repository.listed(bench.layout.retired_prefix):
         savepoint_id = file.key.removeprefix(bench.layout.retired_prefix).split("/")[0]
+        if savepoint_id in alive:
+            continue
         try:
-            bench.savepoints.read(savepoint_id)
-        except NotFound:
             found[savepoint_id] = (file.modified, bench.savepoints.read_retired(savepoint_id))
-    return found
+        except Damaged:
+            unreadable.append(f"{savepoint_id} (expired)")
+    return found, unreadable

@@ -18,6 +18,7 @@ from streams_recovery.core import audit, codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.workbench import Workbench
 from tests.data import make_golden
 
@@ -91,6 +92,16 @@ def test_one_savepoint_can_be_audited_alone_and_must_exist(golden: OpenGolden) -
     assert audited(bench, "full", FIRST).good
     with pytest.raises(NotFound, match="there is no savepoint"):
         audited(bench, "full", "20261121T020000Z-0000000003")
+
+
+def test_a_savepoint_that_expires_while_all_are_audited_is_no_finding(golden: OpenGolden) -> None:
+    class Vanishing(SavepointStore):
+        def ids(self) -> list[str]:
+            return [*super().ids(), "20261121T020000Z-0000000003"]
+
+    bench = golden("good")
+    report = audited(replace(bench, savepoints=Vanishing(bench.repository, bench.layout)), "structure")
+    assert (report.savepoints, report.findings) == (2, ())
 
 
 def test_the_verdict_is_kept(golden: OpenGolden) -> None:

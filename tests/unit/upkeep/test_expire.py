@@ -166,6 +166,26 @@ def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: 
     assert segments(bench) == before
 
 
+def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    upkeep.expire(bench, "r1")
+    (root(bench).parent / bench.layout.retired(FIRST)).write_bytes(b"torn")
+    (root(bench) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet").write_bytes(b"x")
+    age(bench, days=1000, now=T0)
+    report = upkeep.expire(bench, "r2")
+    assert f"{FIRST} (expired)" in str(report.plan.blocked)
+    assert report.files_removed == 0
+
+
+def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden: OpenGolden) -> None:
+    bench = golden("torn-manifest", now=T0)
+    bench.repository.create(bench.layout.retired(SECOND), b"torn too")
+    plan = upkeep.plan_expiry(bench)
+    assert [decision.savepoint_id for decision in plan.keep] == [FIRST]
+    assert (plan.expire, plan.files) == ((), ())
+    assert SECOND in str(plan.blocked)
+
+
 def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     report = upkeep.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
