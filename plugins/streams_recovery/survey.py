@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.hold import OutstandingHold, released_config
-from streams_recovery.core.inventory import Declared, Inventory, discover
+from streams_recovery.core.inventory import Declared, Inventory, discover, owned_role
 from streams_recovery.core.model import GroupDescription, StoreKind, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role, store_kind
+from streams_recovery.core.names import store_kind
 from streams_recovery.workbench import Workbench
 
 
@@ -43,7 +43,7 @@ def declared(bench: Workbench) -> Declared:
         globals=topics.globals,
         include=topics.include,
         exclude=topics.exclude,
-        stores={name: kind for name in bench.config.stores if (kind := bench.config.store_kind(name)) is not None},
+        stores={name: bench.config.store_kind(name) for name in bench.config.stores},
     )
 
 
@@ -78,7 +78,8 @@ def survey(bench: Workbench) -> Survey:
 def internal_topics(bench: Workbench) -> list[str]:
     """Every changelog and repartition topic of the application that the cluster has now, whoever knows of it."""
     others = [group for group in bench.cluster.groups() if group != bench.application_id]
-    return sorted(name for name in bench.cluster.topic_names() if internal_role(name, bench.application_id, others))
+    stores = bench.config.stores
+    return sorted(name for name in bench.cluster.topic_names() if owned_role(name, bench.application_id, stores, others))
 
 
 def config_without_holds(description: TopicDescription, holds: tuple[OutstandingHold, ...]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from streams_recovery.core.names import internal_role, store_name
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """What the configuration says about the topics. ``include`` and ``exclude`` are globs that choose whose records are archived
-    among inputs, outputs and globals; internal topics always are.
+    among inputs, outputs and globals; internal topics always are. ``stores`` has every store that is named, with its kind where that is given.
     """
 
     inputs: tuple[str, ...]
@@ -26,7 +26,7 @@ class Declared:
     globals: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
-    stores: Mapping[str, StoreKind]
+    stores: Mapping[str, StoreKind | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,18 @@ class Inventory:
         return tuple(topic.name for topic in self.topics if not roles or topic.role in roles)
 
 
+def owned_role(topic: str, application_id: str, stores: Collection[str], others: Iterable[str]) -> TopicRole | None:
+    """What an internal topic is to this application, None for a topic that is not its own.
+
+    A longer id among ``others`` takes the topics that begin with it, but every consumer group looks like such an id: the changelog of a store
+    that the configuration names is this application's own whatever else its name might mean.
+    """
+    role = internal_role(topic, application_id)
+    if role is TopicRole.CHANGELOG and store_name(topic, application_id) in stores:
+        return role
+    return internal_role(topic, application_id, others)
+
+
 def discover(
     application_id: str,
     declared: Declared,
@@ -70,7 +82,7 @@ def discover(
     do not exist, all of them at once.
     """
     others = tuple(other_application_ids)
-    roles = {topic: role for topic in existing if (role := internal_role(topic, application_id, others)) is not None}
+    roles = {topic: role for topic in existing if (role := owned_role(topic, application_id, declared.stores, others)) is not None}
     undeclared = sorted(set(committed) & set(existing) - set(roles) - set(declared.inputs))
     for names, role in ((declared.outputs, TopicRole.OUTPUT), (declared.globals, TopicRole.GLOBAL), (declared.inputs, TopicRole.INPUT)):
         roles |= dict.fromkeys(names, role)

@@ -55,6 +55,14 @@ def test_the_longer_name_keeps_its_own() -> None:
     assert internal_role("ordersx-totals-changelog", "orders") is None
 
 
+def test_a_group_that_only_looks_like_a_longer_id_does_not_take_a_declared_store() -> None:
+    # Somebody's plain consumer group is called "orders-totals".
+    found = roles([], ("orders-eu", "orders-totals"))
+    assert found["orders-totals-changelog"] is TopicRole.CHANGELOG
+    assert "orders-eu-totals-changelog" not in found
+    assert "orders-paris-totals-changelog" not in roles([], ("orders-eu", "orders-paris")), "nobody declared paris-totals"
+
+
 def test_a_committed_topic_nobody_declared_is_an_input() -> None:
     found = discover("orders", DECLARED, EXISTING, ["stranger", "gone"], ("orders-eu",))
     assert found.undeclared == ("stranger",)
