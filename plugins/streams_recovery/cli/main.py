@@ -1,6 +1,7 @@
 """streams-recovery: savepoints and restores from a terminal.
 
-Exit codes: 0 done, 1 unexpected, 2 configuration or usage, 3 refused, 4 not found, 5 locked by another run, 6 damaged, 7 try again later.
+Exit codes: 0 done, 1 unexpected, 2 configuration or usage, 3 refused, 4 not found, 5 locked by another run, 6 damaged, 7 try again later,
+8 expired, but something could not be removed.
 """
 
 from __future__ import annotations

@@ -14,6 +14,9 @@ from streams_recovery import upkeep
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
 from streams_recovery.core import codec
 
+# What could not be removed is no error of the run, but somebody has to know.
+LEFT_BEHIND = 8
+
 Id = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the mark.")]
 
@@ -64,6 +67,8 @@ def expire(
     )
     for left in report.left:
         say(left)
+    if report.left:
+        raise typer.Exit(LEFT_BEHIND)
 
 
 def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:

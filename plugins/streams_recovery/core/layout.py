@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from streams_recovery.core.model import TopicPartition
@@ -54,8 +55,8 @@ class Layout:
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.json"
 
     def audit(self, audit_id: str) -> str:
-        """The verdict of one audit."""
-        return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}.json"
+        """Prefix of the numbered verdicts of one audit: one, or more when its last step was repeated."""
+        return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}/"
 
     @property
     def segments(self) -> str:
@@ -72,6 +73,16 @@ class Layout:
         """Prefix of the manifests of savepoints that have expired."""
         return f"{self.application_id}/expired/"
 
-    def retired(self, savepoint_id: str) -> str:
-        """The copy of an expired savepoint's manifest, kept as long as its files may still be wanted back."""
-        return f"{self.retired_prefix}{checked_name('savepoint id', savepoint_id)}/manifest.json.zst"
+    def retired(self, savepoint_id: str, at: int) -> str:
+        """A copy of an expired savepoint's manifest, kept as long as its files may still be wanted back. ``at`` is when it was about to expire."""
+        return f"{self.retired_prefix}{checked_name('savepoint id', savepoint_id)}/manifest.{at:020}.json.zst"
+
+    def retired_at(self, key: str) -> int | None:
+        """The moment in the key of such a copy, None for any other key."""
+        found = re.fullmatch(r"[^/]+/manifest\.(\d{20})\.json\.zst", key.removeprefix(self.retired_prefix))
+        return int(found[1]) if found else None
+
+    @property
+    def restores(self) -> str:
+        """Prefix of all restores."""
+        return f"{self.application_id}/restores/"

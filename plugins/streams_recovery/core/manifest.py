@@ -222,7 +222,7 @@ def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> N
 def _check_keys(manifest: Manifest, where: str) -> None:
     inside = f"{manifest.application_id}/segments/"
     for tp, file in manifest.files():
-        if not file.key.startswith(inside) or any(part in ("", ".", "..") for part in file.key.split("/")):
+        if not file.key.startswith(inside) or "\\" in file.key or any(part in ("", ".", "..") for part in file.key.split("/")):
             raise Damaged(
                 f"{where} names {file.key[:200]!r} for {tp}, which is not below {inside}",
                 next_step="do not use this savepoint: a manifest that points elsewhere was not written by this software",

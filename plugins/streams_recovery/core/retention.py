@@ -27,11 +27,13 @@ class KeepRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A savepoint as retention sees it."""
+    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it."""
 
     savepoint_id: str
     captured_at: int
     consistency: Consistency
+    whole: bool
+    in_use: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +72,11 @@ def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMar
     """One decision for every savepoint, newest first.
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
-    stay while there is no exact one at all.
+    stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it.
     """
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
-    exact = [held for held in newest_first if held.consistency is Consistency.EXACT]
+    exact = [held for held in newest_first if held.consistency is Consistency.EXACT and held.whole]
     for held in exact[: rules.last]:
         reasons[held.savepoint_id].append("last")
     for held in exact[: rules.minimum]:
@@ -88,6 +90,9 @@ def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMar
     for held in newest_first:
         if held.consistency is not Consistency.EXACT and (kept_since is None or held.captured_at >= kept_since):
             reasons[held.savepoint_id].append("not exact, but recent")
+    for held in newest_first:
+        reasons[held.savepoint_id] += [] if held.whole else ["damaged: audit it"]
+        reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
     return [Decision(savepoint_id=h.savepoint_id, captured_at=h.captured_at, why_kept=tuple(reasons[h.savepoint_id])) for h in newest_first]
 
 

@@ -66,18 +66,19 @@ class SavepointStore:
             )
         return found
 
-    def retire(self, savepoint_id: str) -> str:
+    def retire(self, savepoint_id: str, *, at: int) -> str:
         """Copy the manifest to where expired ones are and return the copy's key. The savepoint exists until its own manifest is removed."""
-        key = self._layout.retired(savepoint_id)
-        packed = self._repository.get(self._layout.manifest(savepoint_id))
+        key = self._layout.retired(savepoint_id, at)
         with contextlib.suppress(AlreadyExists):
-            self._repository.create(key, packed)
+            self._repository.create(key, self._repository.get(self._layout.manifest(savepoint_id)))
         return key
 
-    def read_retired(self, savepoint_id: str) -> Manifest:
-        """An expired savepoint. Raises ``NotFound`` and ``Damaged``."""
-        key = self._layout.retired(savepoint_id)
-        return manifest.read(_unpacked(self._repository.get(key), key), where=key)
+    def read_retired(self, savepoint_id: str, key: str) -> Manifest:
+        """An expired savepoint by one of its copies. Raises ``NotFound`` and ``Damaged``."""
+        found = manifest.read(_unpacked(self._repository.get(key), key), where=key)
+        if found.savepoint_id != savepoint_id:
+            raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
+        return found
 
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""

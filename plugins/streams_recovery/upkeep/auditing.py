@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streams_recovery.core import audit, codec
+from streams_recovery.core import audit
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec, FileToAudit, Finding
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.savepoints.values import JobPlan
+from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
 
 ALL = "all"
@@ -106,7 +107,7 @@ def conclude_audit(bench: Workbench, ticket: AuditTicket, result_key: str | None
         rows_read=sum(done.rows for done in audited.values()),
         findings=(*structure.findings, *audit.findings_of(read, audited)),
     )
-    bench.repository.create(bench.layout.audit(ticket.audit_id), codec.dumps(report))
+    NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport).append(report)
     return report
 
 

@@ -7,14 +7,15 @@ cannot be read: it might name any of them.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from streams_recovery.core import retention
-from streams_recovery.core.errors import Damaged, PermanentError, Refused
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.retention import Decision, Held, KeepMark, KeepRules
+from streams_recovery.core.errors import PermanentError, Refused
+from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.retention import Decision, KeepMark, KeepRules
 from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.upkeep.holdings import Holdings, holdings, marks
 from streams_recovery.workbench import Workbench
 
 _RENEWED_EVERY = 500
@@ -45,35 +46,31 @@ class ExpireReport:
     left: tuple[str, ...]
 
 
-def marks(bench: Workbench) -> NumberedLog[KeepMark]:
-    """What people said about single savepoints."""
-    return NumberedLog(bench.repository, bench.layout.keeps, KeepMark)
-
-
 def mark(bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str) -> None:
-    """Keep a savepoint whatever the rules say, or leave it to them again. Raises ``NotFound``."""
-    bench.savepoints.read(savepoint_id)
-    marks(bench).append(KeepMark(savepoint_id=savepoint_id, keep=keep, at=bench.clock(), requested_by=requested_by, reason=reason))
+    """Keep a savepoint whatever the rules say, or leave it to them again. Takes the application's lock for a moment, so that no expiry decides
+    meanwhile. Raises ``NotFound`` and ``LockHeld``.
+    """
+    owner = f"mark {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
+    lock = bench.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"marking of {savepoint_id}")
+    try:
+        bench.savepoints.read(savepoint_id)
+        marks(bench).append(KeepMark(savepoint_id=savepoint_id, keep=keep, at=bench.clock(), requested_by=requested_by, reason=reason))
+    finally:
+        bench.lock.release(lock)
 
 
 def plan_expiry(bench: Workbench) -> ExpirePlan:
     """What the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
-    rules, grace_ms, now = _rules(bench), bench.config.retention.grace_days * retention.DAY_MS, bench.clock()
-    manifests, unreadable = _readable(bench)
-    held = [Held(savepoint_id=m.savepoint_id, captured_at=m.captured_at, consistency=m.consistency) for m in manifests]
-    decisions = retention.decide(held, rules, marks(bench).read_all())
-    expired, lost = _expired(bench)
-    unreadable += lost
-    forget = retention.past_grace({key: at for key, (at, _) in expired.items()}, now=now, grace_ms=grace_ms)
-    referenced = {file.key for m in manifests for _, file in m.files()}
-    for savepoint_id, (_, manifest) in expired.items():
-        if savepoint_id not in forget:
-            referenced |= {file.key for _, file in manifest.files()}
-    files = (
-        ()
-        if unreadable
-        else tuple(retention.removable(bench.repository.listed(bench.layout.segments), referenced, now=now, grace_ms=grace_ms))
-    )
+    return _planned(bench, holdings(bench))
+
+
+def _planned(bench: Workbench, found: Holdings) -> ExpirePlan:
+    grace_ms, now = bench.config.retention.grace_days * retention.DAY_MS, bench.clock()
+    decisions = retention.decide(found.held(), _rules(bench), found.marks)
+    forget = retention.past_grace({key: gone.at for key, gone in found.expired.items()}, now=now, grace_ms=grace_ms)
+    needed = (*found.savepoints, *(gone.manifest for key, gone in found.expired.items() if key not in forget))
+    referenced = {file.key for manifest in needed for _, file in manifest.files()}
+    files = [] if found.unreadable else retention.removable(found.segments, referenced, now=now, grace_ms=grace_ms)
     return ExpirePlan(
         application_id=bench.application_id,
         keep=tuple(decision for decision in decisions if decision.why_kept),
@@ -81,7 +78,7 @@ def plan_expiry(bench: Workbench) -> ExpirePlan:
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),
         forget=tuple(sorted(forget)),
-        blocked=f"no file may go while these manifests cannot be read: {', '.join(unreadable)}" if unreadable else None,
+        blocked=f"no file may go while these manifests cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
     )
 
 
@@ -89,7 +86,8 @@ def expire(bench: Workbench, run_id: str) -> ExpireReport:
     """Carry out what the rules say, under the application's lock. Raises ``LockHeld``. What cannot be removed is reported, not raised."""
     lock = bench.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {bench.application_id}")
     try:
-        plan = plan_expiry(bench)
+        found = holdings(bench)
+        plan = _planned(bench, found)
         if plan.expire and not plan.keep:
             raise Refused(
                 "the rules would leave no savepoint at all", next_step="raise retention.minimum", application_id=bench.application_id
@@ -98,36 +96,36 @@ def expire(bench: Workbench, run_id: str) -> ExpireReport:
         expired = []
         for decision in plan.expire:
             bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-            bench.savepoints.retire(decision.savepoint_id)
+            bench.savepoints.retire(decision.savepoint_id, at=bench.clock())
             if problem := _removed(bench, bench.layout.manifest(decision.savepoint_id)):
                 left.append(problem)
             else:
                 expired.append(decision.savepoint_id)
-        removed = 0
-        for key in plan.files:
-            if removed % _RENEWED_EVERY == 0:
-                bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-            problem = _removed(bench, key)
-            removed += problem is None
-            left += [problem] if problem else []
-        if not left:
-            # Only now: while files are left, the copy of the manifest is what tells whose they are.
-            for savepoint_id in plan.forget:
-                problem = _removed(bench, bench.layout.retired(savepoint_id))
-                left += [problem] if problem else []
-        if problem := _forgotten(bench):
-            left.append(problem)
-        return ExpireReport(plan=plan, expired=tuple(expired), files_removed=removed, left=tuple(left))
+        files_left = _remove_files(bench, plan, lock)
+        # While files are left, the copy of the manifest is what tells whose they are.
+        copies = [] if files_left else [copy for savepoint_id in plan.forget for copy in found.expired[savepoint_id].copies]
+        left += [*files_left, *filter(None, (_removed(bench, copy) for copy in copies)), *_forgotten(bench)]
+        return ExpireReport(plan=plan, expired=tuple(expired), files_removed=len(plan.files) - len(files_left), left=tuple(left))
     finally:
         bench.lock.release(lock)
 
 
-def _forgotten(bench: Workbench) -> str | None:
+def _remove_files(bench: Workbench, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+    left = []
+    for number, key in enumerate(plan.files):
+        if number % _RENEWED_EVERY == 0:
+            bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        if problem := _removed(bench, key):
+            left.append(problem)
+    return left
+
+
+def _forgotten(bench: Workbench) -> list[str]:
     try:
         bench.lock.forget(_LOCK_RECORDS)
     except PermanentError as error:
-        return f"old records of the lock: {error.reason}"
-    return None
+        return [f"old records of the lock: {error.reason}"]
+    return []
 
 
 def _removed(bench: Workbench, key: str) -> str | None:
@@ -149,28 +147,3 @@ def _rules(bench: Workbench) -> KeepRules:
         monthly=rules.keep_monthly,
         minimum=rules.minimum,
     )
-
-
-def _readable(bench: Workbench) -> tuple[list[Manifest], list[str]]:
-    manifests, unreadable = [], []
-    for savepoint_id in bench.savepoints.ids():
-        try:
-            manifests.append(bench.savepoints.read(savepoint_id))
-        except Damaged:
-            unreadable.append(savepoint_id)
-    return manifests, unreadable
-
-
-def _expired(bench: Workbench) -> tuple[dict[str, tuple[int, Manifest]], list[str]]:
-    """Expired savepoints by id, with the moment they did, and those whose copy cannot be read."""
-    found, unreadable = {}, []
-    alive = set(bench.savepoints.ids())
-    for file in bench.repository.listed(bench.layout.retired_prefix):
-        savepoint_id = file.key.removeprefix(bench.layout.retired_prefix).split("/")[0]
-        if savepoint_id in alive:
-            continue
-        try:
-            found[savepoint_id] = (file.modified, bench.savepoints.read_retired(savepoint_id))
-        except Damaged:
-            unreadable.append(f"{savepoint_id} (expired)")
-    return found, unreadable

@@ -25,11 +25,13 @@ RULES = st.builds(
 T0 = 1_795_219_200_000  # 2026-11-21 00:00 UTC, a Saturday
 
 
-def held(hours: float, *, exact: bool = True) -> Held:
+def held(hours: float, *, exact: bool = True, whole: bool = True) -> Held:
     return Held(
         savepoint_id=f"{hours:+}{'' if exact else '-ahead'}",
         captured_at=T0 + int(hours * HOUR),
         consistency=Consistency.EXACT if exact else Consistency.AHEAD,
+        whole=whole,
+        in_use=False,
     )
 
 
@@ -41,7 +43,9 @@ def mark(savepoint_id: str, *, keep: bool = True) -> KeepMark:
     return KeepMark(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="audit")
 
 
-HELD = st.lists(st.builds(held, st.integers(-2000, 0), exact=st.booleans()), unique_by=lambda one: one.savepoint_id, max_size=40)
+HELD = st.lists(
+    st.builds(held, st.integers(-2000, 0), exact=st.booleans(), whole=st.booleans()), unique_by=lambda one: one.savepoint_id, max_size=40
+)
 
 
 @given(savepoints=HELD, rules=RULES, data=st.data())
@@ -49,8 +53,9 @@ def test_what_holds_for_all_rules(savepoints: list[Held], rules: KeepRules, data
     chosen = data.draw(st.lists(st.sampled_from(savepoints))) if savepoints else []
     marks = [mark(one.savepoint_id) for one in chosen]
     stay = kept(savepoints, rules, *marks)
-    exact = sorted((one for one in savepoints if one.consistency is Consistency.EXACT), key=lambda one: -one.captured_at)
-    assert {one.savepoint_id for one in exact[: rules.minimum]} <= stay, "the floor holds, and only exact ones count for it"
+    exact = sorted((one for one in savepoints if one.consistency is Consistency.EXACT and one.whole), key=lambda one: -one.captured_at)
+    assert {one.savepoint_id for one in exact[: rules.minimum]} <= stay, "the floor holds, and only exact and whole ones count for it"
+    assert {one.savepoint_id for one in savepoints if not one.whole} <= stay, "damage is for a person to look at"
     assert {one.savepoint_id for one in chosen} <= stay, "a mark holds"
     if not exact:
         assert stay == {one.savepoint_id for one in savepoints}, "nothing goes while nothing is exact"
@@ -81,6 +86,10 @@ def test_one_that_is_not_exact_meets_no_rule_and_goes_with_its_time() -> None:
     savepoints = [held(0), held(-1, exact=False), held(-2), held(-3, exact=False)]
     assert kept(savepoints, replace(NONE, last=2)) == {"+0", "-1-ahead", "-2"}
     assert kept(savepoints, NONE) == {"+0"}
+
+
+def test_what_an_unfinished_restore_needs_stays() -> None:
+    assert kept([held(0), replace(held(-9), in_use=True)], NONE) == {"+0", "-9"}
 
 
 def test_the_newest_word_on_a_savepoint_counts() -> None:

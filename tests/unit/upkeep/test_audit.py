@@ -18,6 +18,7 @@ from streams_recovery.core import audit, codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.workbench import Workbench
 from tests.data import make_golden
@@ -107,7 +108,11 @@ def test_a_savepoint_that_expires_while_all_are_audited_is_no_finding(golden: Op
 def test_the_verdict_is_kept(golden: OpenGolden) -> None:
     bench = golden("missing-segment")
     report = audited(bench, "full")
-    assert codec.loads(AuditReport, bench.repository.get(bench.layout.audit(report.audit_id)), where="kept") == report
+    kept = NumberedLog(bench.repository, bench.layout.audit(report.audit_id), AuditReport)
+    assert kept.read_all() == [report]
+    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="structure", run_id="again")
+    for _ in range(2):
+        upkeep.conclude_audit(bench, ticket, None)
 
 
 def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:

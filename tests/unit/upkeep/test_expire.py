@@ -11,11 +11,14 @@ import pytest
 
 from streams_recovery import upkeep
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
+from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.retention import DAY_MS
 from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.workbench import Workbench
+from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
 T0 = 1_795_219_200_000
@@ -95,11 +98,11 @@ def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
 
 def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
-    bench.savepoints.retire(SECOND)
+    bench.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
     bench.repository.delete([bench.layout.manifest(SECOND)])
     only_second = {"00000000000000000040-00000000000000000055-golden.parquet", "00000000000000000017-00000000000000000021-golden.parquet"}
     age(bench, days=6, now=T0)
-    assert upkeep.expire(bench, "early").files_removed == 0
+    assert upkeep.expire(bench, "early").files_removed == 0, "young files may belong to a savepoint in the making"
     age(bench, days=8, now=T0)
     report = upkeep.expire(bench, "late")
     assert (report.files_removed, report.left) == (2, ())
@@ -110,10 +113,10 @@ def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(g
 
 def test_old_files_of_a_savepoint_that_expired_yesterday_can_still_be_wanted_back(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
-    bench.savepoints.retire(SECOND)
+    bench.savepoints.retire(SECOND, at=T0 - 100 * DAY_MS)
+    bench.savepoints.retire(SECOND, at=T0 - DAY_MS)
     bench.repository.delete([bench.layout.manifest(SECOND)])
     age(bench, days=1000, now=T0)
-    os.utime(root(bench).parent / bench.layout.retired(SECOND), (T0 / 1000 - 86_400,) * 2)
     before = segments(bench)
     assert upkeep.expire(bench, "r").files_removed == 0
     assert segments(bench) == before
@@ -127,12 +130,12 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
             super().delete(keys)
 
     bench = golden("good", now=T0)
-    bench.savepoints.retire(SECOND)
+    bench.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
     bench.repository.delete([bench.layout.manifest(SECOND)])
     age(bench, days=30, now=T0)
     report = upkeep.expire(on(bench, KeepsSegments(bench.repository.location)), "r")
     assert (report.files_removed, len(report.left)) == (0, 2)
-    assert bench.savepoints.read_retired(SECOND).savepoint_id == SECOND
+    assert len(list(bench.repository.keys(bench.layout.retired_prefix))) == 1
 
 
 def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> None:
@@ -169,7 +172,8 @@ def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: 
 def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     upkeep.expire(bench, "r1")
-    (root(bench).parent / bench.layout.retired(FIRST)).write_bytes(b"torn")
+    (root(bench).parent / bench.layout.retired(FIRST, T0)).write_bytes(b"torn")
+    (root(bench) / "expired" / "strange").write_bytes(b"somebody's notes")
     (root(bench) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet").write_bytes(b"x")
     age(bench, days=1000, now=T0)
     report = upkeep.expire(bench, "r2")
@@ -179,7 +183,7 @@ def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golde
 
 def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden: OpenGolden) -> None:
     bench = golden("torn-manifest", now=T0)
-    bench.repository.create(bench.layout.retired(SECOND), b"torn too")
+    bench.repository.create(bench.layout.retired(SECOND, T0), b"torn too")
     plan = upkeep.plan_expiry(bench)
     assert [decision.savepoint_id for decision in plan.keep] == [FIRST]
     assert (plan.expire, plan.files) == ((), ())
@@ -196,11 +200,41 @@ def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenG
     assert bench.lock.holder() is None
 
 
+def test_many_files_that_cannot_go_do_not_fill_the_log_of_the_lock(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    for number in range(40):
+        (root(bench) / "segments" / "golden-totals-changelog" / "0" / f"orphan-{number}.parquet").write_bytes(b"x")
+    age(bench, days=30, now=T0)
+    report = upkeep.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
+    assert len(report.left) == 41
+    assert len(list(bench.repository.keys(bench.layout.locks))) < 10
+
+
+def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenGolden) -> None:
+    bench = golden("missing-segment", now=T0)
+    plan = upkeep.plan_expiry(bench)
+    assert {decision.savepoint_id: decision.why_kept for decision in plan.keep} == {
+        SECOND: ("damaged: audit it",),
+        FIRST: ("last", "minimum"),
+    }
+
+
+@pytest.mark.parametrize(("phase", "kept"), [(Phase.STOPPED, False), (Phase.DESTROYING, True), (Phase.LOADED, True), (Phase.CLOSED, False)])
+def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
+    bench = golden("good", now=T0)
+    restore_id = "20261121T020000Z-00000000aa"
+    bench.notes.write(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
+    assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
+
+
 def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
     with pytest.raises(LockHeld):
         upkeep.expire(bench, "r")
+    with pytest.raises(LockHeld):
+        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="not now")
     assert bench.savepoints.ids() == [FIRST, SECOND]
 
 
