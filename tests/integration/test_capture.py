@@ -16,10 +16,13 @@ from confluent_kafka import Producer
 from streams_recovery import restores, savepoints
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import OffsetsUnstable, TargetNotEmpty
+from streams_recovery.core.errors import OffsetsUnstable, Refused, TargetNotEmpty
+from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition
 from streams_recovery.savepoints import SavepointRequest, Ticket
 from streams_recovery.savepoints.values import CutDraft
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.unfinished import dismiss
 from streams_recovery.workbench import Workbench, open_workbench
 
 STOPPED = json.dumps([{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}])
@@ -184,6 +187,36 @@ def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Smal
     assert [file for tp, file in second.files() if tp.topic == changelog] == [file for tp, file in first.files() if tp.topic == changelog]
 
 
+def test_state_that_a_restore_left_half_way_is_never_saved(small: Small) -> None:
+    bench = small.bench
+    restore_id = "20261121T020000Z-00000000aa"
+    log = NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry)
+    for phase in (Phase.OPENED, Phase.STOPPED):
+        log.append(JournalEntry(phase=phase, at=1, created=()))
+    assert cut(bench).consistency is Consistency.EXACT, "nothing was destroyed yet"
+    log.append(JournalEntry(phase=Phase.CREATED, at=1, created=()))
+    with pytest.raises(Refused, match=rf"restore {restore_id} .* broke off.*dismiss <name> {restore_id}"):
+        cut(bench)
+    assert bench.lock.holder() is None
+    dismiss(bench, restore_id)
+    assert cut(bench).consistency is Consistency.EXACT
+
+
+@pytest.mark.parametrize("damage", ["a segment is missing", "the manifest is torn"])
+def test_the_savepoint_after_a_damaged_one_is_a_full_one(small: Small, damage: str) -> None:
+    bench = small.bench
+    first = bench.savepoints.read(publish(small))
+    root = Path(str(bench.config.storage.path))
+    if damage == "a segment is missing":
+        (root / next(file.key for _, file in first.files())).unlink()
+    else:
+        (root / bench.layout.manifest(first.savepoint_id)).write_bytes(b"torn")
+    second = bench.savepoints.read(publish(small))
+    assert second.parent_id is None
+    assert second.records == 7
+    assert {file.key for _, file in second.files()} & {file.key for _, file in first.files()} == set()
+
+
 def test_a_truncated_changelog_is_copied_in_full_again(small: Small) -> None:
     publish(small)
     small.bench.cluster.delete_topics([small.changelog.topic])
@@ -204,7 +237,7 @@ def test_a_restore_refuses_topics_of_another_version_of_the_application(small: S
     newer = f"{bench.application_id}-newer-changelog"
     bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
     try:
-        with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*delete these topics first"):
+        with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*stop it and delete them first"):
             restores.plan(bench, request)
     finally:
         bench.cluster.delete_topics([newer])

@@ -159,6 +159,10 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
         Layout("order-processor").manifest(ID), b"x"
     )
     expect(command("savepoints", "show", NAME, ID), 6, "manifest.json.zst is not a compressed manifest")
+    (listed,) = json.loads(command("savepoints", "list", NAME, "--json").out)
+    assert listed["savepoint_id"] == ID
+    assert "not a compressed manifest" in listed["damaged"]
+    assert "damaged" in command("savepoints", "list", NAME).out
     audited = command("verify", NAME, "--json")
     assert audited.code == 6
     report = json.loads(audited.out)

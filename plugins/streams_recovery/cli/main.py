@@ -31,11 +31,13 @@ from streams_recovery.cli.context import (
     workbench,
 )
 from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.errors import Damaged, RecoveryError
+from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.core.plan import RestorePlan, RestoreRequest
 from streams_recovery.core.plan_text import markdown, moment
 from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.workbench import Workbench
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=True)
@@ -52,19 +54,28 @@ Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint o
 def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List an application's savepoints, newest last."""
     with workbench(name, configs) as bench:
-        found = [bench.savepoints.read(savepoint_id) for savepoint_id in bench.savepoints.ids()]
+        found = [_read(bench, savepoint_id) for savepoint_id in bench.savepoints.ids()]
     if as_json:
-        print_json([_summary(manifest) for manifest in found])
+        print_json([_summary(one) if isinstance(one, Manifest) else one for one in found])
         return
     table = Table("savepoint", "captured", "consistency", "records", "shares files with")
-    for manifest in found:
-        table.add_row(
-            manifest.savepoint_id, moment(manifest.captured_at), manifest.consistency, f"{manifest.records:,}", manifest.parent_id or "-"
-        )
+    for one in found:
+        if isinstance(one, Manifest):
+            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, f"{one.records:,}", one.parent_id or "-")
+        else:
+            table.add_row(one["savepoint_id"], "-", "[red]damaged[/red]", "-", one["damaged"])
     Console().print(table)
 
 
-def _summary(manifest: Any) -> dict[str, Any]:
+def _read(bench: Workbench, savepoint_id: str) -> Manifest | dict[str, str]:
+    # One that is damaged must not hide the others.
+    try:
+        return bench.savepoints.read(savepoint_id)
+    except Damaged as error:
+        return {"savepoint_id": savepoint_id, "damaged": error.reason}
+
+
+def _summary(manifest: Manifest) -> dict[str, Any]:
     wanted = ("savepoint_id", "captured_at", "consistency", "parent_id", "records")
     return {name: codec.encode(getattr(manifest, name)) for name in wanted}
 
@@ -149,6 +160,7 @@ def restore(
 app.command()(upkeep.verify)
 app.command()(upkeep.expire)
 app.command()(upkeep.unlock)
+app.command()(upkeep.dismiss)
 savepoints_app.command()(upkeep.keep)
 savepoints_app.command()(upkeep.release)
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery import upkeep
+from streams_recovery import unfinished, upkeep
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
 from streams_recovery.core import codec
 
@@ -81,6 +81,14 @@ def release(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAUL
     """Leave a savepoint that was kept to the rules again."""
     with workbench(name, configs) as bench:
         upkeep.mark(bench, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason)
+
+
+def dismiss(
+    name: Name, restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")], configs: Configs = DEFAULT_CONFIGS
+) -> None:
+    """Declare a restore over that broke off, because the application was brought back in another way. Savepoints are taken again after it."""
+    with workbench(name, configs) as bench:
+        unfinished.dismiss(bench, restore)
 
 
 def unlock(

@@ -49,9 +49,11 @@ def plan_partition(cut: PartitionCut, role: TopicRole, parent: PartitionImage | 
         return _copy_from(cut, cut.log_start, why=reason or "first savepoint")
     gaps = parent.gaps
     start = parent.end
-    if cut.log_start > start:
-        gaps += (Gap(start=start, end=cut.log_start, reason="deleted by retention before it was copied"),)
-        start = cut.log_start
+    # The log's start is read after its end, and may have passed it by then.
+    begin = min(cut.log_start, cut.end)
+    if begin > start:
+        gaps += (Gap(start=start, end=begin, reason="deleted by retention before it was copied"),)
+        start = begin
     return PartitionCopy(inherited=parent.ranges, gaps=gaps, missing=_range(cut, start), full_because=None)
 
 
@@ -64,6 +66,9 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
         return f"the leader epoch went back from {parent.leader_epoch} to {cut.leader_epoch}"
     if not parent.ranges and parent.end > parent.log_start:
         return "the last savepoint did not archive it"
+    first = min((*(piece.start for piece in parent.ranges), *(gap.start for gap in parent.gaps)), default=parent.end)
+    if cut.log_start < first:
+        return f"the log starts at {cut.log_start}, before the archive's {first}: another replica leads it now"
     if role is TopicRole.CHANGELOG and cut.log_start > parent.end:
         return f"the log starts at {cut.log_start}, after the last savepoint's end {parent.end}"
     return None

@@ -5,7 +5,7 @@ A savepoint exists only when its manifest does. A manifest is written once, last
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -178,6 +178,10 @@ class Manifest:
             for partition in topic.partitions:
                 for file in partition.files():
                     yield TopicPartition(topic.name, partition.partition), file
+
+    def whole(self, sizes: Mapping[str, int]) -> bool:
+        """True when every file it needs is among ``sizes`` (bytes by key) with its size."""
+        return all(sizes.get(file.key) == file.bytes for _, file in self.files())
 
 
 def read(data: bytes, *, where: str) -> Manifest:

@@ -162,7 +162,8 @@ def _check_unknown(bench: Workbench, manifest: Manifest) -> None:
         # The application would take up what is in them: state of another time than all the rest.
         raise TargetNotEmpty(
             f"{bench.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(unknown)}",
-            next_step="nothing was changed; choose a savepoint of this version of the application, or stop it and delete these topics first",
+            next_step="nothing was changed; choose a savepoint of this version of the application; if they are this application's and not those "
+            "of another one whose name begins like it, stop it and delete them first",
             topics=unknown,
         )
 

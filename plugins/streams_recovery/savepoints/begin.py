@@ -10,18 +10,21 @@ from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.savepoints.values import FinishReport, SavepointRequest, Ticket
 from streams_recovery.survey import survey
+from streams_recovery.unfinished import refuse_if_unfinished
 from streams_recovery.workbench import Workbench
 
 
 def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
     """Take the application's lock, release what crashed runs left, and guard every log that is going to be read.
 
-    All or nothing: on any error what was taken is given back. Raises ``LockHeld`` when another run works on the application.
+    All or nothing: on any error what was taken is given back. Raises ``LockHeld`` when another run works on the application, ``Refused`` when a
+    restore has left it half way.
     """
     now = bench.clock()
     lock = bench.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {bench.application_id}")
     savepoint_id = new_id(now, request.run_id)
     try:
+        refuse_if_unfinished(bench)
         holds.release_copy_holds(bench)
         found = survey(bench)
         holds.guard(bench, savepoint_id, found.topics.values())

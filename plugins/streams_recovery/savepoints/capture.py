@@ -41,12 +41,13 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     """
     under_lock(bench, ticket)
     found = survey(bench)
+    may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
     try:
-        cut, tails = _take(bench, ticket, found, quiesced)
+        cut, tails = _take(bench, ticket, found, quiesced, exact_only=may_fall_back)
     except NotExact:
-        if ticket.fallback is None or quiesced.mode is not QuiesceMode.LIVE:
+        if ticket.fallback is None or not may_fall_back:
             raise
-        cut, tails = _take(bench, ticket, found, quiesce(bench, replace(ticket, mode=ticket.fallback)))
+        cut, tails = _take(bench, ticket, found, quiesce(bench, replace(ticket, mode=ticket.fallback)), exact_only=False)
     draft = _draft(bench, found, cut, tails)
     bench.notes.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
@@ -60,14 +61,16 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     )
 
 
-def _take(bench: Workbench, ticket: Ticket, found: Survey, quiesced: Quiesced) -> tuple[Cut, tuple[RangeCopied, ...]]:
+def _take(bench: Workbench, ticket: Ticket, found: Survey, quiesced: Quiesced, *, exact_only: bool) -> tuple[Cut, tuple[RangeCopied, ...]]:
     policy = bench.config.backup.consistency
+    exact_only |= policy.require == "exact"
     reasons: tuple[str, ...] = ()
     gone: OffsetsGone | None = None
-    for attempt in range(1, policy.attempts + 1):
+    # As many attempts again for a cut that may be `ahead`: its tails can be gone before they are copied, too.
+    for attempt in range(1, policy.attempts * (1 if exact_only else 2) + 1):
         cut = _attempt(bench, found, quiesced, attempt)
         reasons = cut.proof.reasons
-        settled = cut.consistency is Consistency.EXACT or (attempt == policy.attempts and policy.require != "exact")
+        settled = cut.consistency is Consistency.EXACT or (attempt >= policy.attempts and not exact_only)
         if not settled:
             continue
         if lost := purged_tails(cut.partitions):

@@ -21,7 +21,7 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     """Decide what to share and what to copy, and leave the Spark job its specification. No new records: no job."""
     under_lock(bench, ticket)
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    plan = copy_plan(draft, bench.savepoints.latest(), _policy(bench))
+    plan = copy_plan(draft, _parent(bench), _policy(bench))
     bench.notes.write(ticket.savepoint_id, PLAN, plan)
     missing = _missing(plan, bench)
     if not missing:
@@ -34,6 +34,16 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
         ranges=len(missing),
         offsets=sum(piece.end - piece.start for piece in missing),
     )
+
+
+def _parent(bench: Workbench) -> Manifest | None:
+    """The newest savepoint, if files can be shared with it. With a damaged one nothing is shared: the way out of damage is a full savepoint."""
+    try:
+        newest = bench.savepoints.latest()
+    except Damaged:
+        return None
+    sizes = {file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)} if newest else {}
+    return newest if newest and newest.whole(sizes) else None
 
 
 def copy_plan(draft: CutDraft, parent: Manifest | None, policy: ChainPolicy) -> CopyPlan:
@@ -88,7 +98,9 @@ def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSu
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
     plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
     copied = () if result_key is None else bench.notes.read_key(BackupResult, result_key).ranges
-    check_against_plan(_missing(plan, bench), copied)
+    check_against_plan(
+        _missing(plan, bench) if result_key is None else bench.notes.read(BackupSpec, ticket.savepoint_id, SPEC).ranges, copied
+    )
     ranges = (*draft.tails, *copied)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]

@@ -21,11 +21,21 @@ def quiesce(bench: Workbench, ticket: Ticket) -> Quiesced:
     """Hold the application the way the ticket says. An application that is down already is held by that, whatever the mode."""
     under_lock(bench, ticket)
     since = bench.clock()
+    _check_none_started(bench, ticket)
     if ticket.mode is QuiesceMode.LIVE and ticket.running:
         return Quiesced(mode=QuiesceMode.LIVE, since=since, members=(), still=False, why_not="the application was not held")
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
         return _pause(bench, since)
     return _stop(bench, since)
+
+
+def _check_none_started(bench: Workbench, ticket: Ticket) -> None:
+    # Nobody would bring back what was not there at the beginning.
+    started = [i.name for i in bench.application.status() if i.state is not InstanceState.GONE] if not ticket.running else []
+    if started:
+        raise ApplicationNotReady(
+            f"{', '.join(started)} of {bench.application_id} started while the savepoint began", next_step="run the savepoint again"
+        )
 
 
 def _pause(bench: Workbench, since: int) -> Quiesced:
@@ -84,11 +94,11 @@ def resume(bench: Workbench, ticket: Ticket) -> ResumeReport:
 
     Starts nothing once the lock is lost: another run may be restoring. Raises ``ApplicationNotReady`` when an instance does not come back.
     """
-    held = {ticket.mode, ticket.fallback}
-    if ticket.running and QuiesceMode.STOP in held:
+    mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else _fallen_back(bench, ticket)
+    if ticket.running and mode is QuiesceMode.STOP:
         under_lock(bench, ticket)
         bench.application.start()
-    elif ticket.running and QuiesceMode.PAUSE in held:
+    elif ticket.running and mode is QuiesceMode.PAUSE:
         bench.application.resume()
     back = poll(lambda: _back(bench, ticket), seconds=start_timeout(bench), interval=0.25)
     if back is None:
@@ -99,6 +109,13 @@ def resume(bench: Workbench, ticket: Ticket) -> ResumeReport:
             states=states,
         )
     return ResumeReport(mode=ticket.mode, instances=back)
+
+
+def _fallen_back(bench: Workbench, ticket: Ticket) -> QuiesceMode | None:
+    """How an application that was to be left alone was held after all; None when it works as before, for then nothing of it may be touched."""
+    if ticket.fallback is None or _back(bench, ticket) is not None:
+        return None
+    return ticket.fallback
 
 
 def _back(bench: Workbench, ticket: Ticket) -> tuple[str, ...] | None:

@@ -103,7 +103,7 @@ def expire(bench: Workbench, run_id: str) -> ExpireReport:
                 expired.append(decision.savepoint_id)
         files_left = _remove_files(bench, plan, lock)
         # While files are left, the copy of the manifest is what tells whose they are.
-        copies = [] if files_left else [copy for savepoint_id in plan.forget for copy in found.expired[savepoint_id].copies]
+        copies = [] if files_left or plan.blocked else [copy for savepoint_id in plan.forget for copy in found.expired[savepoint_id].copies]
         left += [*files_left, *filter(None, (_removed(bench, copy) for copy in copies)), *_forgotten(bench)]
         return ExpireReport(plan=plan, expired=tuple(expired), files_removed=len(plan.files) - len(files_left), left=tuple(left))
     finally:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.journal import JournalEntry, may_restart
-from streams_recovery.core.journal import Phase as RestorePhase
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.retention import Held, KeepMark, StoredFile
-from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.unfinished import unfinished_restore
 from streams_recovery.workbench import Workbench
 
 
@@ -45,7 +43,7 @@ class Holdings:
                 savepoint_id=manifest.savepoint_id,
                 captured_at=manifest.captured_at,
                 consistency=manifest.consistency,
-                whole=all(sizes.get(file.key) == file.bytes for _, file in manifest.files()),
+                whole=manifest.whole(sizes),
                 in_use=manifest.savepoint_id in self.in_use,
             )
             for manifest in self.savepoints
@@ -80,7 +78,7 @@ def _expired(bench: Workbench, alive: set[str]) -> tuple[dict[str, Expired], lis
     copies: dict[str, list[str]] = {}
     for key in bench.repository.keys(bench.layout.retired_prefix):
         savepoint_id = key.removeprefix(bench.layout.retired_prefix).split("/")[0]
-        if savepoint_id not in alive and is_id(savepoint_id) and bench.layout.retired_at(key) is not None:
+        if savepoint_id not in alive and bench.layout.retired_at(key) is not None:
             copies.setdefault(savepoint_id, []).append(key)
     found, unreadable = {}, []
     for savepoint_id, keys in copies.items():
@@ -95,12 +93,6 @@ def _expired(bench: Workbench, alive: set[str]) -> tuple[dict[str, Expired], lis
 
 
 def _in_use(bench: Workbench) -> frozenset[str]:
-    """The savepoint of the newest restore, when that broke off after it had begun to destroy: the way out leads through it."""
-    keys = bench.repository.keys(bench.layout.restores)
-    newest = max((key.removeprefix(bench.layout.restores).split("/")[0] for key in keys), default=None)
-    if newest is None:
-        return frozenset()
-    last = NumberedLog(bench.repository, bench.layout.journal(newest), JournalEntry).last()
-    if last is None or may_restart(last.phase) or last.phase is RestorePhase.CLOSED:
-        return frozenset()
-    return frozenset({bench.notes.read(RestorePlan, newest, "restore-plan").savepoint_id})
+    """The savepoint that an unfinished restore needs: the way out leads through it."""
+    restore_id = unfinished_restore(bench)
+    return frozenset() if restore_id is None else frozenset({bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id})

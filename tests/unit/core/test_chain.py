@@ -80,6 +80,7 @@ def test_an_input_s_lost_records_are_a_gap_and_a_changelog_s_a_new_beginning() -
         (cut(end=9), image((segment(0, 10, [9]),)), "it was truncated"),
         (cut(end=20, epoch=1), image((segment(0, 10, [9]),), epoch=2), "leader epoch went back"),
         (cut(end=20), image(()), "did not archive"),
+        (cut(start=0, end=20), image((segment(5, 10, [9]),), start=5), "before the archive's 5"),
     ],
 )
 def test_a_partition_is_copied_from_its_start_when_it_is_not_the_same_log(now: object, before: PartitionImage | None, reason: str) -> None:
@@ -165,3 +166,9 @@ def test_the_pieces_of_one_savepoint_do_not_count_as_many() -> None:
     ranges = (*(segment(i * 10, i * 10 + 10, [i * 10]) for i in range(20)), segment(200, 205, [200]))
     parent = manifest_of(topic((image(ranges, end=205),)), captured_at=0)
     assert topic_full_reason(TopicRole.CHANGELOG, "id-1", {}, 1, parent, "t", POLICY) is None
+
+
+def test_a_log_that_was_emptied_past_the_cut_is_a_gap_up_to_the_cut() -> None:
+    plan = plan_partition(cut(start=160, end=150), TopicRole.INPUT, image((segment(90, 100, [99]),), start=90, end=100), None)
+    assert [(gap.start, gap.end) for gap in plan.gaps] == [(100, 150)]
+    assert plan.missing is None

@@ -181,6 +181,19 @@ def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golde
     assert report.files_removed == 0
 
 
+def test_what_tells_whose_files_are_stays_while_they_cannot_go(golden: OpenGolden) -> None:
+    bench = golden("torn-manifest", now=T0)
+    old = "20261001T000000Z-0000000009"
+    plain = replace(bench.savepoints.read(FIRST), savepoint_id=old)
+    bench.savepoints.publish(plain)
+    bench.savepoints.retire(old, at=T0 - 50 * DAY_MS)
+    bench.repository.delete([bench.layout.manifest(old)])
+    report = upkeep.expire(bench, "r")
+    assert report.plan.forget == (old,)
+    assert report.plan.blocked is not None
+    assert list(bench.repository.keys(bench.layout.retired_prefix)) == [bench.layout.retired(old, T0 - 50 * DAY_MS)]
+
+
 def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden: OpenGolden) -> None:
     bench = golden("torn-manifest", now=T0)
     bench.repository.create(bench.layout.retired(SECOND, T0), b"torn too")
