@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.manifest import Manifest, SegmentFile
 
 _SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
@@ -87,7 +87,8 @@ class Finding:
     end: int | None = None
 
     def __str__(self) -> str:
-        where = f" ({self.topic}-{self.partition}, offsets {self.start} to {self.end})" if self.topic is not None else ""
+        offsets = f", offsets {self.start} to {self.end}" if self.start is not None else ""
+        where = f" ({self.topic}-{self.partition}{offsets})" if self.topic is not None else ""
         shown = ", ".join(self.savepoints[:_SHOWN_SAVEPOINTS])
         more = f" and {len(self.savepoints) - _SHOWN_SAVEPOINTS} more" if len(self.savepoints) > _SHOWN_SAVEPOINTS else ""
         return f"{self.key}{where}: {self.problem}; needed by {shown}{more}"
@@ -186,6 +187,18 @@ def finding(wanted: FileToAudit, problem: str) -> Finding:
         partition=wanted.partition,
         start=wanted.start,
         end=wanted.end,
+    )
+
+
+def manifest_finding(key: str, savepoint_id: str, error: Damaged) -> Finding:
+    """A finding about a manifest, with the partition that its reader complains of."""
+    topic, partition = error.facts.get("topic"), error.facts.get("partition")
+    return Finding(
+        key=key,
+        problem=error.reason,
+        savepoints=(savepoint_id,),
+        topic=topic if isinstance(topic, str) else None,
+        partition=partition if isinstance(partition, int) else None,
     )
 
 

@@ -44,8 +44,10 @@ def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> 
     depth = audit.parse_level(level)
     ids = bench.savepoints.ids() if savepoint == ALL else [savepoint]
     if not ids:
+        orphans = len(bench.repository.listed(bench.layout.segments))
         raise NotFound(
-            f"{bench.application_id} has no savepoint in {bench.repository.location}",
+            f"{bench.application_id} has no savepoint in {bench.repository.location}"
+            + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
             next_step="take one first, or check the storage section of the configuration",
         )
     manifests, findings = _manifests(bench, ids, may_vanish=savepoint == ALL)
@@ -73,7 +75,7 @@ def _manifests(bench: Workbench, ids: list[str], *, may_vanish: bool) -> tuple[l
             if not may_vanish:
                 raise
         except Damaged as error:
-            findings.append(Finding(key=bench.layout.manifest(savepoint_id), problem=error.reason, savepoints=(savepoint_id,)))
+            findings.append(audit.manifest_finding(bench.layout.manifest(savepoint_id), savepoint_id, error))
     return manifests, findings
 
 
