@@ -32,7 +32,7 @@ name: small
 application: {{id: {id}, guarantee: exactly_once_v2}}
 topics: {{inputs: [{id}.in], outputs: [{id}.out]}}
 storage: {{backend: filesystem, path: {path}}}
-backup: {{consistency: {{timeout_seconds: 2}}}}
+backup: {{consistency: {{timeout_seconds: 2}}, segment_max_records: 1000}}
 runs:
   kind: command
   command:
@@ -170,6 +170,15 @@ def publish(small: Small) -> str:
     summary = savepoints.publish(bench, ticket)
     savepoints.finish(bench, ticket)
     return summary.savepoint_id
+
+
+def test_a_long_range_becomes_several_segments_that_continue_each_other(small: Small) -> None:
+    produce(small.bench, small.changelog, 2_500)
+    image = small.bench.savepoints.read(publish(small)).topic(small.changelog.topic)
+    assert image is not None
+    (partition,) = image.partitions
+    assert [(piece.start, piece.end) for piece in partition.ranges] == [(0, 1_000), (1_000, 2_000), (2_000, 2_504)]
+    assert [file.rows for file in partition.files()] == [1_000, 1_000, 504]
 
 
 def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Small) -> None:
