@@ -61,12 +61,12 @@ def expire(
         report = upkeep.expire(bench, f"cli-{uuid.uuid4().hex}")
     if as_json:
         print_json(report)
-        return
-    Console().print(
-        f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, {len(report.left)} could not be removed"
-    )
-    for left in report.left:
-        say(left)
+    else:
+        Console().print(
+            f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, {len(report.left)} could not be removed"
+        )
+        for left in report.left:
+            say(left)
     if report.left:
         raise typer.Exit(LEFT_BEHIND)
 
