@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.findings import Cause, Finding
 from streams_recovery.core.manifest import Manifest, SegmentFile
 
 _SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
-_SHOWN_SAVEPOINTS = 5
-_EVERYTHING = 100.0
+EVERYTHING = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class AuditLevel:
 def parse_level(text: str) -> AuditLevel:
     """``structure``, ``full`` or ``sample=10%``. Raises ``ConfigInvalid``."""
     if text in ("structure", "full"):
-        return AuditLevel(name=text, percent=_EVERYTHING if text == "full" else 0.0)
+        return AuditLevel(name=text, percent=EVERYTHING if text == "full" else 0.0)
     found = _SAMPLE.fullmatch(text)
-    if found is None or not 0 < float(found[1]) <= _EVERYTHING:
+    if found is None or not 0 < float(found[1]) <= EVERYTHING:
         raise ConfigInvalid(f"{text[:40]!r} is no level", next_step="use structure, full, or a share such as sample=10%")
     return AuditLevel(name=text, percent=float(found[1]))
 
@@ -51,11 +51,17 @@ class FileToAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAudited:
-    """One file that was read whole. ``rows`` were seen; ``problems`` is empty when it is what its manifests say."""
+    """One file that was to be read whole. ``rows`` were seen; ``cause`` is None when it is what its manifests say, else ``problems`` say more."""
 
     key: str
     rows: int
+    cause: Cause | None
     problems: tuple[str, ...]
+
+    @property
+    def read(self) -> bool:
+        """True when something was read, be it good or bad."""
+        return self.cause not in (Cause.NOT_READ, Cause.MISSING_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,33 +81,17 @@ class AuditResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that is wrong. Without a topic it concerns a manifest; ``savepoints`` cannot be restored in full because of it."""
-
-    key: str
-    problem: str
-    savepoints: tuple[str, ...]
-    topic: str | None = None
-    partition: int | None = None
-    start: int | None = None
-    end: int | None = None
-
-    def __str__(self) -> str:
-        offsets = f", offsets {self.start} to {self.end}" if self.start is not None else ""
-        where = f" ({self.topic}-{self.partition}{offsets})" if self.topic is not None else ""
-        shown = ", ".join(self.savepoints[:_SHOWN_SAVEPOINTS])
-        more = f" and {len(self.savepoints) - _SHOWN_SAVEPOINTS} more" if len(self.savepoints) > _SHOWN_SAVEPOINTS else ""
-        return f"{self.key}{where}: {self.problem}; needed by {shown}{more}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The verdict with its counts. ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows."""
+    """The verdict with its counts. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published)
+    were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
+    """
 
     audit_id: str
     application_id: str
     level: str
     savepoints: int
+    minimal: int
+    records: int
     files: int
     files_read: int
     rows_read: int
@@ -109,13 +99,28 @@ class AuditReport:
 
     @property
     def checked_nothing(self) -> bool:
-        """True when there was nothing to check, or the level demanded reading and nothing was read."""
-        return self.savepoints == 0 or self.files == 0 or (self.level != "structure" and self.files_read == 0)
+        """True when there was nothing to check, or the level demanded reading and nothing was read. Where all savepoints are minimal, and no other
+        topic is archived, manifests are all there is.
+        """
+        if self.files == 0:
+            return self.savepoints == 0 or self.minimal < self.savepoints
+        return self.savepoints == 0 or (self.level != "structure" and self.files_read == 0)
 
     @property
     def good(self) -> bool:
         """True when something was checked and nothing was found."""
-        return not self.findings and not self.checked_nothing
+        return not self.causes
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Why it is not good, the worst first."""
+        found = {finding.cause for finding in self.findings} | ({Cause.NOTHING_CHECKED} if self.checked_nothing else set())
+        return tuple(sorted(found, key=lambda cause: -cause.exit_code))
+
+    @property
+    def exit_code(self) -> int:
+        """That of the worst cause, 0 when the repository is good."""
+        return self.causes[0].exit_code if self.causes else 0
 
 
 def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToAudit], list[Finding]]:
@@ -138,7 +143,7 @@ def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToAudit], list[Fin
                         savepoints=(*(before.savepoints if before else ()), manifest.savepoint_id),
                     )
                     if before is not None and _described(before) != _described(wanted):
-                        findings.append(finding(wanted, "savepoints describe this file differently"))
+                        findings.append(finding(wanted, Cause.DAMAGED_MANIFEST, "savepoints describe this file differently"))
                     known[piece.file.key] = wanted
     return list(known.values()), findings
 
@@ -155,11 +160,11 @@ def sampled(files: Sequence[FileToAudit], percent: float) -> tuple[FileToAudit, 
     return tuple(ranked[: max(1, round(len(files) * percent / 100))])
 
 
-def size_problem(file: SegmentFile, size: int | None) -> str | None:
+def size_problem(wanted: FileToAudit, size: int | None) -> Finding | None:
     """What is wrong with a file of this size in the repository; None as ``size`` means that it is not there."""
     if size is None:
-        return "is missing"
-    return None if size == file.bytes else f"has {size} bytes, not {file.bytes}"
+        return finding(wanted, Cause.MISSING_FILE, "is missing")
+    return None if size == wanted.file.bytes else finding(wanted, Cause.ALTERED_FILE, f"has {size} bytes, not {wanted.file.bytes}")
 
 
 def content_problems(wanted: FileToAudit, seen: SegmentFile, *, ascending: bool) -> tuple[str, ...]:
@@ -177,9 +182,10 @@ def content_problems(wanted: FileToAudit, seen: SegmentFile, *, ascending: bool)
     return tuple(found)
 
 
-def finding(wanted: FileToAudit, problem: str) -> Finding:
+def finding(wanted: FileToAudit, cause: Cause, problem: str) -> Finding:
     """A finding about a file."""
     return Finding(
+        cause=cause,
         key=wanted.file.key,
         problem=problem,
         savepoints=wanted.savepoints,
@@ -190,23 +196,13 @@ def finding(wanted: FileToAudit, problem: str) -> Finding:
     )
 
 
-def manifest_finding(key: str, savepoint_id: str, error: Damaged) -> Finding:
-    """A finding about a manifest, with the partition that its reader complains of."""
-    topic, partition = error.facts.get("topic"), error.facts.get("partition")
-    return Finding(
-        key=key,
-        problem=error.reason,
-        savepoints=(savepoint_id,),
-        topic=topic if isinstance(topic, str) else None,
-        partition=partition if isinstance(partition, int) else None,
-    )
-
-
 def findings_of(read: Sequence[FileToAudit], audited: Mapping[str, FileAudited]) -> list[Finding]:
     """Findings about the files that were to be read. One that no task reported on is a finding too."""
     found = []
     for wanted in read:
         done = audited.get(wanted.file.key)
-        problems = ("was not read",) if done is None else done.problems
-        found += [finding(wanted, problem) for problem in problems]
+        if done is None:
+            found.append(finding(wanted, Cause.NOT_READ, "was not read"))
+        elif done.cause is not None:
+            found += [finding(wanted, done.cause, problem) for problem in done.problems]
     return found

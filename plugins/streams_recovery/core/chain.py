@@ -39,14 +39,18 @@ class PartitionCopy:
     full_because: str | None
 
 
-def plan_partition(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, why_full: str | None) -> PartitionCopy:
-    """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic."""
+def plan_partition(
+    cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, why_full: str | None, *, epoch_end: int | None = None
+) -> PartitionCopy:
+    """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic. ``epoch_end`` is where, by the broker, the log ends now
+    that the parent saw: what was written up to the parent's leader epoch; None when it cannot tell.
+    """
     if role is TopicRole.REPARTITION:
         # Tails are never shared: what was unread then is not what is unread now.
         return _copy_from(cut, cut.tail_start, why="unread tail")
-    reason = why_full or _cannot_share(cut, role, parent)
+    reason = why_full or _cannot_share(cut, role, parent, epoch_end)
     if reason is not None or parent is None:
-        return _copy_from(cut, cut.log_start, why=reason or "first savepoint")
+        return _copy_from(cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal)
     gaps = parent.gaps
     start = parent.end
     # The log's start is read after its end, and may have passed it by then.
@@ -54,17 +58,20 @@ def plan_partition(cut: PartitionCut, role: TopicRole, parent: PartitionImage | 
     if begin > start:
         gaps += (Gap(start=start, end=begin, reason="deleted by retention before it was copied"),)
         start = begin
-    return PartitionCopy(inherited=parent.ranges, gaps=gaps, missing=_range(cut, start), full_because=None)
+    return PartitionCopy(inherited=parent.ranges, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
 
 
-def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None) -> str | None:
+def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, epoch_end: int | None) -> str | None:
     if parent is None:
         return "new partition"
     if cut.end < parent.end:
         return f"the log ends at {cut.end}, before the last savepoint's {parent.end}: it was truncated"
     if parent.leader_epoch is not None and cut.leader_epoch is not None and cut.leader_epoch < parent.leader_epoch:
         return f"the leader epoch went back from {parent.leader_epoch} to {cut.leader_epoch}"
-    if not parent.ranges and parent.end > parent.log_start:
+    if epoch_end is not None and epoch_end < parent.end:
+        # It may have grown past its old end since, so that its length says nothing.
+        return f"leader epoch {parent.leader_epoch} ends at {epoch_end}, before the last savepoint's {parent.end}: the log was truncated"
+    if not parent.ranges and not parent.gaps and parent.end > parent.log_start:
         return "the last savepoint did not archive it"
     first = min((*(piece.start for piece in parent.ranges), *(gap.start for gap in parent.gaps)), default=parent.end)
     if cut.log_start < first:
@@ -81,12 +88,16 @@ def topic_full_reason(
     before = parent.topic(name) if parent else None
     if parent is None or before is None:
         return "first savepoint"
+    if not before.archived:
+        return "the last savepoint did not archive it"
     if before.topic_id != topic_id:
         return f"the topic was created again: id {before.topic_id} became {topic_id}"
     if role is not TopicRole.CHANGELOG:
         # An archived input can be shared as long as its topic lives: it may reach further back than the log does.
         return None
     retention = int(config.get("delete.retention.ms", DEFAULT_DELETE_RETENTION_MS))
+    if captured_at < parent.captured_at:
+        return f"the last savepoint was taken {parent.captured_at - captured_at} ms from now by its clock: tombstones may be gone"
     if captured_at - parent.captured_at >= retention:
         return f"tombstones may be gone: {captured_at - parent.captured_at} ms since the last savepoint, delete.retention.ms is {retention}"
     longest = max((_savepoints_in(partition, policy) for partition in before.partitions), default=0)
@@ -104,7 +115,7 @@ def _savepoints_in(partition: PartitionImage, policy: ChainPolicy) -> int:
 
 
 def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
-    """``whole`` in pieces that span at most ``max_records`` offsets each, in order: each is a file and a task of its own, so that one big partition
+    """``whole`` in pieces that span at most ``max_records`` offsets each, in order: each is a file of its own and copied by itself, so that one big partition
     keeps more than one core busy.
     """
     return tuple(
@@ -113,21 +124,23 @@ def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
     )
 
 
-def _copy_from(cut: PartitionCut, start: int, *, why: str) -> PartitionCopy:
-    return PartitionCopy(inherited=(), gaps=(), missing=_range(cut, start), full_because=why)
+def _copy_from(cut: PartitionCut, start: int, *, why: str, may_lose: bool = False) -> PartitionCopy:
+    return PartitionCopy(inherited=(), gaps=(), missing=_range(cut, start, may_lose), full_because=why)
 
 
-def _range(cut: PartitionCut, start: int) -> RangeToCopy | None:
+def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
+    # State with a hole in it is worth nothing. A hole in an input is not closed by taking no savepoint.
     if start >= cut.end:
         return None
-    return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start)
+    return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
 
 
 def joined(plan: PartitionCopy, copied: Mapping[TopicPartition, Sequence[CopiedRange]]) -> tuple[CopiedRange, ...]:
     """Shared and newly copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
-    new = () if plan.missing is None else sorted(copied[plan.missing.tp], key=lambda piece: piece.start)
+    new = () if plan.missing is None else sorted(copied.get(plan.missing.tp, ()), key=lambda piece: piece.start)
     merged: list[CopiedRange] = []
     for piece in (*plan.inherited, *new):
-        idle = piece.file is None and merged and merged[-1].file is None and merged[-1].end == piece.start
-        merged.append(CopiedRange(start=merged.pop().start, end=piece.end, file=None) if idle else piece)
+        last = merged[-1] if merged else None
+        idle = last and piece.file is None and last.file is None and last.end == piece.start and last.reduced == piece.reduced
+        merged.append(replace(piece, start=merged.pop().start) if idle else piece)
     return tuple(merged)

@@ -6,7 +6,8 @@
     │   ├── RepositoryUnavailable
     │   ├── OffsetsUnstable
     │   ├── ApplicationNotReady
-    │   └── SparkJobFailed
+    │   ├── SparkJobFailed
+    │   └── PrefixDiffers
     └── PermanentError        the same call will fail again: Airflow fails the task at once
         ├── ConfigInvalid
         ├── Refused           a precondition does not hold; nothing was changed
@@ -67,7 +68,7 @@ class RepositoryUnavailable(TransientError):
 
 
 class OffsetsUnstable(TransientError):
-    """Raised when an open transaction kept offsets or a last stable offset from settling within the time allowed."""
+    """Raised when an open transaction, or somebody who still writes, kept offsets from settling within the time allowed."""
 
 
 class ApplicationNotReady(TransientError):
@@ -76,6 +77,10 @@ class ApplicationNotReady(TransientError):
 
 class SparkJobFailed(TransientError):
     """Raised when a Spark job ended without leaving its result. Its output, if any, is never referenced."""
+
+
+class PrefixDiffers(TransientError):
+    """Raised when what an interrupted load left in a partition is not the beginning of what belongs there. The next attempt creates the topic again."""
 
 
 class PermanentError(RecoveryError):

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.model import StoreKind, TopicRole
+from streams_recovery.core.model import Profile, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, store_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """What the configuration says about the topics. ``include`` and ``exclude`` are globs that choose whose records are archived
-    among inputs, outputs and globals; internal topics always are. ``stores`` has every store that is named, with its kind where that is given.
+    among inputs, outputs and globals; ``profile`` says whether those of internal topics are. ``stores`` has every store that is named, with its kind
+    where that is given.
     """
 
     inputs: tuple[str, ...]
@@ -27,6 +28,7 @@ class Declared:
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     stores: Mapping[str, StoreKind | None]
+    profile: Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,16 @@ class Inventory:
 
     topics: tuple[InventoryTopic, ...]
     undeclared: tuple[str, ...]
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        """Repartition topics whose unread records are archived."""
+        return tuple(topic.name for topic in self.topics if topic.role is TopicRole.REPARTITION and topic.archived)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Internal topics whose records are not archived."""
+        return frozenset(topic.name for topic in self.topics if topic.role.internal and not topic.archived)
 
     def names(self, *roles: TopicRole) -> tuple[str, ...]:
         """Names of the topics with one of ``roles``, or of all."""
@@ -83,7 +95,10 @@ def discover(
     """
     others = tuple(other_application_ids)
     roles = {topic: role for topic in existing if (role := owned_role(topic, application_id, declared.stores, others)) is not None}
-    undeclared = sorted(set(committed) & set(existing) - set(roles) - set(declared.inputs))
+    committed = set(committed) & set(existing)
+    # Nobody but its own application commits on a repartition topic, whoever's name it might also be.
+    roles |= {topic: TopicRole.REPARTITION for topic in committed if internal_role(topic, application_id) is TopicRole.REPARTITION}
+    undeclared = sorted(committed - set(roles) - set(declared.inputs))
     for names, role in ((declared.outputs, TopicRole.OUTPUT), (declared.globals, TopicRole.GLOBAL), (declared.inputs, TopicRole.INPUT)):
         roles |= dict.fromkeys(names, role)
     roles |= dict.fromkeys(undeclared, TopicRole.INPUT)
@@ -102,7 +117,9 @@ def discover(
 
 def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> InventoryTopic:
     store = declared.stores.get(store_name(name, application_id)) if role is TopicRole.CHANGELOG else None
-    return InventoryTopic(name=name, role=role, archived=role.internal or _chosen(name, declared), declared_store=store)
+    # Globs are about what the configuration names; an internal topic that happens to match is archived with all others or not at all.
+    archived = declared.profile is Profile.FULL if role.internal else _chosen(name, declared)
+    return InventoryTopic(name=name, role=role, archived=archived, declared_store=store)
 
 
 def _chosen(name: str, declared: Declared) -> bool:

@@ -8,19 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core import errors
+from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.throttle import Throttle
+from streams_recovery.core.time_cut import RowCut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeToCopy:
-    """Copy offsets ``[start, end)``. ``size_hint`` only orders the work, biggest first."""
+    """Copy offsets ``[start, end)``. ``size_hint``, in records, divides the work among tasks. ``may_lose`` says what to do when some of them are deleted
+    before they could be read: go on behind them and tell, or else fail.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     size_hint: int
+    may_lose: bool = False
 
     @property
     def tp(self) -> TopicPartition:
@@ -57,35 +63,81 @@ class RangeCopied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RangeLost:
+    """Offsets ``[start, end)`` that were deleted before they could be read, from a range that may lose some."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log the range was in."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeOutcome:
+    """What became of one range: pieces that were copied and pieces that were lost, which together are the range."""
+
+    copied: tuple[RangeCopied, ...]
+    lost: tuple[RangeLost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupResult:
-    """Everything a backup job copied."""
+    """Everything a backup job copied, and what it came too late for."""
 
     ranges: tuple[RangeCopied, ...]
     seconds: float
+    lost: tuple[RangeLost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToLoad:
-    """Write these files, in this order, to one partition. ``first_offset`` is the end of the empty target partition, so t0."""
+    """Write these files, in this order, to one partition. ``first_offset`` is the end of the empty target partition, so t0.
+
+    ``present`` records from there on were left by an attempt that broke off: they must be the beginning of the files, and the rest goes behind
+    them. ``topic_id`` says of which topic that was found. With a ``cut`` only the rows that it takes are written.
+    """
 
     topic: str
     partition: int
     first_offset: int
     files: tuple[SegmentFile, ...]
+    present: int = 0
+    topic_id: str | None = None
+    cut: RowCut | None = None
+
+    @property
+    def rows(self) -> int:
+        """Records to write."""
+        return sum(file.rows for file in self.files) if self.cut is None else self.cut.rows
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of their keys and values."""
+        return sum(file.payload_bytes for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSpec:
-    """Load these partitions; one task writes one partition, in order."""
+    """Load these partitions; each partition is written by one task, in order. The job ends at once when ``lock`` is no longer held, and gives up when a
+    broker acknowledges nothing for ``stall_seconds``. ``throttle`` is for the whole job.
+    """
 
     application_id: str
     partitions: tuple[PartitionToLoad, ...]
+    lock: LockTicket | None = None
+    throttle: Throttle | None = None
+    stall_seconds: float = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoaded:
-    """One partition as a task loaded it. ``acknowledged_first`` and ``acknowledged_last`` are the broker's offsets of the first and last
-    row, None when there was nothing to write.
+    """One partition as a task loaded it. ``rows`` are all that are in it now, ``present`` those of them that were compared and not written.
+    ``acknowledged_first`` and ``acknowledged_last`` are the broker's offsets of the first and last row, None when there is none.
     """
 
     topic: str
@@ -94,6 +146,7 @@ class PartitionLoaded:
     acknowledged_first: int | None
     acknowledged_last: int | None
     worker: str
+    present: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +159,7 @@ class RestoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToVerify:
-    """Compare these files, in this order, with the target partition's records ``[start, end)``."""
+    """Compare these files, in this order, with the target partition's records ``[start, end)``; with a ``cut`` only the rows that it takes."""
 
     topic: str
     partition: int
@@ -114,6 +167,7 @@ class PartitionToVerify:
     start: int
     end: int
     files: tuple[SegmentFile, ...]
+    cut: RowCut | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

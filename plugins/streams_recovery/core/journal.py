@@ -9,10 +9,13 @@ from streams_recovery.core.errors import Refused
 
 
 class Phase(enum.StrEnum):
-    """Phases in their order. From ``DESTROYING`` on the application must not be started again except by the restore's own last steps."""
+    """Phases in their order. ``SAVED`` is reached with a safety savepoint, or with the reason why there is none. From ``DESTROYING`` on the
+    application must not be started again except by the restore's own last steps.
+    """
 
     OPENED = "opened"
     STOPPED = "stopped"
+    SAVED = "saved"
     DESTROYING = "destroying"
     CREATED = "created"
     LOADED = "loaded"

@@ -28,9 +28,23 @@ class Layout:
         """Prefix of all savepoints."""
         return f"{self.application_id}/savepoints/"
 
+    @property
+    def safety(self) -> SafetyLayout:
+        """The same application's objects, with safety savepoints for savepoints."""
+        return SafetyLayout(self.application_id)
+
     def manifest(self, savepoint_id: str) -> str:
         """The object whose existence makes a savepoint exist."""
         return f"{self.savepoints}{checked_name('savepoint id', savepoint_id)}/manifest.json.zst"
+
+    @property
+    def published_prefix(self) -> str:
+        """Prefix of the records of published savepoints."""
+        return f"{self.application_id}/published/"
+
+    def published(self, savepoint_id: str) -> str:
+        """The record that a savepoint was published: what tells a lost manifest from one that never was."""
+        return f"{self.published_prefix}{checked_name('savepoint id', savepoint_id)}.json"
 
     def work(self, run: str, name: str) -> str:
         """Notes that the tasks of one run leave for each other: the cut before its copy, job specifications and results."""
@@ -46,6 +60,11 @@ class Layout:
         """Prefix of the numbered hold records."""
         return f"{self.application_id}/holds/"
 
+    @property
+    def standstills(self) -> str:
+        """Prefix of the numbered records of the application being held still."""
+        return f"{self.application_id}/standstills/"
+
     def journal(self, restore_id: str) -> str:
         """Prefix of the numbered journal entries of one restore."""
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/journal/"
@@ -53,6 +72,39 @@ class Layout:
     def report(self, restore_id: str) -> str:
         """The evidence of one restore."""
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.json"
+
+    def report_page(self, restore_id: str) -> str:
+        """The same for people."""
+        return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.md"
+
+    @property
+    def quarantines(self) -> str:
+        """Prefix of all quarantines."""
+        return f"{self.application_id}/quarantines/"
+
+    def quarantine(self, restore_id: str) -> str:
+        """Prefix of the numbered entries about the later input that one restore has set aside."""
+        return f"{self.quarantines}{checked_name('restore id', restore_id)}/"
+
+    @property
+    def drills(self) -> str:
+        """Prefix of the numbered entries of the application's drills."""
+        return f"{self.application_id}/drills/"
+
+    @property
+    def lanes(self) -> str:
+        """Prefix of the numbered entries of lanes that intervals took and gave back."""
+        return f"{self.application_id}/lanes/"
+
+    @property
+    def reprocessed(self) -> str:
+        """Prefix of the numbered entries of intervals that were processed again."""
+        return f"{self.application_id}/reprocessed/"
+
+    @property
+    def handovers(self) -> str:
+        """Prefix of the numbered records of what the application is to the outputs: who writes them."""
+        return f"{self.application_id}/handovers/"
 
     def audit(self, audit_id: str) -> str:
         """Prefix of the numbered verdicts of one audit: one, or more when its last step was repeated."""
@@ -83,6 +135,31 @@ class Layout:
         return int(found[1]) if found else None
 
     @property
+    def offset_snapshots(self) -> str:
+        """Prefix of all offset snapshots."""
+        return f"{self.application_id}/offsets/"
+
+    def offset_snapshot(self, snapshot_id: str) -> str:
+        """Prefix of the numbered versions of one offset snapshot: one, or more when a step of its savepoint was repeated."""
+        return f"{self.offset_snapshots}{checked_name('snapshot id', snapshot_id)}/"
+
+    def table(self, savepoint_id: str, store: str, run: str, partition: int) -> str:
+        """A part of a store's table that somebody asked for. Nothing in the repository needs it."""
+        names = checked_name("savepoint id", savepoint_id), checked_name("store", store), checked_name("run", run)
+        return f"{self.application_id}/tables/{'/'.join(names)}/part-{partition:05}.parquet"
+
+    @property
     def restores(self) -> str:
         """Prefix of all restores."""
         return f"{self.application_id}/restores/"
+
+
+class SafetyLayout(Layout):
+    """Safety savepoints stand apart, so that none is ever a default for restores, a parent of a savepoint, or one that retention counts."""
+
+    __slots__ = ()
+
+    @property
+    def savepoints(self) -> str:
+        """Prefix of all safety savepoints."""
+        return f"{self.application_id}/safety/"

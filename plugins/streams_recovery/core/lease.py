@@ -49,7 +49,7 @@ def acquisition(last: LockRecord | None, number: int, *, owner: str, purpose: st
             f"{held.owner} holds the lock for {held.purpose}; its last sign of life is {(now - held.at) // 1000} s old, "
             f"its lease ends in {(held.expires_at - now) // 1000} s",
             next_step="wait for that run to end, or stop it; when it is dead, wait for its lease to end, or take the lock from it with "
-            "`streams-recovery unlock`",
+            f"`streams-recovery unlock <name> '{held.owner}'`",
             owner=held.owner,
             purpose=held.purpose,
             expires_at=held.expires_at,
@@ -80,6 +80,11 @@ def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: 
     )
 
 
+def holds(last: LockRecord | None, ticket: LockTicket) -> bool:
+    """True while nobody took the lock of this acquisition and it was not given back. A lease that ran out alone changes nothing."""
+    return last is not None and last.acquired == ticket.number and last.owner == ticket.owner and last.kind != "release"
+
+
 def release(last: LockRecord | None, ticket: LockTicket, *, now: int) -> LockRecord | None:
     """The record that ends this acquisition, or None when it has ended already or belongs to another by now: nothing of theirs is touched."""
     if last is None or last.acquired != ticket.number or last.kind == "release":
@@ -90,7 +95,7 @@ def release(last: LockRecord | None, ticket: LockTicket, *, now: int) -> LockRec
 
 
 def _own(last: LockRecord | None, ticket: LockTicket) -> LockRecord:
-    if last is not None and last.acquired == ticket.number and last.owner == ticket.owner and last.kind != "release":
+    if last is not None and holds(last, ticket):
         return last
     now_with = f"{last.owner} ({last.kind})" if last else "nobody"
     raise LockLost(

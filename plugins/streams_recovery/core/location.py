@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Backend = Literal["filesystem", "s3", "memory"]
+Encryption = Literal["AES256", "aws:kms"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLocation:
     """A directory (``path``) or a bucket (``bucket``, ``prefix``, ``region``, ``endpoint``). Travels as JSON in a Spark job's arguments.
 
-    ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own.
+    ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own. ``sse`` is how the server is
+    told to encrypt, None leaves it to the bucket; ``kms_key_id`` None means the account's own key.
     """
 
     backend: Backend
@@ -23,6 +25,8 @@ class StorageLocation:
     endpoint: str | None = None
     path_style: bool = False
     allow_http: bool = False
+    sse: Encryption | None = None
+    kms_key_id: str | None = None
 
     def __str__(self) -> str:
         if self.backend == "s3":

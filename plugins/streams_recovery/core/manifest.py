@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 1, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 2, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed.
 """
@@ -12,9 +12,11 @@ from typing import Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, Profile, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.reduced import ReducedFrom, Reduction
+from streams_recovery.core.upgrades import READABLE_VERSIONS, upgraded
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +39,14 @@ class SegmentFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRange:
     """The offsets ``[start, end)`` of one partition, read to the end. ``file`` is None when no readable record was there:
-    transaction markers, aborted records and compacted-away records take offsets but are no rows.
+    transaction markers, aborted records and compacted-away records take offsets but are no rows. From a ``reduced``
+    range rows are missing that later rows replace, in it or in reduced ranges behind it: together they are the same state, not the same log.
     """
 
     start: int
     end: int
     file: SegmentFile | None
+    reduced: Reduction | None = None
 
     def __post_init__(self) -> None:
         inside = self.file is None or self.start <= self.file.first_offset <= self.file.last_offset < self.end
@@ -127,12 +131,13 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who asked for this savepoint, why, and with which versions."""
+    """Who asked for this savepoint, why, and with which versions. ``reduced_from`` is None for one that was taken from a cluster."""
 
     run_id: str
     requested_by: str
     reason: str
     software: dict[str, str]
+    reduced_from: ReducedFrom | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +146,7 @@ class Manifest:
     ``captured_at`` is the moment of the cut and the savepoint's time.
     """
 
-    format_version: Literal[1]
+    format_version: Literal[2]
     savepoint_id: str
     application_id: str
     cluster_id: str
@@ -158,6 +163,21 @@ class Manifest:
     def records(self) -> int:
         """Records in the savepoint, all topics together."""
         return sum(topic.rows for topic in self.topics)
+
+    @property
+    def profile(self) -> Profile:
+        """``minimal`` when records of an internal topic are left out, or when there was none: such a savepoint has no state. That topics are missing
+        from a damaged one says nothing about what it was to be.
+        """
+        archived = [topic.archived for topic in self.topics if topic.role.internal]
+        stateless = not archived and self.consistency is not Consistency.DAMAGED
+        return Profile.MINIMAL if stateless or not all(archived) else Profile.FULL
+
+    @property
+    def replaces(self) -> str | None:
+        """The savepoint of the same cut and state that this one was reduced from and can stand for, None when there is none."""
+        source = self.provenance.reduced_from
+        return source.savepoint_id if source is not None and source.proven else None
 
     def topic(self, name: str) -> TopicImage | None:
         """The image of a topic, or None when the savepoint does not know it."""
@@ -185,20 +205,25 @@ class Manifest:
 
 
 def read(data: bytes, *, where: str) -> Manifest:
-    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; a newer format is refused by its number, not guessed at."""
-    version = codec.loads(dict[str, object], data, where=where).get("format_version")
-    if version != FORMAT_VERSION:
+    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; a newer format is refused by its number, not guessed at.
+    An older one is read as what it means in this version.
+    """
+    plain = codec.loads(dict[str, object], data, where=where)
+    version = plain.get("format_version")
+    if type(version) is not int or version not in READABLE_VERSIONS:
         raise Damaged(
-            f"{where} has format version {version!r}, this software reads {FORMAT_VERSION}",
+            f"{where} has format version {version!r}, this software reads {' and '.join(map(str, READABLE_VERSIONS))}",
             next_step="use the release of this software that wrote the savepoint, or a newer one",
             where=where,
             version=version,
         )
-    manifest = codec.loads(Manifest, data, where=where)
+    manifest: Manifest = codec.decode(Manifest, upgraded(plain, where=where), where=where)
     _check_keys(manifest, where)
     for topic in manifest.topics:
         for partition in topic.partitions:
             _check_tiling(topic, partition, where)
+            _check_reduced(topic, partition, where)
+    _check_proof(manifest, where)
     return manifest
 
 
@@ -221,6 +246,37 @@ def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> N
         topic=topic.name,
         partition=partition.partition,
     )
+
+
+def _check_reduced(topic: TopicImage, partition: PartitionImage, where: str) -> None:
+    # Only a changelog stands for a state; of every other topic each record counts.
+    if topic.role is not TopicRole.CHANGELOG and any(copied.reduced for copied in partition.ranges):
+        raise Damaged(
+            f"{where}: {topic.name}-{partition.partition} is reduced, and it is no changelog",
+            next_step="do not use this savepoint; choose another one",
+            topic=topic.name,
+            partition=partition.partition,
+        )
+
+
+def _check_proof(manifest: Manifest, where: str) -> None:
+    source = manifest.provenance.reduced_from
+    if source is None:
+        return
+    images = {TopicPartition(topic.name, image.partition): image for topic in manifest.topics for image in topic.partitions}
+    found = {TopicPartition(proof.topic, proof.partition): proof for proof in source.proofs}
+    wrong = [
+        tp
+        for tp, proof in found.items()
+        if tp not in images or images[tp].rows != proof.rows_after or not all(copied.reduced for copied in images[tp].ranges)
+    ]
+    if wrong or not source.proven or len(found) != len(source.proofs):
+        raise Damaged(
+            f"{where} is reduced from {source.savepoint_id}, and it is not proven that it holds the same state"
+            + (f": see {wrong[0]}" if wrong else ""),
+            next_step="do not use this savepoint; use the one it was made from",
+            savepoint=source.savepoint_id,
+        )
 
 
 def _check_keys(manifest: Manifest, where: str) -> None:

@@ -17,6 +17,17 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def spaced(tp: TopicPartition) -> str:
+    """As a key of JSON objects: ``<topic> <partition>``. No topic has a space in its name, so it can be read back."""
+    return f"{tp.topic} {tp.partition}"
+
+
+def spaced_partition(text: str) -> TopicPartition:
+    """What ``spaced`` wrote."""
+    topic, number = text.rsplit(" ", 1)
+    return TopicPartition(topic, int(number))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
     """What a consumer group committed for one partition.
@@ -59,11 +70,24 @@ class StoreKind(enum.StrEnum):
 
 class Consistency(enum.StrEnum):
     """``exact``: state equals the effects of all input below the committed offsets, no more and no less.
-    ``ahead``: it may also hold effects of input at or above them. A savepoint is never labelled better than it was proven.
+    ``ahead``: it may also hold effects of input at or above them. ``damaged``: parts of the application were gone when it was taken, as only a
+    safety savepoint may find it. ``edited``: somebody changed the state of an exact one by hand. A savepoint is never labelled better than it was
+    proven.
     """
 
     EXACT = "exact"
     AHEAD = "ahead"
+    DAMAGED = "damaged"
+    EDITED = "edited"
+
+
+class Profile(enum.StrEnum):
+    """What a savepoint is good for. ``full`` ones have the application's state; ``minimal`` ones have its offsets, and the settings of its topics, but
+    no record of an internal topic: state can be rebuilt from input with one, not restored.
+    """
+
+    FULL = "full"
+    MINIMAL = "minimal"
 
 
 class QuiesceMode(enum.StrEnum):

@@ -20,7 +20,8 @@ def translate(tp: TopicPartition, committed: int, image: PartitionImage, t0: int
     """The offset in the restored log that means what ``committed`` meant in the archived one.
 
     ``t0`` is the offset of the first restored row. Raises ``Refused`` for a commit below the first archived offset (records would be
-    skipped silently) or above the end of the archive (it points at records that were never copied).
+    skipped silently), above the end of the archive (it points at records that were never copied), or below records that were gone before they
+    could be copied.
     """
     first = image.ranges[0].start if image.ranges else image.end
     if not first <= committed <= image.end:
@@ -32,6 +33,16 @@ def translate(tp: TopicPartition, committed: int, image: PartitionImage, t0: int
             committed=committed,
             archived_from=first,
             archived_to=image.end,
+        )
+    lost = [gap for gap in image.gaps if gap.end > committed]
+    if lost:
+        raise Refused(
+            f"records of {tp} behind its committed offset {committed} are missing from the archive: "
+            + ", ".join(f"[{gap.start}, {gap.end}) {gap.reason}" for gap in lost[:5]),
+            next_step="choose a savepoint that has them, or reset this partition by an explicit policy",
+            topic=tp.topic,
+            partition=tp.partition,
+            committed=committed,
         )
     return t0 + sum(_rank(file, committed, rows_below) for file in image.files())
 

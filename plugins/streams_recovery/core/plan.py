@@ -6,31 +6,64 @@ plan; it is shown but does not count.
 
 from __future__ import annotations
 
+import enum
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.core import codec
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.estimate import Estimate
+from streams_recovery.core.in_place import InPlace
 from streams_recovery.core.manifest import SegmentFile
 from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.offset_strategy import EXACT, OffsetStrategy
+from streams_recovery.core.slices import Slice
+from streams_recovery.core.time_cut import AsOf, RowCut
+
+FROM_INPUT = "input"
+
+
+class OutputPolicy(enum.StrEnum):
+    """What a rebuild does with outputs. ``keep``: results are written behind those that are there. ``recreate``: the topics are made anew, empty."""
+
+    KEEP = "keep"
+    RECREATE = "recreate"
+
+
+class SafetyPolicy(enum.StrEnum):
+    """Whether what is there is saved before it is replaced. ``required``: without a safety savepoint nothing is destroyed. ``best_effort``: one
+    that cannot be taken is noted, and the restore goes on. ``skip``: none is taken, and there is no way back.
+    """
+
+    REQUIRED = "required"
+    BEST_EFFORT = "best_effort"
+    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoad:
-    """Files to write to one partition, in this order."""
+    """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes."""
 
     partition: int
     files: tuple[SegmentFile, ...]
+    cut: RowCut | None = None
 
     @property
     def rows(self) -> int:
         """Records to write."""
-        return sum(file.rows for file in self.files)
+        return sum(file.rows for file in self.files) if self.cut is None else self.cut.rows
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of their keys and values; of a cut file the part that its rows are of all."""
+        size, rows = sum(file.payload_bytes for file in self.files), sum(file.rows for file in self.files)
+        return size * self.rows // max(1, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicToCreate:
     """A topic to create and load. It is created with ``held_config`` and gets ``final_config`` once nothing would expire by it.
-    ``replaces_empty`` is the id of an existing topic without records that is deleted first, None when there is none.
+    ``replaces`` is the id of an existing topic that is deleted first, None when there is none.
     """
 
     name: str
@@ -38,7 +71,7 @@ class TopicToCreate:
     replication_factor: int
     held_config: dict[str, str]
     final_config: dict[str, str]
-    replaces_empty: str | None
+    replaces: str | None
     partitions: tuple[PartitionLoad, ...]
 
     @property
@@ -49,17 +82,28 @@ class TopicToCreate:
     @property
     def payload_bytes(self) -> int:
         """Bytes of keys and values to write."""
-        return sum(file.payload_bytes for partition in self.partitions for file in partition.files)
+        return sum(partition.payload_bytes for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToDelete:
+    """An internal topic that the savepoint does not know: left in place, the application would take up what is in it."""
+
+    name: str
+    topic_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToSet:
-    """A committed offset to set, metadata included."""
+    """A committed offset to set, metadata included. One that is not ``fixed`` is where a moving log was when it was looked at: approving the
+    plan approves the rule, and the number may be another one when it is set.
+    """
 
     topic: str
     partition: int
     offset: int
     metadata: str
+    fixed: bool = True
 
     @property
     def tp(self) -> TopicPartition:
@@ -70,31 +114,62 @@ class OffsetToSet:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """What was seen while planning and may change until the plan is carried out: instances that run, the newest committed input offsets
-    of the group as it is, and how far the inputs reach beyond the savepoint.
+    of the group as it is, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, and how long it
+    is expected to take.
     """
 
     instances: tuple[str, ...]
+    offsets_replaced: dict[str, int]
     offsets_before: dict[str, int]
     records_to_catch_up: int
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointInTime:
+    """The moment that an application is brought to: the state of the plan's savepoint, or none unless ``with_state``, and its input up to there, from
+    the files of the savepoint ``archive``. The application processes it to its end and stops. With a ``slice`` the input is that of an interval, and
+    the moment is the last one that is taken.
+    """
+
+    as_of: AsOf
+    with_state: bool
+    archive: str
+    slice: Slice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """A whole restore of an application in place from one savepoint."""
+    """A whole restore of an application from one savepoint, its own or that of ``source_application_id``; or, without a savepoint, from the input
+    alone: then nothing is loaded, and the application builds its state again. ``strategy`` says how the inputs' offsets were chosen, as it was
+    asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``point`` is None unless it is brought to a moment, and ``in_place`` None
+    unless its inputs are cut there where they are.
+    """
 
     application_id: str
-    savepoint_id: str
-    captured_at: int
-    consistency: Consistency
+    source_application_id: str
+    savepoint_id: str | None
+    captured_at: int | None
+    consistency: Consistency | None
+    safety: SafetyPolicy
+    delete: tuple[TopicToDelete, ...]
     create: tuple[TopicToCreate, ...]
     offsets: tuple[OffsetToSet, ...]
+    strategy: str
+    offsets_agree: bool
     warnings: tuple[str, ...]
     observed: Observed
+    point: PointInTime | None = None
+    in_place: InPlace | None = None
 
     @property
     def hash(self) -> str:
         """Identifies what the plan does; equal plans have equal hashes wherever they were made."""
-        done = {key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings")}
+        done = {key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings", "offsets_agree")}
+        done["offsets"] = [codec.encode(item) if item.fixed else str(item.tp) for item in self.offsets]
+        if self.point is not None:
+            # Every savepoint extends the archive; as long as the same rows are taken it is the same plan.
+            done["point"] = codec.encode(replace(self.point, archive=""))
         return hashlib.sha256(codec.dumps(done)).hexdigest()
 
     @property
@@ -102,11 +177,64 @@ class RestorePlan:
         """Records to write, all topics together."""
         return sum(topic.rows for topic in self.create)
 
+    @property
+    def from_input(self) -> bool:
+        """True when there is no savepoint to load and to compare with."""
+        return self.savepoint_id is None
+
+    @property
+    def own_records(self) -> int:
+        """Input records of the interval that is processed again, 0 when it is none."""
+        cuts = [part.cut for topic in self.create if topic.role is TopicRole.INPUT for part in topic.partitions]
+        return sum(cut.slice.own for cut in cuts if cut is not None and cut.slice is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest:
-    """What a person asks for. ``savepoint`` is an id or ``latest``, which means the newest ``exact`` one unless ``allow_ahead``."""
+    """What a person asks for. What is not said replaces nothing and gives nothing up.
 
+    ``source`` is the application id whose savepoint it is, empty for the application's own. ``savepoint`` is an id; or ``latest``, which means
+    the newest ``exact`` one unless ``allow_ahead``; or ``before:<restore id>``, the safety savepoint of that restore, ``before:latest`` for the
+    last one; or ``input``: state is rebuilt from the input, with ``outputs`` as said, and with ``accept_gap`` also where older input is gone.
+    ``replace`` allows internal topics that hold records to be deleted, and ``delete`` names those among them that the savepoint does not
+    know; ``replace``, ``safety`` other than ``required`` and offsets that
+    disagree with the state need the application id typed as ``confirm``.
+
+    With ``as_of`` the application is brought to that moment: ``latest`` then means the newest savepoint that had read nothing later, and ``none``
+    that state is built from the archived input alone. With a ``slice`` it processes the input of an interval again: ``latest`` is the newest
+    savepoint that had read nothing of it, and ``none`` no state at all. With ``in_place`` the
+    application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each other group that
+    has read them, to say that it may be moved.
+    """
+
+    source: str
     savepoint: str
-    allow_ahead: bool
     reason: str
+    allow_ahead: bool = False
+    allow_damaged: bool = False
+    replace: bool = False
+    delete: tuple[str, ...] = ()
+    safety: SafetyPolicy = SafetyPolicy.REQUIRED
+    confirm: str = ""
+    offsets: OffsetStrategy = EXACT
+    outputs: OutputPolicy = OutputPolicy.KEEP
+    accept_gap: bool = False
+    as_of: AsOf | None = None
+    slice: Slice | None = None
+    in_place: bool = False
+    groups: tuple[str, ...] = ()
+
+    @property
+    def from_input(self) -> bool:
+        """True when no savepoint is asked for."""
+        return self.savepoint == FROM_INPUT
+
+
+def require_agreement(plan: RestorePlan, request: RestoreRequest) -> None:
+    """Raise ``Refused`` when the plan's offsets disagree with its state and nobody has typed that this is meant."""
+    if not plan.offsets_agree and request.confirm != plan.application_id:
+        raise Refused(
+            f"offsets set by {plan.strategy!r} disagree with the restored state: {'; '.join(plan.warnings)}",
+            next_step=f"nothing was changed; use exact, or type the application id {plan.application_id} to confirm it",
+            strategy=plan.strategy,
+        )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from streams_recovery.core.model import Consistency
+from streams_recovery.core.model import Consistency, Profile
 
 DAY_MS = 86_400_000
 
@@ -27,13 +27,17 @@ class KeepRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it."""
+    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
+    ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state.
+    """
 
     savepoint_id: str
     captured_at: int
     consistency: Consistency
     whole: bool
     in_use: bool
+    replaces: str | None = None
+    profile: Profile = Profile.FULL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,23 @@ class StoredFile:
     modified: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectLock:
+    """What the store says about an object. ``until`` (ms) is None when no time is set; ``mode`` is its name for how strictly it holds."""
+
+    mode: str
+    until: int | None
+    legal_hold: bool
+
+    def holds(self, now: int) -> str | None:
+        """Why the object may not go at ``now`` (ms), None when it may."""
+        if self.legal_hold:
+            return "locked by a legal hold"
+        if self.until is not None and self.until > now:
+            return f"locked until {datetime.fromtimestamp(self.until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC ({self.mode.lower()})"
+        return None
+
+
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 
 
@@ -72,11 +93,21 @@ def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMar
     """One decision for every savepoint, newest first.
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
-    stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it.
+    stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
+    reduced from meets no rule: the two are one moment, and the other one stands for it. Savepoints with state and minimal ones are judged apart: one
+    without state never takes the place of one that has it.
     """
+    said = list(marks)
+    apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
+    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, said)]
+    return sorted(decisions, key=lambda decision: (decision.captured_at, decision.savepoint_id), reverse=True)
+
+
+def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[KeepMark]) -> list[Decision]:
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
-    exact = [held for held in newest_first if held.consistency is Consistency.EXACT and held.whole]
+    replaced = _replaced(savepoints)
+    exact = [h for h in newest_first if h.consistency is Consistency.EXACT and h.whole and h.savepoint_id not in replaced]
     for held in exact[: rules.last]:
         reasons[held.savepoint_id].append("last")
     for held in exact[: rules.minimum]:
@@ -88,12 +119,24 @@ def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMar
         reasons[savepoint_id].append("marked")
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
-        if held.consistency is not Consistency.EXACT and (kept_since is None or held.captured_at >= kept_since):
+        recent = kept_since is None or held.captured_at >= kept_since
+        if held.consistency is not Consistency.EXACT and recent and held.savepoint_id not in replaced:
             reasons[held.savepoint_id].append("not exact, but recent")
     for held in newest_first:
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: audit it"]
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
     return [Decision(savepoint_id=h.savepoint_id, captured_at=h.captured_at, why_kept=tuple(reasons[h.savepoint_id])) for h in newest_first]
+
+
+def _replaced(savepoints: Sequence[Held]) -> set[str]:
+    """Savepoints that another one stands for: a whole one of the same moment and the same label."""
+    known = {held.savepoint_id: held for held in savepoints}
+    pairs = ((held, known.get(held.replaces or "")) for held in savepoints if held.whole)
+    return {
+        source.savepoint_id
+        for held, source in pairs
+        if source is not None and (source.captured_at, source.consistency) == (held.captured_at, held.consistency)
+    }
 
 
 def _newest_of_each(newest_first: Sequence[Held], form: str, count: int) -> dict[str, Held]:

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{10}")
+# Also for JSON schemas, so only what both dialects of regular expressions know.
+PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]{10}"
+_ID = re.compile(PATTERN)
 
 
-def new_id(at: int, run_id: str) -> str:
-    """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run gets the same suffix whenever it is repeated."""
-    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y%m%dT%H%M%SZ}-{run_suffix(run_id)}"
+_TIME = "%Y%m%dT%H%M%SZ"
+
+
+def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
+    """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run gets the same suffix whenever it is repeated.
+
+    The newest id must sort last, so one that comes ``after`` another never has an earlier time or the same, whatever the clocks of two machines say.
+    """
+    moment = datetime.fromtimestamp(at / 1000, UTC)
+    if after is not None:
+        earlier = datetime.strptime(after.split("-")[0], _TIME).replace(tzinfo=UTC)
+        moment = max(moment, earlier + timedelta(seconds=1))
+    return f"{moment.strftime(_TIME)}-{run_suffix(run_id)}"
+
+
+def same_moment(savepoint_id: str, run_id: str) -> str:
+    """An id for something that ``run_id`` makes of a savepoint and that is to sort with it: its time, and the run's own suffix."""
+    return f"{time_of(savepoint_id)}-{run_suffix(run_id)}"
+
+
+def time_of(text: str) -> str:
+    """The part of an id that it sorts by."""
+    return text.split("-", 1)[0]
 
 
 def run_suffix(run_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.manifest import CopiedRange, PartitionImage
+from streams_recovery.core.manifest import CopiedRange, Gap, PartitionImage
 from streams_recovery.core.model import TopicPartition, TopicRole
+from streams_recovery.core.reduced import Reduction
 from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)
@@ -91,6 +93,47 @@ def test_a_partition_is_copied_from_its_start_when_it_is_not_the_same_log(now: o
     assert plan.missing.start == 0
 
 
+@given(
+    history=st.lists(st.tuples(st.integers(1, 10), st.integers(0, 10)), min_size=1, max_size=5),
+    saved_at=st.integers(0, 4),
+    role=st.sampled_from([TopicRole.CHANGELOG, TopicRole.INPUT]),
+)
+def test_a_log_is_shared_only_while_nothing_of_it_was_replaced(history: list[tuple[int, int]], saved_at: int, role: TopicRole) -> None:
+    """Each step: a new leader that lost some records of the end, and what is written under it. The broker's answer is worked out from the log itself."""
+    log: list[tuple[int, int]] = []  # (leader epoch, number of the write)
+    saved: list[tuple[int, int]] | None = None
+    saved_epoch, writes = 0, 0
+    for epoch, (written, kept_back) in enumerate(history):
+        log = log[: max(0, len(log) - kept_back)] if kept_back < 5 else log
+        log += [(epoch, writes + number) for number in range(written)]
+        writes += written
+        if epoch == min(saved_at, len(history) - 1):
+            saved, saved_epoch = list(log), epoch
+    assert saved is not None
+    epoch_end = sum(1 for written_under, _ in log if written_under <= saved_epoch)
+    parent = image((segment(0, len(saved), [0]),), end=len(saved), epoch=saved_epoch)
+    now = cut(end=len(log), epoch=len(history) - 1)
+    plan = plan_partition(now, role, parent, None, epoch_end=epoch_end)
+    assert bool(plan.inherited) == (log[: len(saved)] == saved)
+    unknown = plan_partition(now, role, parent, None, epoch_end=None)
+    assert bool(unknown.inherited) == (len(log) >= len(saved)), "without an answer only the length tells"
+
+
+def test_an_input_of_which_nothing_was_left_keeps_its_gap() -> None:
+    before = replace(image((), start=0), gaps=(Gap(start=0, end=10, reason="late"),))
+    plan = plan_partition(cut(start=10, end=12), TopicRole.INPUT, before, None)
+    assert plan.gaps == before.gaps
+    assert plan.missing is not None
+    assert (plan.missing.start, plan.missing.end, plan.missing.may_lose) == (10, 12, True)
+
+
+def test_only_what_is_not_state_may_lose_records() -> None:
+    for role in TopicRole:
+        missing = plan_partition(cut(end=5), role, None, None).missing
+        assert missing is not None
+        assert missing.may_lose == (role not in (TopicRole.CHANGELOG, TopicRole.REPARTITION))
+
+
 def test_tails_are_never_shared_and_begin_at_the_commit() -> None:
     plan = plan_partition(cut(start=2, end=10, commit=6), TopicRole.REPARTITION, image((segment(0, 6, [1]),)), None)
     assert plan.inherited == ()
@@ -110,6 +153,27 @@ def test_idle_hours_leave_no_trace() -> None:
     )
     ranges = joined(idle, {TP: [segment(6, 8, [])]})
     assert [(r.start, r.end) for r in ranges] == [(0, 5), (5, 8)]
+
+
+def test_the_next_savepoint_continues_a_reduced_one() -> None:
+    reduced = tuple(replace(piece, reduced=Reduction.LATEST_PER_KEY) for piece in (segment(0, 8, [3, 7]), segment(8, 10, [])))
+    plan = plan_partition(cut(start=0, end=14), TopicRole.CHANGELOG, image(reduced), None)
+    assert plan.inherited == reduced
+    assert plan.full_because is None
+    assert plan.missing is not None
+    assert (plan.missing.start, plan.missing.end) == (10, 14)
+    idle = segment(10, 14, [])
+    assert joined(plan, {TP: [idle]}) == (*reduced, idle), "what was reduced is told from what merely held nothing"
+    quiet = replace(
+        plan, inherited=(*reduced, idle), missing=plan_partition(cut(start=14, end=15), TopicRole.CHANGELOG, None, None).missing
+    )
+    assert joined(quiet, {TP: [segment(14, 15, [])]}) == (*reduced, segment(10, 15, []))
+
+
+def test_a_reduced_partition_without_a_row_is_archived_all_the_same() -> None:
+    nothing_lives = CopiedRange(start=0, end=10, file=None, reduced=Reduction.LATEST_PER_KEY)
+    plan = plan_partition(cut(start=0, end=10), TopicRole.CHANGELOG, image((nothing_lives,)), None)
+    assert (plan.inherited, plan.missing, plan.full_because) == ((nothing_lives,), None, None)
 
 
 def full_reason(
@@ -138,6 +202,7 @@ def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
     [
         (full_reason(topic_id="id-2"), "id id-1 became id-2"),
         (full_reason(at=DAY), "tombstones may be gone"),
+        (full_reason(at=-1), "taken 1 ms from now by its clock"),
         (full_reason(config={"delete.retention.ms": "1000"}), "delete.retention.ms is 1000"),
         (full_reason(files=3), "files of 3 savepoints reached the limit of 3"),
         (full_reason(since=-8 * DAY), "8 days old, the limit is 7"),
@@ -147,6 +212,13 @@ def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
 )
 def test_every_reason_for_a_new_full_copy(found: str | None, reason: str) -> None:
     assert reason in str(found)
+
+
+@pytest.mark.parametrize("role", [TopicRole.CHANGELOG, TopicRole.INPUT])
+def test_what_the_last_savepoint_left_out_is_copied_in_full(role: TopicRole) -> None:
+    # Its log was empty then, so that nothing else would show it.
+    left_out = replace(topic((image((), start=7, end=7),), role=role), archived=False)
+    assert topic_full_reason(role, "id-1", {}, 1_000, manifest_of(left_out), "t", POLICY) == "the last savepoint did not archive it"
 
 
 def test_an_archived_input_is_shared_as_long_as_its_topic_lives() -> None:

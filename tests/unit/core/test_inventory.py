@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.inventory import Declared, discover
-from streams_recovery.core.model import StoreKind, TopicRole
+from streams_recovery.core.model import Profile, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, store_kind
 
 DECLARED = Declared(
@@ -16,6 +18,7 @@ DECLARED = Declared(
     include=("or*", "out"),
     exclude=("out",),
     stores={"totals": StoreKind.KEY_VALUE},
+    profile=Profile.FULL,
 )
 EXISTING = [
     "orders-in",
@@ -81,6 +84,108 @@ def test_what_is_archived_and_what_a_store_is() -> None:
 def test_all_missing_topics_are_named_at_once() -> None:
     with pytest.raises(NotFound, match="orders-in, out, rates"):
         discover("orders", DECLARED, ["orders-totals-changelog"], [])
+
+
+def declared(**changes: object) -> Declared:
+    return replace(DECLARED, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "archived"),
+    [
+        ((), (), set()),
+        (("*",), (), {"orders-in", "out", "rates"}),
+        (("*",), ("*",), set()),
+        (("*",), ("o*",), {"rates"}),
+        (("orders-in",), (), {"orders-in"}),
+        (("orders",), (), set()),
+        (("?ut", "RATES"), (), {"out"}),
+        (("[or]*",), ("orders-[a-h]*",), {"orders-in", "out", "rates"}),
+        (("[!r]*",), (), {"orders-in", "out"}),
+        (("out", "rates"), ("ra?es",), {"out"}),
+    ],
+)
+def test_globs_choose_among_what_is_declared(include: tuple[str, ...], exclude: tuple[str, ...], archived: set[str]) -> None:
+    found = discover("orders", declared(include=include, exclude=exclude), EXISTING, [], ("orders-eu",)).topics
+    assert {topic.name for topic in found if topic.archived and not topic.role.internal} == archived
+    assert all(topic.archived for topic in found if topic.role.internal), "state is not for globs to choose"
+
+
+def test_an_undeclared_input_is_chosen_by_the_same_globs() -> None:
+    found = discover("orders", declared(include=("str*",)), EXISTING, ["stranger"], ("orders-eu",)).topics
+    assert {topic.name for topic in found if topic.archived and not topic.role.internal} == {"stranger"}
+
+
+def test_a_minimal_profile_leaves_internal_topics_out_whatever_the_globs_say() -> None:
+    found = discover("orders", declared(profile=Profile.MINIMAL, include=("*",), exclude=()), EXISTING, [], ("orders-eu",))
+    internal = {topic.name for topic in found.topics if topic.role.internal}
+    assert {topic.name for topic in found.topics if topic.archived} == {"orders-in", "out", "rates"}
+    assert found.left_out == internal
+    assert found.tails == ()
+    full = discover("orders", DECLARED, EXISTING, [], ("orders-eu",))
+    assert (full.left_out, set(full.tails)) == (frozenset(), set(full.names(TopicRole.REPARTITION)))
+
+
+NAMED_TOPOLOGY = [
+    "orders-eu-totals-changelog",
+    "orders-eu-by-key-repartition",
+    "orders-eu-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-0000000012-topic",
+    "orders-eu-KTABLE-SUPPRESS-STATE-STORE-0000000003-changelog",
+]
+
+
+def test_the_topics_of_a_named_topology_are_its_application_s() -> None:
+    found = discover("orders", DECLARED, ["orders-in", "out", "rates", *NAMED_TOPOLOGY], ["orders-in"])
+    assert set(found.names(TopicRole.CHANGELOG, TopicRole.REPARTITION)) == set(NAMED_TOPOLOGY)
+    assert found.undeclared == ()
+
+
+def test_a_named_topology_beside_an_application_of_that_name() -> None:
+    # Both would be called the same. What the group has read, and what is declared, is its own; the rest is the other one's.
+    existing = ["orders-in", "out", "rates", *NAMED_TOPOLOGY, "orders-eu-of-the-other-repartition"]
+    committed = ["orders-in", "orders-eu-by-key-repartition"]
+    found = discover("orders", declared(stores={"eu-totals": None}), existing, committed, ("orders-eu",))
+    assert found.names(TopicRole.REPARTITION) == ("orders-eu-by-key-repartition",)
+    assert found.names(TopicRole.CHANGELOG) == ("orders-eu-totals-changelog",)
+    assert found.undeclared == (), "a repartition topic is no input"
+
+
+@pytest.mark.parametrize("others", [(), ("orders",), ("ord", "orders-e", "orders-eu-west"), ("orders-eu", "orders-eu-totals-west")])
+def test_overlapping_names_of_applications_are_told_apart(others: tuple[str, ...]) -> None:
+    mine = ["orders-eu-totals-changelog", "orders-eu-by-key-repartition"]
+    not_mine = ["orders-totals-changelog", "orders-europe-totals-changelog", "xorders-eu-totals-changelog", "orders-eu.totals-changelog"]
+    if "orders-eu-west" in others:
+        not_mine.append("orders-eu-west-totals-changelog")
+    here = declared(inputs=("orders-in",), outputs=(), globals=(), stores={})
+    found = discover("orders-eu", here, ["orders-in", *mine, *not_mine], [], others)
+    assert set(found.names()) == {"orders-in", *mine}
+
+
+def test_every_topic_that_a_pattern_or_several_sources_read_is_an_input() -> None:
+    # Of a subscription to a pattern the configuration can name none or some; what is committed tells the rest.
+    existing = [*EXISTING, "clicks.de", "clicks.fr", "clicks.new"]
+    found = discover(
+        "orders", declared(inputs=("orders-in", "clicks.de")), existing, ["orders-in", "clicks.de", "clicks.fr"], ("orders-eu",)
+    )
+    assert found.names(TopicRole.INPUT) == ("clicks.de", "clicks.fr", "orders-in")
+    assert found.undeclared == ("clicks.fr",)
+    assert "clicks.new" not in found.names(), "nothing of it was read, so nothing of it is in the state"
+
+
+def test_a_topic_that_is_read_and_written_is_an_input() -> None:
+    found = discover("orders", declared(outputs=("orders-in", "out")), EXISTING, [], ("orders-eu",))
+    assert "orders-in" in found.names(TopicRole.INPUT)
+    assert found.names(TopicRole.OUTPUT) == ("out",)
+
+
+def test_a_source_topic_that_serves_as_changelog_stays_an_input_with_its_offsets() -> None:
+    # With topology.optimization a table's store "totals" has no changelog: it is read again from its source topic.
+    here = declared(inputs=("orders-in", "table-source"), stores={"totals": StoreKind.KEY_VALUE})
+    existing = ["orders-in", "out", "rates", "table-source", "orders-other-changelog"]
+    found = discover("orders", here, existing, ["orders-in", "table-source"], ())
+    (source,) = [topic for topic in found.topics if topic.name == "table-source"]
+    assert (source.role, source.committed, source.declared_store) == (TopicRole.INPUT, True, None)
+    assert found.names(TopicRole.CHANGELOG) == ("orders-other-changelog",), "no changelog is made up for it"
 
 
 @pytest.mark.parametrize(

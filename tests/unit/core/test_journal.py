@@ -12,6 +12,7 @@ from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, cre
 ORDER = [
     "opened",
     "stopped",
+    "saved",
     "destroying",
     "created",
     "loaded",
@@ -43,7 +44,7 @@ def test_a_step_runs_only_where_it_belongs() -> None:
 
 
 def test_the_application_may_go_on_only_while_nothing_was_destroyed() -> None:
-    assert [phase.value for phase in Phase if may_restart(phase)] == ["opened", "stopped"]
+    assert [phase.value for phase in Phase if may_restart(phase)] == ["opened", "stopped", "saved"]
 
 
 def test_the_newest_entry_counts_and_a_restore_without_entries_is_open() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.manifest import SegmentFile
+from streams_recovery.core.manifest import Gap, SegmentFile
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.offsets import translate
 from tests.unit.core.values import image, segment
@@ -53,6 +54,16 @@ def test_a_commit_outside_the_archive_is_refused_with_both_ends(commit: int) -> 
     with pytest.raises(Refused, match=rf"committed offset {commit} of t-0 lies outside the archived range \[5, 10\]") as caught:
         translate(TP, commit, image((segment(5, 10, [5, 9]),), start=5), 0, lambda *_: 0)
     assert caught.value.facts["committed"] == commit
+
+
+@pytest.mark.parametrize(("gap", "refused"), [((2, 4), False), ((3, 6), True), ((6, 8), True), ((5, 5), False)])
+def test_a_commit_before_records_that_were_never_copied_is_refused(gap: tuple[int, int], refused: bool) -> None:
+    lossy = replace(image((segment(0, 10, [0, 9]),)), gaps=(Gap(start=gap[0], end=gap[1], reason="deleted by retention"),))
+    if not refused:
+        assert translate(TP, 5, lossy, 0, lambda *_: 1) == 1
+        return
+    with pytest.raises(Refused, match=rf"behind its committed offset 5 are missing .*\[{gap[0]}, {gap[1]}\) deleted by retention"):
+        translate(TP, 5, lossy, 0, lambda *_: 1)
 
 
 def test_an_empty_archive_accepts_its_end_only() -> None:

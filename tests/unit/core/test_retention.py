@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.model import Consistency
-from streams_recovery.core.retention import Held, KeepMark, KeepRules, StoredFile, decide, past_grace, removable
+from streams_recovery.core.model import Consistency, Profile
+from streams_recovery.core.retention import Held, KeepMark, KeepRules, ObjectLock, StoredFile, decide, past_grace, removable
 
 HOUR = 3_600_000
 NONE = KeepRules(last=0, hourly=0, daily=0, weekly=0, monthly=0, minimum=1)
@@ -33,6 +33,15 @@ def held(hours: float, *, exact: bool = True, whole: bool = True) -> Held:
         whole=whole,
         in_use=False,
     )
+
+
+@given(savepoints=st.lists(st.integers(-2000, 0), unique=True, max_size=30), rules=RULES, data=st.data())
+def test_one_without_state_never_takes_the_place_of_one_that_has_it(savepoints: list[int], rules: KeepRules, data: st.DataObject) -> None:
+    drawn = [replace(held(hours), profile=data.draw(st.sampled_from(Profile))) for hours in savepoints]
+    apart = [[one for one in drawn if one.profile is profile] for profile in Profile]
+    assert kept(drawn, rules) == kept(apart[0], rules) | kept(apart[1], rules)
+    moments = [decision.captured_at for decision in decide(drawn, rules, [])]
+    assert moments == sorted(moments, reverse=True)
 
 
 def kept(savepoints: list[Held], rules: KeepRules, *marks: KeepMark) -> set[str]:
@@ -88,6 +97,47 @@ def test_one_that_is_not_exact_meets_no_rule_and_goes_with_its_time() -> None:
     assert kept(savepoints, NONE) == {"+0"}
 
 
+def reduced(source: Held) -> Held:
+    return replace(source, savepoint_id=f"{source.savepoint_id} reduced", replaces=source.savepoint_id)
+
+
+def test_a_proven_reduction_stands_for_its_source_and_the_two_are_one_moment() -> None:
+    newest, before = held(0), held(-1)
+    assert kept([newest, reduced(newest), before], NONE) == {"+0 reduced"}
+    assert kept([newest, reduced(newest), before], replace(NONE, minimum=2)) == {"+0 reduced", "-1"}, "the floor counts moments"
+    assert kept([newest, reduced(newest), before], replace(NONE, last=2)) == {"+0 reduced", "-1"}
+    assert kept([newest, reduced(newest)], NONE, mark("+0")) == {"+0", "+0 reduced"}
+    assert kept([replace(newest, in_use=True), reduced(newest)], NONE) == {"+0", "+0 reduced"}
+    ahead = held(0, exact=False)
+    assert kept([ahead, reduced(ahead), before], replace(NONE, last=2)) == {"+0-ahead reduced", "-1"}
+    assert kept([newest, reduced(newest), reduced(reduced(newest))], NONE) == {"+0 reduced reduced"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"whole": False},
+        {"replaces": None},
+        {"replaces": "another"},
+        {"captured_at": T0 - 1},
+        {"consistency": Consistency.AHEAD},
+    ],
+)
+def test_nothing_stands_for_a_savepoint_that_is_not_whole_proven_and_of_its_moment(broken: dict[str, object]) -> None:
+    newest = held(0)
+    assert "+0" in kept([newest, replace(reduced(newest), **broken)], replace(NONE, minimum=2))
+
+
+@given(savepoints=HELD, rules=RULES, data=st.data())
+def test_reducing_never_costs_a_moment(savepoints: list[Held], rules: KeepRules, data: st.DataObject) -> None:
+    whole = [one for one in savepoints if one.whole]
+    chosen = data.draw(st.lists(st.sampled_from(whole), unique_by=lambda one: one.savepoint_id)) if whole else []
+    more = [*savepoints, *(replace(reduced(one), whole=data.draw(st.booleans())) for one in chosen)]
+    before = {one.captured_at for one in savepoints if one.savepoint_id in kept(savepoints, rules)}
+    stay = kept(more, rules)
+    assert before <= {one.captured_at for one in more if one.savepoint_id in stay and (one.whole or one in savepoints)}
+
+
 def test_what_an_unfinished_restore_needs_stays() -> None:
     assert kept([held(0), replace(held(-9), in_use=True)], NONE) == {"+0", "-9"}
 
@@ -102,3 +152,16 @@ def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
     files = [StoredFile(key=key, bytes=1, modified=at) for key, at in (("named", 0), ("old", 0), ("edge", 50), ("young", 51))]
     assert [file.key for file in removable(files, {"named"}, now=100, grace_ms=50)] == ["old"]
     assert past_grace({"a": 0, "b": 50}, now=100, grace_ms=50) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("lock", "said"),
+    [
+        (ObjectLock(mode="COMPLIANCE", until=1_001, legal_hold=False), "locked until 1970-01-01 00:00:01 UTC (compliance)"),
+        (ObjectLock(mode="GOVERNANCE", until=1_000, legal_hold=False), None),
+        (ObjectLock(mode="", until=None, legal_hold=False), None),
+        (ObjectLock(mode="COMPLIANCE", until=1, legal_hold=True), "locked by a legal hold"),
+    ],
+)
+def test_a_lock_holds_until_its_time_is_over(lock: ObjectLock, said: str | None) -> None:
+    assert lock.holds(1_000) == said

@@ -72,7 +72,7 @@ def topic(
 
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     return Manifest(
-        format_version=1,
+        format_version=2,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",

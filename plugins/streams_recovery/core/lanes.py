@@ -1,0 +1,53 @@
+"""Which intervals are processed at the same time: each has a lane of its own, and there are only so many. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A lane, and the run that took it."""
+
+    lane: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneEntry:
+    """An interval took a lane or gave it back. ``lane`` is None in an entry that found none free and changes nothing. Every entry holds all that are
+    ``taken`` after it, by the names of their intervals, so that the newest one tells it all.
+    """
+
+    interval: str
+    at: int
+    lane: int | None
+    taken: dict[str, Taken]
+
+
+def take(last: LaneEntry | None, interval: str, *, run: str, at: int, lanes: int) -> LaneEntry:
+    """The entry that takes the lowest free lane. An interval that has one keeps it: it is the same interval again, whose run has ended or died."""
+    taken = {} if last is None else dict(last.taken)
+    known = taken.pop(interval, None)
+    used = {one.lane for one in taken.values()}
+    free = next((lane for lane in range(lanes) if lane not in used), None)
+    lane = known.lane if known is not None and known.lane < lanes else free
+    if lane is not None:
+        taken[interval] = Taken(lane=lane, run=run)
+    elif known is not None:
+        taken[interval] = known
+    return LaneEntry(interval=interval, at=at, lane=lane, taken=taken)
+
+
+def give_back(last: LaneEntry | None, interval: str, *, run: str | None, at: int) -> LaneEntry | None:
+    """The entry that gives an interval's lane back, None when there is nothing to give: no lane, or one that another run than ``run`` has taken."""
+    known = None if last is None else last.taken.get(interval)
+    if last is None or known is None or run not in (None, known.run):
+        return None
+    taken = {name: one for name, one in last.taken.items() if name != interval}
+    return LaneEntry(interval=interval, at=at, lane=known.lane, taken=taken)
+
+
+def busy(last: LaneEntry | None) -> tuple[str, ...]:
+    """The intervals that have a lane."""
+    return () if last is None else tuple(sorted(last.taken))

@@ -1,0 +1,27 @@
+"""What an interrupted load may have left, judged by ids and ends alone."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.continuing import Found, Standing, found
+from streams_recovery.core.model import TopicPartition
+
+offsets = st.integers(0, 20)
+
+
+@given(start=offsets, more=offsets, rows=offsets)
+def test_only_a_log_from_0_on_with_no_more_than_its_rows_can_be_a_beginning(start: int, more: int, rows: int) -> None:
+    standing = Standing(tp=TopicPartition("t", 0), start=start, end=start + more, rows=rows)
+    if start == 0 and more <= rows:
+        assert standing.present == more
+    else:
+        assert standing.present is None
+
+
+def test_a_topic_is_ours_by_its_id_and_a_stranger_s_records_are_never_ours() -> None:
+    assert found(None, ["a"], 0) is Found.MISSING
+    assert found("a", ["b", "a"], 7) is Found.OURS
+    assert found("c", ["b", "a"], 7) is Found.STRANGER_FULL
+    assert found("c", [], 0) is Found.STRANGER_EMPTY

@@ -1,0 +1,54 @@
+"""However many want to, no more intervals than there are lanes are processed at once, and never two in one lane."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.lanes import LaneEntry, busy, give_back, take
+
+NAMES = st.sampled_from("abcde")
+STEPS = st.lists(st.tuples(st.booleans(), NAMES, st.integers(1, 3)), max_size=40)
+
+
+@given(steps=STEPS, lanes=st.integers(1, 3))
+def test_lanes_are_never_shared_and_never_more_than_there_are(steps: list[tuple[bool, str, int]], lanes: int) -> None:
+    last: LaneEntry | None = None
+    working: dict[str, tuple[int, str]] = {}
+    for taking, name, number in steps:
+        run = f"run-{number}"
+        if taking:
+            last = take(last, name, run=run, at=0, lanes=lanes)
+            assert (last.lane is None) == (name not in working and len(working) == lanes)
+            if name in working:
+                assert last.lane == working[name][0], "the same interval again keeps its lane"
+            if last.lane is not None:
+                working[name] = (last.lane, run)
+        else:
+            given_back = give_back(last, name, run=run, at=0)
+            assert (given_back is not None) == (name in working and working[name][1] == run), "only by the run that took it"
+            if given_back is not None:
+                last = given_back
+                del working[name]
+        found = {} if last is None else {interval: (taken.lane, taken.run) for interval, taken in last.taken.items()}
+        assert found == working
+        assert busy(last) == tuple(sorted(working))
+        used = [lane for lane, _ in working.values()]
+        assert len(set(used)) == len(used) <= lanes
+        assert all(0 <= lane < lanes for lane in used)
+
+
+def test_what_is_removed_gives_back_whoever_took_it() -> None:
+    last = take(None, "a", run="one", at=0, lanes=1)
+    assert give_back(last, "a", run="two", at=0) is None
+    free = give_back(last, "a", run=None, at=0)
+    assert free is not None
+    assert (free.taken, take(free, "b", run="two", at=0, lanes=1).lane) == ({}, 0)
+
+
+def test_with_fewer_lanes_than_before_an_interval_moves_to_one_that_there_is() -> None:
+    last = take(take(None, "a", run="one", at=0, lanes=2), "b", run="two", at=0, lanes=2)
+    refused = take(last, "b", run="three", at=0, lanes=1)
+    assert (refused.lane, refused.taken) == (None, last.taken)
+    free = give_back(last, "a", run="one", at=0)
+    assert take(free, "b", run="three", at=0, lanes=1).lane == 0
