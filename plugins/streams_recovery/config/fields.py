@@ -12,9 +12,11 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from croniter import croniter
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, WithJsonSchema
 
+from streams_recovery.core import increments, offset_strategy
 from streams_recovery.core.audit import parse_level
+from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.names import checked_name
 
@@ -67,7 +69,7 @@ def _switch(value: Any) -> Any:
 
 def _glob(value: str) -> str:
     if not _GLOB.fullmatch(value):
-        raise ValueError(f"{value[:60]!r} is not a topic glob: use topic name characters and * ? [ ]")
+        raise ValueError(f"{value[:60]!r} is not a glob: use name characters and * ? [ ]")
     return value
 
 
@@ -125,12 +127,42 @@ def _schedule(value: Any) -> Any:
     return value
 
 
+def _cron(value: Any) -> Any:
+    if _schedule(value) is None:
+        raise ValueError('needs a cron expression; write five fields in quotes, such as "0 0 * * *"')
+    return value
+
+
+def _duration(value: str) -> str:
+    try:
+        milliseconds(value)
+    except ConfigInvalid as error:
+        raise ValueError(f"{error.reason}: {error.next_step}") from error
+    return value
+
+
+def _offset_rule(value: str) -> str:
+    try:
+        return offset_strategy.checked(value)
+    except ConfigInvalid as error:
+        raise ValueError(f"{error.reason}: {error.next_step}") from error
+
+
+def _run_limit(value: str) -> str:
+    try:
+        return increments.parse_limit(value).text
+    except ConfigInvalid as error:
+        raise ValueError(f"{error.reason}: {error.next_step}") from error
+
+
 def _level(value: str) -> str:
     parse_level(value)
     return value
 
 
 Schedule = Annotated[str | None, BeforeValidator(_schedule)]
+Cron = Annotated[str, BeforeValidator(_cron)]
+Duration = Annotated[str, AfterValidator(_duration)]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
@@ -140,6 +172,7 @@ Argv = Annotated[tuple[Argument, ...], AfterValidator(_argv)]
 Environment = Annotated[dict[str, Argument], AfterValidator(_environment)]
 TopicName = Annotated[str, AfterValidator(named("topic"))]
 TopicGlob = Annotated[str, AfterValidator(_glob)]
+GroupGlob = Annotated[str, AfterValidator(_glob)]
 StoreName = Annotated[str, AfterValidator(named("store"))]
 ApplicationId = Annotated[str, AfterValidator(named("application id"))]
 ConfigurationName = Annotated[str, AfterValidator(named("configuration name"))]
@@ -149,4 +182,10 @@ LocalPath = Annotated[str, AfterValidator(_path)]
 Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
 Level = Annotated[str, AfterValidator(_level)]
+RunLimit = Annotated[str, AfterValidator(_run_limit)]
+OffsetRule = Annotated[
+    str,
+    AfterValidator(_offset_rule),
+    WithJsonSchema({"type": "string", "pattern": r"^(exact|earliest|latest|(timestamp|duration|shift|specific|file):.+|.*\$\{.*)$"}),
+]
 Moment = AwareDatetime

@@ -8,8 +8,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from streams_recovery.config import yaml_reader
+from streams_recovery.config.drill import clash
+from streams_recovery.config.drilling import DRILL, drilled
 from streams_recovery.config.explain import problems
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.reprocessing import REPROCESS, reprocessed
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")
@@ -52,14 +55,51 @@ def load_all(directory: Path, environment: Mapping[str, str]) -> dict[str, Appli
                 names=[owners[key], name],
             )
         owners[key] = name
+    _check_scratch(configs)
+    _check_clones(configs)
     return configs
 
 
+def _check_scratch(configs: Mapping[str, ApplicationConfig]) -> None:
+    """What drills and reprocessing remove begins with their application ids, so those must be nobody else's."""
+    ids = [(name, name, config.application.id) for name, config in configs.items()]
+    scratch = []
+    for name, config in configs.items():
+        if config.drill is not None and config.drill.enabled:
+            scratch.append((name, f"the drill of {name}", config.drill.application_id))
+        if config.reprocess is not None and config.reprocess.enabled:
+            scratch.append((name, f"reprocessing of {name}", config.reprocess.application_id))
+    for owner, what, mine in scratch:
+        for other, whose, theirs in (*ids, *scratch):
+            if what != whose and clash(mine, theirs):
+                raise ConfigInvalid(
+                    f"{what} and {whose} would share topics: {mine} and {theirs}",
+                    next_step="give it an application id of its own that no other begins with",
+                    names=[owner, other],
+                )
+
+
+def _check_clones(configs: Mapping[str, ApplicationConfig]) -> None:
+    for name, config in configs.items():
+        if config.clone is not None and config.clone.of not in configs:
+            raise ConfigInvalid(
+                f"{name} is a clone of {config.clone.of}, which is not configured; known: {', '.join(sorted(configs))}",
+                next_step="correct clone.of; once the old application is given up, name the real outputs in topics.outputs and remove the clone section",
+                names=[name, config.clone.of],
+            )
+
+
 def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> ApplicationConfig:
-    """The application called ``name``. Other files are not read, so a mistake in one does not stand in the way of rescuing another.
+    """The application called ``name``, or with ``:drill`` behind its name what its drills restore into, or with ``:reprocess:<interval>:<lane>`` what
+    processes an interval again. Other files are not read, so a mistake in one does not stand in the way of rescuing another.
 
     Raises ``NotFound`` with the names there are, and ``ConfigInvalid``.
     """
+    if name.endswith(DRILL):
+        return drilled(load_named(name.removesuffix(DRILL), directory, environment))
+    if REPROCESS in name:
+        own, _, which = name.partition(REPROCESS)
+        return reprocessed(load_named(own, directory, environment), which)
     files = {path.stem: path for path in _files(directory)}
     if name not in files:
         known = ", ".join(sorted(files)) or "none"

@@ -173,6 +173,11 @@ def test_unencrypted_object_stores_need_a_word(tmp_path: Path) -> None:
     assert "allow_http" in refused(tmp_path, text)
     location = load(written(tmp_path, text.replace("  path:", "  allow_http: true\n  prefix: /a/b/\n  path:")), {}).storage.location
     assert (location.bucket, location.prefix, location.path) == ("b", "a/b", None)
+    encrypted = text.replace("  path:", "  allow_http: true\n  sse: aws:kms\n  kms_key_id: a-key\n  path:")
+    location = load(written(tmp_path, encrypted), {}).storage.location
+    assert (location.sse, location.kms_key_id) == ("aws:kms", "a-key")
+    assert "kms_key_id is used by sse: aws:kms only" in refused(tmp_path, encrypted.replace("aws:kms", "AES256"))
+    assert "sse" in refused(tmp_path, encrypted.replace("aws:kms", "rot13"))
 
 
 def test_each_instance_gets_its_own_place(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""The strategy for offsets that a run asks for, with its file read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.offset_strategy import MAX_FILE_BYTES, OffsetStrategy, ReadFile, parse
+
+
+def offset_strategy(config: ApplicationConfig, asked: str, *, read: ReadFile) -> OffsetStrategy:
+    """What was ``asked`` for, or what the configuration says when that is empty. Raises ``ConfigInvalid``."""
+    return parse(asked or config.restore.consumer_group_strategy, group=config.application.id, read=read)
+
+
+def inside(directory: Path) -> ReadFile:
+    """Reads files of this directory only: a name may come from somebody who may start a run and not read what the worker can."""
+
+    def read(name: str) -> bytes:
+        place = (directory / name).resolve()
+        if Path(name).is_absolute() or not place.is_relative_to(directory.resolve()):
+            raise ConfigInvalid(f"file {name[:80]!r} is not in {directory}", next_step="put the file of offsets there and give its name")
+        return anywhere(str(place))
+
+    return read
+
+
+def anywhere(name: str) -> bytes:
+    """Reads any file. Raises ``ConfigInvalid``."""
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(
+            f"file {name[:200]!r} cannot be read: {error}", next_step="check its name and that this user may read it"
+        ) from error
