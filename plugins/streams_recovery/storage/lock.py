@@ -63,6 +63,10 @@ class ApplicationLock:
         """Remove all but the newest ``keep`` records and return how many went: a long log is slow to list. Raises what deleting raises."""
         return self._log.prune(keep)
 
+    def holds(self, ticket: LockTicket) -> bool:
+        """True while the lock is still this ticket's. Adds no record: for those who look often."""
+        return lease.holds(self._log.last(), ticket)
+
     def holder(self) -> LockRecord | None:
         """Who has the lock now, None when nobody has."""
         return lease.holder(self._log.last(), self._clock())

@@ -33,6 +33,12 @@ class Notes:
         """The key that the next note of this name would get. Nothing is written."""
         return self._layout.work(run, f"{name}.{len(self._keys(run, name)) + 1:04}")
 
+    def answer(self, key: str, name: str) -> str:
+        """The key of the note ``name`` that answers the note at ``key``: it has the same number, so no other attempt's answer can be taken for it."""
+        directory, _, asked = key.rpartition("/")
+        number = asked.removesuffix(".json").rpartition(".")[2]
+        return f"{directory}/{name}.{number}.json"
+
     def read(self, kind: type[T], run: str, name: str) -> T:
         """The newest note of this name. Raises ``NotFound`` when the step that writes it has not run."""
         keys = self._keys(run, name)

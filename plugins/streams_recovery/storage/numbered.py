@@ -27,7 +27,7 @@ class NumberedLog(Generic[T]):
 
     def read_back(self) -> Iterator[T]:
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
-        return (codec.loads(self._kind, self._repository.get(key), where=key) for key in reversed(self._keys()))
+        return (self._read(key) for key in reversed(self._keys()))
 
     def last(self) -> T | None:
         """The newest entry, None when there is none."""
@@ -43,17 +43,19 @@ class NumberedLog(Generic[T]):
 
     def append_after(self, decide: Callable[[T | None, int], T]) -> int:
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
-        ``decide`` is asked again with its entry, so a decision never rests on an outdated view.
+        ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
+        taken = 0
         for _ in range(_RACES):
             keys = self._keys()
-            number = self._number(keys[-1]) + 1 if keys else 1
-            entry = decide(self.last() if keys else None, number)
+            newest = max(taken, self._number(keys[-1]) if keys else 0)
+            entry = decide(self._read(self._key(newest)) if newest else None, newest + 1)
             try:
-                self._repository.create(self._key(number), codec.dumps(entry))
+                self._repository.create(self._key(newest + 1), codec.dumps(entry))
             except AlreadyExists:
+                taken = newest + 1
                 continue
-            return number
+            return newest + 1
         raise RepositoryUnavailable(f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix)
 
     def prune(self, keep: int) -> int:
@@ -62,6 +64,9 @@ class NumberedLog(Generic[T]):
         if old:
             self._repository.delete(old)
         return len(old)
+
+    def _read(self, key: str) -> T:
+        return codec.loads(self._kind, self._repository.get(key), where=key)
 
     def _keys(self) -> list[str]:
         keys = list(self._repository.keys(self._prefix))

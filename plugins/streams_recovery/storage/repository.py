@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from mmap import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 import obstore
 from obstore import exceptions
-from obstore.store import LocalStore, MemoryStore, S3Store
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.retention import StoredFile
+from streams_recovery.storage.creating import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.failures import explained, missing
+from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
+from streams_recovery.storage.opening import open_bucket, open_directory
 
 T = TypeVar("T")
 
 _CHUNK = 8 << 20
+_TIMEOUT_SECONDS = 60.0
+# An upload gets a minute while it is smaller than this, and twice as long each time it is twice as big.
+_BYTES_A_MINUTE_LOG2 = 26
+# User metadata of an object; its value is known to the one who created it.
+_CREATION = "creation"
 
 
 class AlreadyExists(Refused):
-    """Raised when an object of this key is there already. It was not touched."""
+    """Raised when an object of this key is there already, and another call created it. It was not touched."""
 
 
 class Repository:
     """One repository. Keys are relative, with forward slashes; keys that would leave the prefix are refused.
 
-    Raises ``RepositoryUnavailable`` when the store does not answer after its own retries, ``ConfigInvalid`` when it does not let us in.
+    Raises ``RepositoryUnavailable`` when the store does not answer after ``retries``, ``ConfigInvalid`` when it does not let us in. May be used by
+    several threads.
     """
 
-    def __init__(self, location: StorageLocation, credentials: StorageCredentials | None = None) -> None:
+    def __init__(self, location: StorageLocation, credentials: StorageCredentials | None = None, retries: Retries | None = None) -> None:
         self.location = location
         self._credentials = credentials
+        self._retries = retries or Retries()
         self._opened: Any = None
+        self._creators: dict[int, Any] = {}
 
     def get(self, key: str) -> bytes:
         """The whole object. For small ones: manifests, notes, locks. Raises ``NotFound``."""
@@ -46,7 +58,7 @@ class Repository:
         """The object as a buffered, seekable file that reads ranges as they are asked for. Raises ``NotFound``."""
         size = self.size(key)
         if size is None:
-            raise _missing(key, self.location)
+            raise missing(key, self.location)
         return cast("BinaryIO", io.BufferedReader(ObjectFile(self._range, key, size), buffer_size=_CHUNK))
 
     def _range(self, key: str, start: int, end: int) -> bytes:
@@ -60,14 +72,55 @@ class Repository:
             return None
 
     def create(self, key: str, data: bytes) -> None:
-        """Write an object that does not exist yet. Raises ``AlreadyExists``; the one that is there stays as it is."""
-        self._do("creating", key, lambda: obstore.put(self._store, _checked(key), data, mode="create"))
+        """Write an object that does not exist yet. Raises ``AlreadyExists``; the one that is there stays as it is. A reply that was lost makes
+        no difference: an object that this very call created is not taken for another one's.
+        """
+        self._create("creating", key, data)
 
     def put_file(self, key: str, path: Path) -> None:
-        """Upload a local file as a new object. Raises ``AlreadyExists``."""
-        # Conditional creation and multipart upload exclude each other in S3; a segment is far below the 5 GiB of one request.
-        with path.open("rb") as file:
-            self._do("uploading", key, lambda: obstore.put(self._store, _checked(key), file, mode="create", use_multipart=False))
+        """Upload a local file as a new object, in one request and without holding it in memory; S3 takes up to 5 GiB that way. Raises
+        ``AlreadyExists`` as ``create`` does.
+        """
+        # Not in parts: completing an upload in parts replaces an object that appeared meanwhile.
+        with mapped(path) as content:
+            self._create("uploading", key, content)
+
+    def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
+        if self.location.backend != "s3":
+            done = self._do(
+                doing, key, lambda: create_once(lambda _: self._put(self._store, key, data), lambda _: None, Retries(attempts=1))
+            )
+        else:
+            # The library must not send it again by itself: then nobody knows whether a refusal is the first answer.
+            store = self._creator(len(data))
+            done = self._do(
+                doing,
+                key,
+                lambda: create_once(
+                    lambda token: self._put(store, key, data, attributes={_CREATION: token}),
+                    lambda token: self._carries(key, token, data),
+                    self._retries,
+                ),
+                attempts=self._retries.attempts,
+            )
+        if not done:
+            raise AlreadyExists(f"{key} exists already in {self.location}", next_step="nothing was overwritten", key=key)
+
+    def _put(self, store: Any, key: str, data: bytes | mmap, **more: Any) -> None:
+        obstore.put(store, _checked(key), data, mode="create", use_multipart=False, **more)
+
+    def _carries(self, key: str, token: str, data: bytes | mmap) -> bool | None:
+        try:
+            found = obstore.get(self._store, key)
+        except FileNotFoundError:
+            return None
+        if _CREATION in found.attributes:
+            return bool(found.attributes[_CREATION] == token)
+        # Not every server keeps metadata. Then the content has to tell.
+        stored = hashlib.sha256()
+        for chunk in found.stream():
+            stored.update(chunk)
+        return stored.digest() == hashlib.sha256(data).digest()
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Keys below ``prefix`` in order. Every page is read before the first key is given, so the order is over all of them."""
@@ -100,70 +153,29 @@ class Repository:
     @property
     def _store(self) -> Any:
         if self._opened is None:
-            self._opened = self._open()
+            if self.location.backend == "s3":
+                self._opened = self._open_bucket(retries=self._retries.attempts - 1, timeout_seconds=_TIMEOUT_SECONDS)
+            else:
+                self._opened = open_directory(self.location)
         return self._opened
 
-    def _open(self) -> Any:
-        where = self.location
-        if where.backend == "memory":
-            return MemoryStore()
-        if where.backend == "filesystem":
-            try:
-                return LocalStore(where.path, mkdir=True)
-            except (exceptions.BaseError, OSError, ValueError) as error:
-                raise ConfigInvalid(
-                    f"the repository directory {where.path} cannot be used: {error}",
-                    next_step="create it and give this user the right to write there",
-                    path=where.path,
-                ) from error
-        return self._open_s3()
+    def _creator(self, size: int) -> Any:
+        minutes = 1 << (size >> _BYTES_A_MINUTE_LOG2).bit_length()
+        if minutes not in self._creators:
+            self._creators[minutes] = self._open_bucket(retries=0, timeout_seconds=_TIMEOUT_SECONDS * minutes)
+        return self._creators[minutes]
 
-    def _open_s3(self) -> Any:
-        where, keys = self.location, self._credentials
-        options: dict[str, Any] = {"region": where.region or "us-east-1", "virtual_hosted_style_request": not where.path_style}
-        if where.endpoint:
-            options["endpoint"] = where.endpoint
-        if keys:
-            options |= {"access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key}
-            options |= {"session_token": keys.session_token} if keys.session_token else {}
-        return S3Store(
-            where.bucket,
-            prefix=where.prefix or None,
-            client_options={"allow_http": where.allow_http, "timeout": timedelta(seconds=60)},
-            retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=60)},
-            **options,
-        )
+    def _open_bucket(self, *, retries: int, timeout_seconds: float) -> Any:
+        return open_bucket(self.location, self._credentials, retries=retries, timeout_seconds=timeout_seconds)
 
-    def _do(self, doing: str, key: str, call: Callable[[], T]) -> T:
+    def _do(self, doing: str, key: str, call: Callable[[], T], *, attempts: int | None = None) -> T:
         try:
             return call()
-        except (FileNotFoundError, exceptions.NotFoundError) as error:
-            raise _missing(key, self.location) from error
-        except exceptions.AlreadyExistsError as error:
-            raise AlreadyExists(f"{key} exists already in {self.location}", next_step="nothing was overwritten", key=key) from error
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError) as error:
-            raise ConfigInvalid(
-                f"{doing} {key} in {self.location} is not allowed: {_first_line(error)}",
-                next_step="correct the rights or the credentials",
-                key=key,
-            ) from error
-        except exceptions.InvalidPathError as error:
-            raise ConfigInvalid(f"{key!r:.200} is no valid key", next_step="use names from the allow-list", key=key) from error
         except (exceptions.BaseError, OSError) as error:
-            raise RepositoryUnavailable(
-                f"{doing} {key} in {self.location} failed: {_first_line(error)}", next_step="check that the store can be reached", key=key
-            ) from error
-
-
-def _missing(key: str, location: StorageLocation) -> NotFound:
-    return NotFound(f"{key} does not exist in {location}", next_step="check the name and the repository", key=key)
+            raise explained(error, doing=doing, key=key, location=self.location, attempts=attempts) from error
 
 
 def _checked(key: str) -> str:
     if not key or key.startswith("/") or "\\" in key or any(part in ("", ".", "..") for part in key.split("/")):
         raise ConfigInvalid(f"{key!r:.200} is no valid key", next_step="keys are relative and stay below the repository", key=key)
     return key
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NoReturn
 
 import zstandard
@@ -11,13 +15,22 @@ from streams_recovery.core import codec, manifest
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency
-from streams_recovery.core.savepoint_id import is_id, run_suffix
+from streams_recovery.core.model import Consistency, Profile
+from streams_recovery.core.savepoint_id import is_id, run_suffix, time_of
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 # A manifest of a thousand partitions with a thousand files each; anything bigger is not one of ours.
 _MAX_BYTES = 1 << 30
 _NAMED_IN_ERRORS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """The record of a publication: whose, the key of the manifest, and its SHA-256 as it was stored."""
+
+    savepoint_id: str
+    manifest: str
+    sha256: str
 
 
 class SavepointStore:
@@ -27,6 +40,10 @@ class SavepointStore:
         self._repository = repository
         self._layout = layout
 
+    def key(self, savepoint_id: str) -> str:
+        """Where the manifest is when the savepoint exists."""
+        return self._layout.manifest(savepoint_id)
+
     def publish(self, published: Manifest) -> str:
         """Make the savepoint exist and return its manifest's key. Publishing the same manifest again is harmless. Raises ``Damaged`` when
         another one has this id.
@@ -34,8 +51,9 @@ class SavepointStore:
         key = self._layout.manifest(published.savepoint_id)
         plain = codec.dumps(published)
         manifest.read(plain, where=key)
+        packed = zstandard.ZstdCompressor(level=9, write_checksum=True).compress(plain)
         try:
-            self._repository.create(key, zstandard.ZstdCompressor(level=9, write_checksum=True).compress(plain))
+            self._repository.create(key, packed)
         except AlreadyExists:
             if self.read(published.savepoint_id) != published:
                 raise Damaged(
@@ -43,7 +61,35 @@ class SavepointStore:
                     next_step="take a new savepoint; the one that exists was not touched",
                     key=key,
                 ) from None
+            packed = self._repository.get(key)
+        self._record(published.savepoint_id, packed)
         return key
+
+    def _record(self, savepoint_id: str, packed: bytes) -> None:
+        # After the manifest: a record without one has to mean that it was lost.
+        with contextlib.suppress(AlreadyExists):
+            where, digest = self._layout.manifest(savepoint_id), hashlib.sha256(packed).hexdigest()
+            record = Publication(savepoint_id=savepoint_id, manifest=where, sha256=digest)
+            self._repository.create(self._layout.published(savepoint_id), codec.dumps(record))
+
+    def published(self) -> list[str]:
+        """Ids of all savepoints, safety ones as well, with a record that they were published; whether they still exist is another question."""
+        keys = self._repository.keys(self._layout.published_prefix)
+        stems = (key.removeprefix(self._layout.published_prefix).removesuffix(".json") for key in keys)
+        return [stem for stem in stems if is_id(stem)]
+
+    def altered(self, savepoint_id: str) -> bool:
+        """True when the manifest is not, byte for byte, what was published. Raises ``NotFound`` without a record of that, and ``Damaged``."""
+        return self.publication(savepoint_id).sha256 != self.sha256(savepoint_id)
+
+    def sha256(self, savepoint_id: str) -> str:
+        """The hash of the manifest as it is stored. Raises ``NotFound``."""
+        return hashlib.sha256(self._repository.get(self._layout.manifest(savepoint_id))).hexdigest()
+
+    def publication(self, savepoint_id: str) -> Publication:
+        """The record that a savepoint was published. Raises ``NotFound`` and ``Damaged``."""
+        key = self._layout.published(savepoint_id)
+        return codec.loads(Publication, self._repository.get(key), where=key)
 
     def read(self, savepoint_id: str) -> Manifest:
         """The savepoint of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
@@ -80,18 +126,46 @@ class SavepointStore:
             raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
         return found
 
+    def expired(self) -> set[str]:
+        """Ids with a copy that expiry made. One whose own manifest is there as well has not expired."""
+        prefix = self._layout.retired_prefix
+        return {key.removeprefix(prefix).split("/")[0] for key in self._repository.keys(prefix) if self._layout.retired_at(key) is not None}
+
+    def forget(self, savepoint_id: str, copies: Iterable[str]) -> None:
+        """Remove what is left of an expired savepoint. Its record goes first: without the copies it would say that the manifest was lost."""
+        self._repository.delete([self._layout.published(savepoint_id), *copies])
+
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""
         parts = (key.removeprefix(self._layout.savepoints).split("/") for key in self._repository.keys(self._layout.savepoints))
         return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
 
-    def latest(self, consistency: Consistency | None = None) -> Manifest | None:
-        """The newest savepoint, or the newest with this label; None when there is none."""
-        for savepoint_id in reversed(self.ids()):
-            found = self.read(savepoint_id)
-            if consistency is None or found.consistency is consistency:
-                return found
+    def latest(self, consistency: Consistency | None = None, profile: Profile | None = None) -> Manifest | None:
+        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was reduced from
+        it, the reduced one: it holds the same state in fewer records. Never one that was edited: such a one has to be named.
+        """
+        for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
+            readable = self._unedited(list(ids))
+            moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
+            if moment:
+                reduced = [found for found in moment if found.replaces is not None]
+                return (reduced or moment)[0]
         return None
+
+    def _unedited(self, ids: list[str]) -> list[Manifest]:
+        """Those of one moment's savepoints that nobody edited and that can be read. Raises ``Damaged`` when none can: which of them hold the same state
+        only they tell.
+        """
+        found, damages = [], []
+        for savepoint_id in ids:
+            try:
+                found.append(self.read(savepoint_id))
+            except Damaged as error:
+                damages.append(error)
+        unedited = [one for one in found if one.consistency is not Consistency.EDITED]
+        if damages and not unedited:
+            raise damages[0]
+        return unedited
 
     def published_by_run(self, run_id: str) -> str | None:
         """The savepoint this run has published, if it has."""
