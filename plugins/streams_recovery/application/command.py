@@ -141,7 +141,9 @@ def _ended(argv: list[str], environment: Mapping[str, str], printed: IO[bytes], 
 
 
 def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
-    instances: tuple[InstanceStatus, ...] = _decoded(tuple[InstanceStatus, ...], verb, printed)
+    instances: tuple[InstanceStatus, ...] = _decoded(
+        tuple[InstanceStatus, ...], verb, printed, may_lack={"restoring": None, "standby_tasks": None}
+    )
     if not instances:
         raise ConfigInvalid(
             f"the {verb} program names no instance", next_step="name every instance that is meant to exist, gone ones included", verb=verb
@@ -149,9 +151,12 @@ def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
     return instances
 
 
-def _decoded(kind: Any, verb: str, printed: bytes) -> Any:
+def _decoded(kind: Any, verb: str, printed: bytes, *, may_lack: Mapping[str, Any] | None = None) -> Any:
     try:
-        return codec.decode(kind, json.loads(printed), where=f"the output of {verb}")
+        found = json.loads(printed)
+        if may_lack and isinstance(found, list):
+            found = [{**may_lack, **item} if isinstance(item, dict) else item for item in found]
+        return codec.decode(kind, found, where=f"the output of {verb}")
     except (ValueError, Damaged) as error:
         reason = error.reason if isinstance(error, Damaged) else f"the output of {verb} is not JSON: {error}"
         raise ConfigInvalid(reason, next_step=f"correct the program in runs.command.{verb}", verb=verb) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import json
 import math
@@ -17,6 +16,7 @@ from typing import Any
 from streams_recovery.application import local_state
 from streams_recovery.application.command import run_program
 from streams_recovery.application.fleet import Fleet
+from streams_recovery.application.http_control import Reported
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.application.record import Ended, InstanceFiles, StopRequest
 from streams_recovery.application.settings import DockerComposeSettings
@@ -44,12 +44,11 @@ class DockerComposeApplication:
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured service."""
         if self._settings.docker is None:
-            states = self._fleet.states(self._files)
-            return tuple(_by_answer(name, states[name]) for name in self._files)
+            reports = self._fleet.reports(self._files)
+            return tuple(_by_answer(name, reports[name]) for name in self._files)
         containers = self._containers()
         looks = {name: self._look(name, containers.get(name)) for name in self._files}
-        states = self._fleet.states(name for name, look in looks.items() if look.state is not InstanceState.GONE)
-        return tuple(dataclasses.replace(look, streams_state=states.get(name)) for name, look in looks.items())
+        return self._fleet.completed(looks)
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """``docker start``. A container keeps the environment it was created with: another one is refused."""
@@ -70,9 +69,9 @@ class DockerComposeApplication:
         """``docker stop``: SIGTERM to all at once, SIGKILL when the time (seconds) is up."""
         containers = self._containers()
         alive = {name: found for name, found in containers.items() if found["State"]["Status"] not in _GONE}
-        states = self._fleet.states(alive)
+        reports = self._fleet.reports(alive)
         for name, found in alive.items():
-            self._note_request(name, _run_of(found), states[name])
+            self._note_request(name, _run_of(found), reports[name].state)
         if alive:
             ids = [found["Id"] for found in alive.values()]
             self._docker("stop", "-t", str(math.ceil(timeout)), *ids, seconds=timeout + self._settings.timeout)
@@ -160,10 +159,10 @@ def _run_of(container: Mapping[str, Any]) -> str:
     return f"{container['Id']}@{container['State']['StartedAt']}"
 
 
-def _by_answer(name: str, state: str | None) -> InstanceStatus:
-    if state is None:
+def _by_answer(name: str, told: Reported) -> InstanceStatus:
+    if told.state is None:
         return _standing(name, InstanceState.UNKNOWN, "it does not answer, and no container engine can be asked")
-    return dataclasses.replace(_standing(name, InstanceState.RUNNING, "it answers"), streams_state=state)
+    return told.on(_standing(name, InstanceState.RUNNING, "it answers"))
 
 
 def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from streams_recovery.application import http_control
+from streams_recovery.application.http_control import Reported
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.application.settings import ControlPaths
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, Refused, TransientError
@@ -27,14 +28,19 @@ class Fleet:
     paths: ControlPaths
     statuses: Statuses
 
-    def states(self, names: Iterable[str]) -> dict[str, str | None]:
+    def reports(self, names: Iterable[str]) -> dict[str, Reported]:
         """What each instance reports, asked at the same time: one that hangs costs its time-out once."""
         asked = list(names)
         if not asked:
             return {}
         with ThreadPoolExecutor(max_workers=min(len(asked), _AT_ONCE)) as pool:
-            found = pool.map(lambda name: http_control.streams_state(self.urls[name], self.paths.health), asked)
+            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health), asked)
             return dict(zip(asked, found, strict=True))
+
+    def completed(self, looks: Mapping[str, InstanceStatus]) -> tuple[InstanceStatus, ...]:
+        """These instances, with what those that are not gone report of themselves."""
+        told = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
+        return tuple(told[name].on(look) if name in told else look for name, look in looks.items())
 
     def pause(self) -> None:
         """Pause every instance and see that each says so. Instances that had been paused before a failure stay paused."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from streams_recovery.application.port import InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
 
 _SECONDS = 3.0
@@ -21,20 +23,45 @@ _SERVER_ERRORS = range(500, 600)
 _ENDING = ("ERROR", "PENDING_ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 
 
-def streams_state(url: str, path: str) -> str | None:
-    """The state the instance reports, ``PAUSED`` while it works but is paused, None when it does not answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What an instance says of itself. ``state`` is ``PAUSED`` while it works but is paused, None when it does not answer; ``restoring`` are the
+    records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, each None when it does not tell.
+    """
 
-    The answer is ``{"state": ..., "paused": ...}`` with any status: an unhealthy instance has a state too.
+    state: str | None
+    restoring: int | None = None
+    standby_tasks: int | None = None
+
+    def on(self, look: InstanceStatus) -> InstanceStatus:
+        """What was seen of the instance from outside, with this."""
+        return replace(look, streams_state=self.state, restoring=self.restoring, standby_tasks=self.standby_tasks)
+
+
+_SILENT = Reported(state=None)
+
+
+def reported(url: str, path: str) -> Reported:
+    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ...}``, all but the first if it likes,
+    with any status: an unhealthy instance has a state too.
     """
     try:
         _, body = _exchange("GET", url, path, _SECONDS)
         answer = json.loads(body)
     except (OSError, HTTPException, ValueError):
-        return None
+        return _SILENT
     state = answer.get("state") if isinstance(answer, dict) else None
     if not isinstance(state, str):
-        return None
-    return "PAUSED" if answer.get("paused") is True and state not in _ENDING else state
+        return _SILENT
+    return Reported(
+        state="PAUSED" if answer.get("paused") is True and state not in _ENDING else state,
+        restoring=_counted(answer.get("restoring")),
+        standby_tasks=_counted(answer.get("standby_tasks")),
+    )
+
+
+def _counted(told: object) -> int | None:
+    return told if type(told) is int and told >= 0 else None
 
 
 def post(url: str, path: str) -> None:

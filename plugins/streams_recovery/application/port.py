@@ -22,7 +22,9 @@ class InstanceState(enum.StrEnum):
 class InstanceStatus:
     """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
     it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
-    it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container.
+    it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
+    stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them; None when it does
+    not tell.
     """
 
     name: str
@@ -30,6 +32,8 @@ class InstanceStatus:
     streams_state: str | None
     closed_cleanly: bool | None
     detail: str
+    restoring: int | None = None
+    standby_tasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import os
 import signal
@@ -42,9 +41,7 @@ class ProcessApplication:
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
         looks = {name: self._look(files) for name, files in self._files.items()}
-        alive = [name for name, look in looks.items() if look.state is not InstanceState.GONE]
-        states = self._fleet.states(alive)
-        return tuple(dataclasses.replace(look, streams_state=states.get(name)) for name, look in looks.items())
+        return self._fleet.completed(looks)
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch what is gone, each under its witness; returns when all are on record. Raises ``ConfigInvalid``."""
@@ -61,9 +58,9 @@ class ProcessApplication:
             for files in self._files.values():
                 stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
             runs = self._living_runs()
-            states = self._fleet.states(runs)
+            reports = self._fleet.reports(runs)
             for name, run in runs.items():
-                self._ask_to_stop(self._files[name], run, states[name])
+                self._ask_to_stop(self._files[name], run, reports[name].state)
             self._await_end(runs, timeout)
             for run in runs.values():
                 _signal_all(run.process, signal.SIGKILL)

@@ -19,12 +19,15 @@ from kafka import KafkaAdminClient
 from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.tls import certificate_problem
 from streams_recovery.kafka.waiting import Deadline
 
 T = TypeVar("T")
 
 # A cluster that is down is reported after this time, however long a request to one that is up may take.
 REACH_SECONDS = 10.0
+# One that turns us away says so at once, but the client goes on trying and tells nobody until it is asked.
+_LOOK_SECONDS = 1.0
 
 
 def _quiet() -> None:
@@ -42,19 +45,23 @@ class Clients:
         self.timeout = timeout
         self._librdkafka: AdminClient | None = None
         self._pure: Any = None
-        self._last_failure = ""
+        self._last_failure: KafkaError | None = None
 
     @property
     def librdkafka(self) -> AdminClient:
-        """confluent-kafka's admin client; a broker has answered it. Raises ``BrokerUnavailable``."""
+        """confluent-kafka's admin client; a broker has answered it. Raises ``BrokerUnavailable``, and ``ConfigInvalid`` when all turn us away."""
         if self._librdkafka is None:
             self._librdkafka = self._reached_librdkafka()
         return self._librdkafka
 
     @property
     def pure(self) -> Any:
-        """kafka-python's admin client, connected. Raises ``BrokerUnavailable``. (It has no types.)"""
+        """kafka-python's admin client, connected. Raises ``BrokerUnavailable``. (It has no types.)
+
+        The other client connects first: of a certificate or a password that is wrong this one only says that it could not connect.
+        """
         if self._pure is None:
+            _ = self.librdkafka
             timeouts = {"bootstrap_timeout_ms": int(self._reach * 1000), "request_timeout_ms": int(self.timeout * 1000)}
             _quiet()
             try:
@@ -109,22 +116,31 @@ class Clients:
             client.close()
 
     def _reached_librdkafka(self) -> AdminClient:
-        client: AdminClient | None = None
+        self._last_failure = None
         try:
             client = AdminClient(cast("Any", self.connection.client_config(error_cb=self._note_failure)))
-            client.list_topics(timeout=self._reach)
         except failures.CLIENT_ERRORS as error:
-            if client is not None:
-                client.poll(0)  # delivers what went wrong with each broker
             raise self._not_reached(error) from error
-        return client
+        deadline = Deadline(self._reach)
+        while True:
+            try:
+                client.list_topics(timeout=max(0.1, min(_LOOK_SECONDS, deadline.remaining)))
+            except failures.CLIENT_ERRORS as error:
+                client.poll(0)  # delivers what went wrong with each broker
+                if failures.turned_away(self._last_failure) or not deadline.remaining:
+                    raise self._not_reached(error) from error
+            else:
+                return client
 
     def _note_failure(self, error: KafkaError) -> None:
         if error.code() != failures.ALL_BROKERS_DOWN:
-            self._last_failure = error.str()
+            self._last_failure = error
 
     def _not_reached(self, error: BaseException) -> RecoveryError:
+        told = self._last_failure
+        if told is not None and failures.turned_away(told):
+            return failures.rejected(self.connection, certificate_problem(self.connection) or told.str())
         found = failures.translated(error, self.connection, "connecting", timeout=self._reach)
         if not isinstance(found, BrokerUnavailable):
             return found
-        return failures.unavailable(self.connection, self._last_failure or failures.text_of(error), timeout=self._reach, connected=False)
+        return failures.unavailable(self.connection, told.str() if told else failures.text_of(error), timeout=self._reach, connected=False)

@@ -12,7 +12,10 @@ from confluent_kafka import IsolationLevel
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.model import TopicDescription, TopicPartition
-from streams_recovery.kafka import configs, failures, log_ends
+from streams_recovery.core.preflight import ClusterFacts
+from streams_recovery.core.rights import Rights
+from streams_recovery.kafka import configs, failures, log_ends, permissions
+from streams_recovery.kafka import epochs as leader_epochs
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.group_listing import list_group_kinds
@@ -48,13 +51,42 @@ class KafkaCluster:
 
     def default_cleanup_policy(self) -> str:
         """``log.cleanup.policy``: what topics without an override of ``cleanup.policy`` have."""
-        broker = min(self._metadata().brokers)
+        return self._broker_settings(min(self._metadata().brokers))["log.cleanup.policy"]
+
+    def facts(self) -> ClusterFacts:
+        """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
+        brokers = self._metadata().brokers
+
+        def ask() -> Any:
+            return self._clients.pure.describe_features().get("metadata.version", {}).get("supported")
+
+        level = self._clients.patiently("asking for the brokers' features", ask)
+        try:
+            settings = self._broker_settings(min(brokers))
+        except Refused as error:
+            if error.facts.get("code") != permissions.DENIED_CLUSTER:
+                raise
+            settings = {}
+        return ClusterFacts(brokers=len(brokers), settings=settings, metadata_level=level[1] if level else None)
+
+    def rights(self, topics: Collection[str], group_id: str) -> Rights:
+        """What the connection's user may do with these topics, this group, transactional ids that begin with its name, and the cluster."""
+        return Rights(
+            principal=permissions.principal(self._clients.connection),
+            bootstrap_servers=self._clients.connection.bootstrap_servers,
+            topics=permissions.on_topics(self._clients, topics),
+            group=permissions.on_group(self._clients, group_id),
+            cluster=permissions.on_cluster(self._clients),
+            cluster_readable=bool(self.facts().settings),
+            transactional_ids=permissions.sees_transactional_id(self._clients, f"{group_id}-preflight"),
+        )
+
+    def settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+        """Every setting of these topics as it is in force, defaults included. Raises ``NotFound`` for one that does not exist."""
         timeout = self._clients.timeout
-
-        def ask() -> str:
-            return configs.read_broker_setting(self._clients.librdkafka, broker, "log.cleanup.policy", timeout=timeout)
-
-        return self._clients.patiently(f"reading log.cleanup.policy of broker {broker}", ask)
+        return self._clients.patiently(
+            "reading topic settings", lambda: configs.read_in_force(self._clients.librdkafka, topics, timeout=timeout)
+        )
 
     def topic_names(self) -> tuple[str, ...]:
         """Every topic that the connection may see, in order, Kafka's own among them."""
@@ -134,6 +166,14 @@ class KafkaCluster:
                         missing=missing,
                     )
 
+    def max_message_bytes(self, topic: str) -> int:
+        """The largest batch, after compression, that the topic takes: its own setting or the cluster's."""
+
+        def ask() -> str:
+            return configs.read_topic_setting(self._clients.librdkafka, topic, "max.message.bytes", timeout=self._clients.timeout)
+
+        return int(self._clients.patiently(f"reading max.message.bytes of topic {topic}", ask))
+
     def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that is still there."""
         return log_ends.list_offsets(self._clients, partitions, log_ends.EARLIEST, IsolationLevel.READ_UNCOMMITTED)
@@ -155,9 +195,20 @@ class KafkaCluster:
         """The highest timestamp (ms) in each log, None where there is no record."""
         return log_ends.newest_timestamps(self._clients, partitions)
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Where, in each log as it is now, the records written up to a leader epoch end; None where the broker does not know the epoch."""
+        return leader_epochs.epoch_ends(self._clients, epochs)
+
     def _metadata(self) -> Any:
         return self._clients.patiently(
             "reading the cluster's metadata", lambda: self._clients.librdkafka.list_topics(timeout=self._clients.timeout)
+        )
+
+    def _broker_settings(self, broker: int) -> dict[str, str]:
+        timeout = self._clients.timeout
+        return self._clients.patiently(
+            f"reading the settings of broker {broker}",
+            lambda: configs.read_broker_settings(self._clients.librdkafka, broker, timeout=timeout),
         )
 
     def _shapes(self, names: Collection[str]) -> dict[str, Any]:

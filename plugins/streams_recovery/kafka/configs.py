@@ -29,10 +29,23 @@ def read_overrides(client: AdminClient, topics: Iterable[str], *, timeout: float
     return {resource.name: _topic_entries(future.result()) for resource, future in answers.items()}
 
 
-def read_broker_setting(client: AdminClient, broker: int, name: str, *, timeout: float) -> str:
-    """A setting of one broker. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
+def read_in_force(client: AdminClient, topics: Iterable[str], *, timeout: float) -> dict[str, dict[str, str]]:
+    """Every setting of each topic as it is in force, defaults included. Raises the client's errors, also for one topic only."""
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    answers = client.describe_configs(resources, request_timeout=timeout) if resources else {}
+    return {resource.name: _values(future.result()) for resource, future in answers.items()}
+
+
+def read_broker_settings(client: AdminClient, broker: int, *, timeout: float) -> dict[str, str]:
+    """The settings of one broker, secret ones left out. Raises the client's errors."""
     resource = ConfigResource(ResourceType.BROKER, str(broker))
-    entries = client.describe_configs([resource], request_timeout=timeout, broker=broker)[resource].result()
+    return _values(client.describe_configs([resource], request_timeout=timeout, broker=broker)[resource].result())
+
+
+def read_topic_setting(client: AdminClient, topic: str, name: str, *, timeout: float) -> str:
+    """A setting in force on one topic, whoever set it. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entries = client.describe_configs([resource], request_timeout=timeout)[resource].result()
     return str(entries[name].value)
 
 
@@ -67,6 +80,10 @@ def _canonical(text: str) -> object:
     except ValueError:
         parts = tuple(part.strip() for part in text.split(","))
         return tuple(part.lower() if part.lower() in ("true", "false") else part for part in parts)
+
+
+def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    return {name: str(entry.value) for name, entry in sorted(entries.items()) if entry.value is not None}
 
 
 def _topic_entries(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:

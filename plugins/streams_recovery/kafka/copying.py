@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+import pyarrow as pa
+
+from streams_recovery.core.errors import Damaged, OffsetsGone
+from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.manifest import CopiedRange
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.segments import write_segment
+from streams_recovery.kafka.workspace import workspace
 
 
 class SegmentStore(Protocol):
@@ -36,25 +41,93 @@ def copy_range(
 ) -> RangeCopied:
     """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record.
 
-    ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader`` and ``store`` raise.
+    ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
     Whether the log's start has passed the range meanwhile is reported, not judged.
     """
-    key = layout.segment(wanted.tp, wanted.start, wanted.end, attempt)
+    how = _How(connection, store, layout, compression_level, attempt, stall_seconds)
+    _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
+    if piece is None:
+        raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
+    return piece
+
+
+def copy_what_is_left(
+    connection: KafkaConnection,
+    store: SegmentStore,
+    layout: Layout,
+    wanted: RangeToCopy,
+    *,
+    compression_level: int,
+    attempt: str,
+    stall_seconds: float = 60.0,
+) -> RangeOutcome:
+    """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole."""
+    how = _How(connection, store, layout, compression_level, attempt, stall_seconds)
+    copied: list[RangeCopied] = []
+    lost: list[RangeLost] = []
+    start = wanted.start
+    while start < wanted.end:
+        reached, piece, gone = _copy_piece(how, wanted, start)
+        copied += [piece] if piece is not None else []
+        start = wanted.end if gone is None else min(_offset(gone, "gone_end"), wanted.end)
+        if reached < start:
+            lost.append(RangeLost(topic=wanted.topic, partition=wanted.partition, start=reached, end=start))
+    return RangeOutcome(copied=tuple(copied), lost=tuple(lost))
+
+
+def _offset(gone: OffsetsGone, name: str) -> int:
+    return int(str(gone.facts[name]))
+
+
+class _How(NamedTuple):
+    connection: KafkaConnection
+    store: SegmentStore
+    layout: Layout
+    compression_level: int
+    attempt: str
+    stall_seconds: float
+
+
+def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeCopied | None, OffsetsGone | None]:
+    """Copy from ``start`` to the end or to where offsets are gone. Returns how far it came, what it stored, and why it went no further."""
     with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streams-recovery-")))
-        reader = stack.enter_context(RangeReader(connection, wanted.tp, wanted.start, wanted.end, stall_seconds=stall_seconds))
-        segment = write_segment(reader, directory / "segment.parquet", compression_level=compression_level)
+        directory = stack.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
+        reader = stack.enter_context(RangeReader(how.connection, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
+        readable = _Readable(reader, wanted.may_lose)
+        segment = write_segment(readable, directory / "segment.parquet", compression_level=how.compression_level)
+        end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
+        if start == end:
+            return end, None, readable.gone
         log_start = reader.log_start()
+        key = how.layout.segment(wanted.tp, start, end, how.attempt)
         if segment is not None:
-            store.put_file(key, segment.path)
-    return RangeCopied(
+            how.store.put_file(key, segment.path)
+    piece = RangeCopied(
         topic=wanted.topic,
         partition=wanted.partition,
-        copied=CopiedRange(start=wanted.start, end=wanted.end, file=None if segment is None else segment.stored_as(key)),
+        copied=CopiedRange(start=start, end=end, file=None if segment is None else segment.stored_as(key)),
         fetched=reader.fetched,
         log_start_after=log_start,
         worker=worker_name(),
     )
+    return end, piece, readable.gone
+
+
+@dataclass
+class _Readable:
+    """A reader's batches up to where the log was deleted under it; without ``may_lose`` that is the error it was."""
+
+    reader: RangeReader
+    may_lose: bool
+    gone: OffsetsGone | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.reader
+        except OffsetsGone as error:
+            if not self.may_lose:
+                raise
+            self.gone = error
 
 
 def worker_name() -> str:

@@ -23,6 +23,7 @@ UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 UNKNOWN_MEMBER_ID: Final = 25
 NON_EMPTY_GROUP: Final = 68
 GROUP_ID_NOT_FOUND: Final = 69
+GROUP_SUBSCRIBED_TO_TOPIC: Final = 86
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 ALL_BROKERS_DOWN: Final = LibrdkafkaError._ALL_BROKERS_DOWN
 
@@ -83,6 +84,27 @@ def transient(code: int | None) -> bool:
     return code in _TRANSIENT
 
 
+def turned_away(error: LibrdkafkaError | None) -> bool:
+    """True when a broker does not want us, or we do not want it: its certificate, our credentials. A handshake that was cut off is neither."""
+    if error is None:
+        return False
+    if error.code() == LibrdkafkaError._TRANSPORT:
+        return (
+            "tls alert" in error.str() and "certificate" in error.str()
+        )  # it does not like the certificate we showed, or that we showed none
+    cut_off = ("isconnect", "imed out", "Connection", "Local:")
+    return error.code() in _NOT_AUTHENTICATED and not any(part in error.str() for part in cut_off)
+
+
+def rejected(connection: KafkaConnection, reason: str) -> ConfigInvalid:
+    """No broker and we could agree on who we are. Trying again would only repeat it."""
+    return ConfigInvalid(
+        f"{connection.bootstrap_servers} and this connection do not accept each other: {reason}",
+        next_step="correct certificates, user and password of the Kafka connection",
+        brokers=connection.bootstrap_servers,
+    )
+
+
 def translated(error: BaseException, connection: KafkaConnection, doing: str, *, timeout: float) -> RecoveryError:
     """``error`` as one of ours. ``doing`` completes the sentence "... failed"; ``timeout`` is what the client was given, in seconds."""
     if isinstance(error, RecoveryError):
@@ -92,9 +114,7 @@ def translated(error: BaseException, connection: KafkaConnection, doing: str, *,
     if code in _UNREACHABLE or isinstance(error, _UNREACHABLE_CLASSES):
         return unavailable(connection, f"{doing}: {text}", timeout=timeout, connected=True)
     if code in _NOT_AUTHENTICATED:
-        return ConfigInvalid(
-            f"{brokers} does not accept our credentials: {text}", next_step="correct the Kafka connection", brokers=brokers
-        )
+        return rejected(connection, text)
     if code in _BAD_CONFIG or isinstance(error, (pure.KafkaConfigurationError, OSError)):
         return ConfigInvalid(
             f"the Kafka connection to {brokers} cannot be used: {text}", next_step="correct the Kafka connection", brokers=brokers

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from confluent_kafka import ConsumerGroupState
 
+from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.model import GroupDescription, GroupMember
 from streams_recovery.kafka.clients import Clients
 
@@ -61,6 +62,18 @@ def describe_group(clients: Clients, group_id: str) -> GroupDescription:
         return GroupDescription(group_id=group_id, kind=listed.kind, state=_state(_STATES.get(found.state), listed.state), members=members)
 
     return clients.patiently(f"describing group {group_id}", ask)
+
+
+def in_use(group: GroupDescription, why: str) -> ApplicationRunning:
+    """The error for a group that is not empty: its members, or the state of one whose members cannot be named."""
+    names = ", ".join(f"{member.client_id} on {member.host} ({member.member_id})" for member in group.members)
+    who = f"has members: {names}" if names else f"of the {group.kind} protocol is {group.state}"
+    return ApplicationRunning(
+        f"group {group.group_id} {who}; {why}",
+        next_step="stop these instances, or wait until the sessions of those that are gone have timed out",
+        group=group.group_id,
+        members=[member.member_id for member in group.members],
+    )
 
 
 def _state(described: str | None, listed: str) -> str:

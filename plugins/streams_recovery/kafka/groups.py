@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from kafka.admin import MemberToRemove
-from kafka.structs import OffsetAndMetadata
-from kafka.structs import TopicPartition as PurePartition
 
-from streams_recovery.core.errors import ApplicationRunning, Damaged, Refused
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.model import CommittedOffset, GroupDescription, GroupMember, TopicPartition
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.committed import read_committed_offsets, read_unsettled
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.group_listing import describe_group
+from streams_recovery.kafka.group_listing import describe_group, in_use
+from streams_recovery.kafka.offset_writing import replace_offsets
 from streams_recovery.kafka.waiting import Deadline
-
-# The protocol's "unknown error", for a partition that an answer leaves out.
-_NO_ANSWER = -1
 
 
 class ConsumerGroups:
@@ -62,22 +59,21 @@ class ConsumerGroups:
         """Every partition that the group has a committed offset for. A first commit in an open transaction does not count yet."""
         return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
 
-    def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit ``offsets`` with their metadata, byte for byte, then read them back. The leader epoch is left out: it belongs to the old log.
+    def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        """Make ``offsets`` what the group has committed, metadata byte for byte, then read them back: all of them, or none. None deletes.
 
-        Raises ``ApplicationRunning`` with the members of a group that is not empty and ``OffsetsUnstable`` while an open transaction could
-        still overwrite the offsets; nothing is written then. Raises ``NotFound``, ``Refused`` or ``TransientError`` naming every partition
-        that the cluster did not take, and ``Damaged`` when what it has afterwards is not what was sent.
+        A leader epoch is left out: it belongs to the old log. Raises ``ApplicationRunning`` with the members of a group that is not empty
+        and ``OffsetsUnstable`` while an open transaction could still overwrite the offsets; nothing is written then. Raises ``NotFound``,
+        ``Refused`` or ``TransientError`` naming every partition that the cluster did not take, and ``Damaged`` when what it has afterwards is
+        not what was sent; everything was put back then, and where that failed, ``Damaged`` says so for each partition.
         """
         if not offsets:
             raise Refused(f"no offsets to set for group {group_id}", next_step="check the savepoint: its application had committed nothing")
-        self._expect_empty(group_id, "setting its offsets")
-        self.committed(group_id, offsets.keys())
-        wanted = {PurePartition(*tp): OffsetAndMetadata(found.offset, found.metadata, -1) for tp, found in sorted(offsets.items())}
-        with self._clients.asking(f"setting the offsets of group {group_id}"):
-            answers = self._clients.pure.alter_group_offsets(group_id, wanted)
-        self._check_taken(group_id, wanted, answers)
-        self._check_read_back(group_id, offsets)
+        group = self.describe(group_id)
+        if not group.empty:
+            raise in_use(group, "it must be empty for setting its offsets")
+        wanted = {tp: _without_epoch(found) for tp, found in offsets.items()}
+        replace_offsets(self._clients, group_id, wanted, absent=group.kind == "absent")
 
     def evict(self, group_id: str, members: Collection[GroupMember]) -> None:
         """Remove members that are proven gone, so that nobody waits for their sessions to end. Members that have left are passed over.
@@ -114,7 +110,7 @@ class ConsumerGroups:
             if not group.empty:
                 settled = None
                 if not deadline.pause(0.2):
-                    raise _running(group, f"it did not become empty within {timeout:g} s")
+                    raise in_use(group, f"it did not become empty within {timeout:g} s")
             elif settled is None:
                 settled = Deadline(settle)
             elif not settled.pause(0.2):
@@ -131,55 +127,8 @@ class ConsumerGroups:
             return code
 
         if self._clients.patiently(f"deleting group {group_id}", ask) == failures.NON_EMPTY_GROUP:
-            raise _running(self.describe(group_id), "a group with members cannot be deleted")
-
-    def _expect_empty(self, group_id: str, doing: str) -> None:
-        group = self.describe(group_id)
-        if not group.empty:
-            raise _running(group, f"it must be empty for {doing}")
-
-    def _check_taken(self, group_id: str, wanted: Mapping[PurePartition, OffsetAndMetadata], answers: Mapping[PurePartition, Any]) -> None:
-        codes = {str(TopicPartition(*tp)): int(answers[tp].errno) if tp in answers else _NO_ANSWER for tp in wanted}
-        refused = {name: code for name, code in codes.items() if code != 0}
-        if not refused:
-            return
-        if failures.UNKNOWN_MEMBER_ID in refused.values():
-            raise _running(self.describe(group_id), "a member joined while its offsets were set")
-        told = ", ".join(f"{name} ({failures.name_of(code)})" for name, code in refused.items())
-        worst = min(refused.values(), key=failures.transient)
-        taken = len(wanted) - len(refused)
-        raise failures.by_code(worst, f"group {group_id}: {taken} of {len(wanted)} offsets were set, these were not: {told}")
-
-    def _check_read_back(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        found = read_unsettled(self._clients, group_id, offsets.keys())
-        wrong = [
-            f"{tp}: wanted {_shown(wanted)}, found {_shown(found[tp])}"
-            for tp, wanted in sorted(offsets.items())
-            if not _same(found[tp], wanted)
-        ]
-        if wrong:
-            raise Damaged(
-                f"group {group_id} does not have the offsets that were set: {'; '.join(wrong[:20])}",
-                next_step="make sure that nothing else commits for this group, then set them again",
-                group=group_id,
-                wrong=len(wrong),
-            )
+            raise in_use(self.describe(group_id), "a group with members cannot be deleted")
 
 
-def _same(found: CommittedOffset | None, wanted: CommittedOffset) -> bool:
-    return found is not None and found.offset == wanted.offset and found.metadata.encode() == wanted.metadata.encode()
-
-
-def _shown(committed: CommittedOffset | None) -> str:
-    return "nothing" if committed is None else f"{committed.offset} {committed.metadata!r}"
-
-
-def _running(group: GroupDescription, why: str) -> ApplicationRunning:
-    names = ", ".join(f"{member.client_id} on {member.host} ({member.member_id})" for member in group.members)
-    who = f"has members: {names}" if names else f"of the {group.kind} protocol is {group.state}"
-    return ApplicationRunning(
-        f"group {group.group_id} {who}; {why}",
-        next_step="stop these instances, or wait until the sessions of those that are gone have timed out",
-        group=group.group_id,
-        members=[member.member_id for member in group.members],
-    )
+def _without_epoch(found: CommittedOffset | None) -> CommittedOffset | None:
+    return None if found is None else replace(found, leader_epoch=None)

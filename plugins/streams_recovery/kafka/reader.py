@@ -27,6 +27,7 @@ MAX_BATCH_ROWS: Final = 20_000
 # One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
 # large records follow small ones.
 HAND_OVER_SECONDS: Final = 0.005
+_REASON_POLLS: Final = 20
 ASK_SECONDS: Final = 10.0
 _STATISTICS_MS: Final = 50
 
@@ -64,12 +65,17 @@ class RangeReader:
         self._consumer: Consumer | None = None
         self._statistics = ""
         self._last_error = ""
+        self._last_failure: LibrdkafkaError | None = None
         self._handed_over = 0
+        self._unnoted: list[Message] = []
         self._fetched: int | None = None
         self.position = start
 
     def __enter__(self) -> Self:
-        self._consumer = Consumer(self._client_config())
+        try:
+            self._consumer = Consumer(self._client_config())
+        except KafkaException as error:
+            raise failures.translated(error, self._connection, f"reading {self._tp}", timeout=ASK_SECONDS) from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -81,9 +87,10 @@ class RangeReader:
     def fetched(self) -> int:
         """Records the consumer received from the broker up to the end of the range, by librdkafka's own count (``rxmsgs``).
 
-        What was fetched ahead, beyond ``end``, is counted, and so is a transaction marker; an aborted record is not. 0 before the end.
+        What was fetched ahead, beyond ``end``, is counted, and so is a transaction marker; an aborted record is not. Before the end it is what
+        was handed over.
         """
-        return self._fetched or 0
+        return self._handed_over if self._fetched is None else self._fetched
 
     def log_start(self) -> int:
         """The log's first offset, asked of the broker now. Raises ``BrokerUnavailable``."""
@@ -111,16 +118,17 @@ class RangeReader:
         self._fetched = self._count_fetched()
 
     def _next_batch(self, rows: int) -> pa.RecordBatch | None:
+        self._note_all()
         try:
             messages = self._client.consume(rows, HAND_OVER_SECONDS)
         except KafkaException as error:
             raise failures.translated(error, self._connection, f"reading {self._tp}", timeout=HAND_OVER_SECONDS) from error
         wanted = [message for message in messages if message.error() is None]
-        if len(wanted) < len(messages):
-            for message in messages:
-                self._note(message)
+        self._unnoted = [message for message in messages if message.error() is not None]
         self._handed_over += len(wanted)
         self._advance()
+        if not wanted:
+            self._note_all()  # else after these records were handed on: what ended the log under them came behind them
         if wanted and (wanted[-1].offset() or 0) >= self._end:
             self.position = self._end
             wanted = [message for message in wanted if (message.offset() or 0) < self._end]
@@ -130,6 +138,11 @@ class RangeReader:
         # librdkafka moves its position past transaction markers too; it is -1001 until something was handed over.
         found = self._client.position([LibrdkafkaPartition(self._tp.topic, self._tp.partition)])[0].offset
         self.position = max(self.position, found)
+
+    def _note_all(self) -> None:
+        unnoted, self._unnoted = self._unnoted, []
+        for message in unnoted:
+            self._note(message)
 
     def _note(self, message: Message) -> None:
         error = message.error()
@@ -170,6 +183,11 @@ class RangeReader:
             low, high = self._client.get_watermark_offsets(LibrdkafkaPartition(*self._tp), timeout=ASK_SECONDS, cached=False)
         except KafkaException as error:
             doing = f"asking for the offsets of {self._tp}"
+            for _ in range(_REASON_POLLS + 1):  # what went wrong with each broker can be delivered after the answer
+                if self._last_failure is not None and failures.turned_away(self._last_failure):
+                    # Not the newest error: that may only be that all brokers are down.
+                    raise failures.rejected(self._connection, self._last_failure.str()) from error
+                self._client.poll(0.1)
             raise failures.translated(error, self._connection, doing, timeout=ASK_SECONDS) from error
         return int(low), int(high)
 
@@ -200,6 +218,8 @@ class RangeReader:
 
     def _keep_error(self, error: LibrdkafkaError) -> None:
         self._last_error = error.str()
+        if error.code() != failures.ALL_BROKERS_DOWN:
+            self._last_failure = error
 
     def _client_config(self) -> dict[str, object]:
         return self._connection.client_config(

@@ -113,7 +113,9 @@ def read_segment(path: Path, *, where: str) -> Iterator[pa.RecordBatch]:
             check_schema(file.schema_arrow, where=where)
             total = sum(file.metadata.row_group(at).total_byte_size for at in range(file.num_row_groups))
             rows = max(16, min(20_000, READ_BYTES * file.metadata.num_rows // max(1, total)))
-            yield from file.iter_batches(batch_size=rows, use_threads=False)
+            # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
+            for group in range(file.num_row_groups):
+                yield from file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise Damaged(
             f"{where} cannot be read: {error}", next_step="verify the repository and choose another savepoint", where=where

@@ -59,6 +59,15 @@ class Writers:
         return bool(self.transactional) and not self.other
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Written:
+    """How far a producer has come on a partition, as its leader remembers it. Equal at two moments: it wrote nothing in between."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+
+
 _UNDECIDED = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
 
 
@@ -113,6 +122,20 @@ class Transactions:
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
         return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
+
+    def written(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[Written, ...]]:
+        """How far every producer has come that the leader of each partition remembers. One that is not idempotent is remembered by nobody: only the
+        log's end tells of it.
+        """
+        return {
+            partition: tuple(
+                sorted(
+                    Written(producer_id=one.producer_id, producer_epoch=one.producer_epoch, last_sequence=one.last_sequence)
+                    for one in producers
+                )
+            )
+            for partition, producers in self._producers(partitions).items()
+        }
 
     def undecided(self, transactional_id: re.Pattern[str]) -> tuple[str, ...]:
         """Transactional ids that match whole and have a transaction that is neither committed nor aborted yet.

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException, Message, Producer
 
-from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, RecoveryError, Refused, TargetNotEmpty
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, RecoveryError, Refused, TargetNotEmpty
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
@@ -78,18 +78,15 @@ class PartitionWriter:
     def __enter__(self) -> Self:
         with KafkaCluster(self._connection, timeout=ASK_SECONDS) as cluster:
             end = cluster.high_watermarks([self._tp])[self._tp]
-            topic = cluster.describe_topics([self._tp.topic]).get(self._tp.topic)
-        if topic is None:
-            raise self._fact(NotFound, f"topic {self._tp.topic} does not exist", "create it first")
+            self._limit = cluster.max_message_bytes(self._tp.topic)
         if end != self._expected_end:
             raise self._fact(
                 TargetNotEmpty,
                 f"{self._tp} ends at {end}, not at {self._expected_end}: {end - self._expected_end} records were written by someone else",
-                "stop whoever writes to it, then start the restore again",
+                "stop whoever writes to it, then resume the restore",
                 end=end,
                 expected_end=self._expected_end,
             )
-        self._limit = int(topic.config.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
         self._producer = Producer(self._client_config())
         self._moved_at = self._clock()
         return self
@@ -101,6 +98,7 @@ class PartitionWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Hand one batch of segment rows to the client; blocks while too much waits for acknowledgement."""
         check_timestamps(batch, self._tp)
+        check_sizes(batch, self._tp, self._limit)
         columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value", "timestamp")]
         headers = header_lists(batch.column("headers"))
         for at, (offset, key, value, timestamp, pairs) in enumerate(zip(*columns, headers, strict=True)):
@@ -153,7 +151,7 @@ class PartitionWriter:
                 Damaged,
                 f"{self._tp}: row {self._acknowledged} was written at offset {message.offset()}, "
                 f"not at {self._expected_end + self._acknowledged}: someone else writes to this partition",
-                "stop whoever writes to it, delete the topic and start the restore again",
+                "stop whoever writes to it, then resume the restore",
             )
         else:
             self._acknowledged += 1
@@ -174,13 +172,14 @@ class PartitionWriter:
             self._drop_waiting()
             raise self._fact(
                 BrokerUnavailable,
-                f"{self._tp}: no acknowledgement for {self._stall_seconds:g} s, {self._sent - self._acknowledged} rows wait. {self._last_error}".strip(),
-                "check that the brokers run and have enough replicas in sync; then start the restore again",
+                f"{self._tp}: no acknowledgement from {self._connection.bootstrap_servers} for {self._stall_seconds:g} s, "
+                f"{self._sent - self._acknowledged} rows wait behind offset {self._expected_end + self._acknowledged}. {self._last_error}".strip(),
+                "check that the brokers run and have enough replicas in sync; then resume the restore",
                 brokers=self._connection.bootstrap_servers,
             )
 
     def _not_delivered(self, error: LibrdkafkaError) -> RecoveryError:
-        next_step = "see the broker's log for the reason, delete the topic and start the restore again"
+        next_step = "see the broker's log for the reason, then resume the restore"
         why = f"{error.name()}: {error.str()}"
         reason = (
             f"{self._tp}: row {self._acknowledged} of this load was not written (the topic's max.message.bytes is {self._limit}): {why}"
@@ -246,6 +245,31 @@ def check_timestamps(batch: pa.RecordBatch, tp: TopicPartition) -> None:
         return
     at = pc.index(pc.less_equal(stamps, 0), True).as_py()
     raise refused_timestamp(tp, stamps[at].as_py(), f"the record with archived offset {batch.column('offset')[at].as_py()}")
+
+
+def check_sizes(batch: pa.RecordBatch, tp: TopicPartition, limit: int) -> None:
+    """Raises ``Refused``, naming the first record, when one is too large for a topic that takes ``limit`` bytes (``max.message.bytes``). The broker
+    counts what a batch has after compression, so only records that stay too large are refused.
+    """
+    key, value = (pc.fill_null(pc.binary_length(batch.column(name)), 0) for name in ("key", "value"))
+    sizes = pc.add(key, value)
+    if not len(sizes) or pc.max(sizes).as_py() <= limit:
+        return
+    for at in pc.indices_nonzero(pc.greater(sizes, limit)).to_pylist():
+        size, compressed = sizes[at].as_py(), 0
+        for name in ("key", "value"):
+            compressed += len(pa.compress(batch.column(name)[at].as_py() or b"", codec="lz4", asbytes=True))
+        if compressed > limit:
+            offset = batch.column("offset")[at].as_py()
+            raise Refused(
+                f"{tp}: the record with archived offset {offset} has {size} bytes, topic {tp.topic} takes {limit} (max.message.bytes)",
+                next_step=f"raise max.message.bytes of the target cluster or topic above {size}, then start the restore again",
+                topic=tp.topic,
+                partition=tp.partition,
+                archived_offset=offset,
+                bytes=size,
+                max_message_bytes=limit,
+            )
 
 
 def refused_timestamp(tp: TopicPartition, timestamp: int, what: str) -> Refused:

@@ -57,6 +57,14 @@ def test_the_age_is_the_clock_s_distance_from_the_start() -> None:
     assert (found.state, found.age_seconds) == ("Ongoing", 600.0)
 
 
+def test_how_far_producers_have_come_does_not_depend_on_the_order_they_are_told_in() -> None:
+    one, other = ProducerState(7, 0, 41, 0, -1, -1), ProducerState(5, 2, 3, 0, -1, -1)
+    [found] = transactions([one, other]).written([TP]).values()
+    assert found == transactions([other, one]).written([TP])[TP]
+    assert [(seen.producer_id, seen.producer_epoch, seen.last_sequence) for seen in found] == [(5, 2, 3), (7, 0, 41)]
+    assert found != transactions([one._replace(last_sequence=42), other]).written([TP])[TP]
+
+
 def test_nothing_is_looked_up_when_nothing_is_open() -> None:
     assert transactions([producer(7, epoch=3)]).blocking([TP]) == ()
 
