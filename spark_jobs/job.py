@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import SECRETS_FILE, Access
+from spark_jobs.fencing import fenced
+from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.spread import TaskFailed
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, Refused
-from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.core.jobs import JobFailure, RestoreSpec, failure_key
 from streams_recovery.storage.repository import Repository
 
 S = TypeVar("S")
@@ -24,15 +29,19 @@ def run_job(name: str, kind: type[S], work: Callable[[SparkSession, S, Access], 
 
     One of our errors is described at ``failure_key`` and on the last line of stderr; anything else passes through.
     """
+    end_with_submitter()
     arguments = _arguments(name, argv)
     access = Access.from_environment(arguments.repository)
+    # Read once: should the submitter be killed, its secrets do not stay behind.
+    Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
     repository = access.repository()
     try:
         spec = codec.loads(kind, repository.get(arguments.spec), where=arguments.spec)
         spark = SparkSession.builder.appName(f"streams-recovery {name}").getOrCreate()
         try:
             _check_session(spark)
-            result = work(spark, spec, access)
+            with _under_lock(repository, spec, arguments.result):
+                result = work(spark, spec, access)
         finally:
             spark.stop()
         repository.create(arguments.result, codec.dumps(result))
@@ -52,6 +61,13 @@ def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
 def _check_session(spark: SparkSession) -> None:
     if spark.conf.get("spark.speculation", "false") != "false":
         raise Refused("spark.speculation is on: two tasks could write one partition", next_step="set spark.speculation=false")
+
+
+def _under_lock(repository: Repository, spec: object, result_key: str) -> AbstractContextManager[None]:
+    # Jobs that only read need no fence: what they leave is used by nobody but their own run.
+    if not isinstance(spec, RestoreSpec):
+        return nullcontext()
+    return fenced(repository, spec.application_id, spec.lock, lambda error: _failed(repository, result_key, error))
 
 
 def _failed(repository: Repository, result_key: str, error: RecoveryError) -> int:

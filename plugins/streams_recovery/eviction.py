@@ -24,7 +24,12 @@ def empty_group(bench: Workbench, report: StopReport) -> None:
     group = bench.groups.describe(bench.application_id)
     if group.empty:
         return
-    proven = bool(report.instances) and report.gone and bool(group.members)
+    gone = bool(report.instances) and report.gone
+    if gone and group.kind != "classic":
+        # Only members of the classic protocol can be removed. Others leave when they close, and else when their sessions end.
+        bench.groups.wait_empty(bench.application_id, timeout=_patience(bench))
+        return
+    proven = gone and bool(group.members)
     staying = [member for member in group.members if not proven or not _STREAM_THREAD.search(member.client_id)]
     if staying or not proven:
         hosts = ", ".join(f"{member.client_id} at {member.host}" for member in staying) or f"a {group.kind} group in state {group.state}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
+from streams_recovery.core.errors import LockLost, TransientError
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.workbench import Workbench
 
 # Long enough for an orchestrator to lose a worker and start the task again on another one.
 LEASE_SECONDS = 1_800
+_AGAIN_SECONDS = 60
 
 
 class Locked(Protocol):
@@ -22,6 +25,13 @@ class Locked(Protocol):
         """The lock as it was taken."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A lock and nothing else, for steps that need no more of a ticket."""
+
+    lock: LockTicket
+
+
 def under_lock(bench: Workbench, ticket: Locked) -> None:
     """Prove that the lock is still this run's, and extend it. Called first by every step that changes something. Raises ``LockLost``."""
     bench.lock.renew(ticket.lock, lease_seconds=LEASE_SECONDS)
@@ -29,13 +39,23 @@ def under_lock(bench: Workbench, ticket: Locked) -> None:
 
 @contextmanager
 def kept(bench: Workbench, ticket: Locked) -> Iterator[None]:
-    """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then."""
+    """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then; a repository
+    that does not answer is asked again a minute later, and most of a lease is left for that.
+    """
     under_lock(bench, ticket)
     done = threading.Event()
 
     def extend() -> None:
-        while not done.wait(LEASE_SECONDS / 3):
-            under_lock(bench, ticket)
+        wait = LEASE_SECONDS / 3
+        while not done.wait(wait):
+            try:
+                under_lock(bench, ticket)
+            except LockLost:
+                return
+            except TransientError:
+                wait = _AGAIN_SECONDS
+            else:
+                wait = LEASE_SECONDS / 3
 
     keeper = threading.Thread(target=extend, name="lock-keeper", daemon=True)
     keeper.start()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.hold import OutstandingHold, released_config
 from streams_recovery.core.inventory import Declared, Inventory, discover, owned_role
-from streams_recovery.core.model import GroupDescription, StoreKind, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import store_kind
+from streams_recovery.core.model import GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role, store_kind
 from streams_recovery.workbench import Workbench
 
 
@@ -26,6 +27,11 @@ class Survey:
             TopicPartition(name, partition) for name in self.inventory.names(*roles) for partition in range(self.topics[name].partitions)
         )
 
+    @property
+    def to_read(self) -> tuple[TopicDescription, ...]:
+        """Every topic but internal ones whose records are not archived."""
+        return tuple(description for name, description in self.topics.items() if name not in self.inventory.left_out)
+
     def store_kind(self, topic: str, application_id: str, config: dict[str, str]) -> StoreKind | None:
         """The kind of the store behind a changelog, None for other topics. ``config`` is the topic's without our holds."""
         entry = next(entry for entry in self.inventory.topics if entry.name == topic)
@@ -34,7 +40,7 @@ class Survey:
         return store_kind(topic, application_id, config, entry.declared_store)
 
 
-def declared(bench: Workbench) -> Declared:
+def declared(bench: Workbench, profile: Profile) -> Declared:
     """What the configuration says about topics and stores."""
     topics = bench.config.topics
     return Declared(
@@ -44,13 +50,15 @@ def declared(bench: Workbench) -> Declared:
         include=topics.include,
         exclude=topics.exclude,
         stores={name: bench.config.store_kind(name) for name in bench.config.stores},
+        profile=profile,
     )
 
 
 def survey(bench: Workbench) -> Survey:
     """The application as the cluster has it. Raises ``NotFound`` for a group without offsets or declared topics that do not exist,
-    ``Refused`` when not one internal topic is there: without state there is nothing to save.
+    ``Refused`` when not one changelog is there and state is to be saved: without any there is none.
     """
+    profile = bench.config.backup.profile
     application_id = bench.application_id
     group = bench.groups.describe(application_id)
     committed = bench.groups.committed_partitions(application_id)
@@ -60,14 +68,42 @@ def survey(bench: Workbench) -> Survey:
             next_step="check application.id and the Kafka connection, and that the application has processed something",
             group=application_id,
         )
-    others = [other for other in bench.cluster.groups() if other != application_id]
-    inventory = discover(application_id, declared(bench), bench.cluster.topic_names(), {tp.topic for tp in committed}, others)
-    if not inventory.names(TopicRole.CHANGELOG):
+    inventory = discover(
+        application_id, declared(bench, profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
+    )
+    if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
         raise Refused(
             f"{application_id} has no changelog topic on this cluster",
-            next_step="check application.id; an application without state needs no savepoint",
+            next_step="check application.id; for an application without state set backup.profile to minimal",
             application_id=application_id,
         )
+    return _described(bench, inventory, group)
+
+
+def survey_remains(bench: Workbench, expected: Iterable[str]) -> tuple[Survey, tuple[str, ...]]:
+    """What is left of an application, and what is missing: offsets, and topics that are ``expected`` or declared."""
+    group = bench.groups.describe(bench.application_id)
+    committed = bench.groups.committed_partitions(bench.application_id)
+    # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
+    existing, wanted = bench.cluster.topic_names(), declared(bench, Profile.FULL)
+    there = replace(
+        wanted,
+        inputs=tuple(name for name in wanted.inputs if name in existing),
+        outputs=tuple(name for name in wanted.outputs if name in existing),
+        globals=tuple(name for name in wanted.globals if name in existing),
+    )
+    inventory = discover(bench.application_id, there, existing, {tp.topic for tp in committed}, other_groups(bench))
+    gone = sorted({*expected, *wanted.inputs, *wanted.outputs, *wanted.globals} - set(existing))
+    missing = (*(() if committed else ("the committed offsets",)), *(f"topic {name}" for name in gone))
+    return _described(bench, inventory, group), missing
+
+
+def other_groups(bench: Workbench) -> list[str]:
+    """Every consumer group of the cluster but the application's own: any of them may be an application whose id begins alike."""
+    return [group for group in bench.cluster.groups() if group != bench.application_id]
+
+
+def _described(bench: Workbench, inventory: Inventory, group: GroupDescription) -> Survey:
     topics = bench.cluster.describe_topics(inventory.names())
     vanished = sorted(set(inventory.names()) - set(topics))
     if vanished:
@@ -77,8 +113,7 @@ def survey(bench: Workbench) -> Survey:
 
 def internal_topics(bench: Workbench) -> list[str]:
     """Every changelog and repartition topic of the application that the cluster has now, whoever knows of it."""
-    others = [group for group in bench.cluster.groups() if group != bench.application_id]
-    stores = bench.config.stores
+    stores, others = bench.config.stores, other_groups(bench)
     return sorted(name for name in bench.cluster.topic_names() if owned_role(name, bench.application_id, stores, others))
 
 
@@ -89,3 +124,11 @@ def config_without_holds(description: TopicDescription, holds: tuple[Outstanding
         if outstanding.hold.topic == description.name and outstanding.hold.topic_id == description.topic_id:
             config = released_config(config, outstanding.hold)
     return config
+
+
+def repartition_partitions(bench: Workbench) -> list[TopicPartition]:
+    """Every partition of the application's repartition topics."""
+    names = [name for name in internal_topics(bench) if internal_role(name, bench.application_id) is TopicRole.REPARTITION]
+    return [
+        TopicPartition(name, number) for name, found in bench.cluster.describe_topics(names).items() for number in range(found.partitions)
+    ]

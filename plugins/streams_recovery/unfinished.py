@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.journal import JournalEntry, Phase, may_restart
+from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
 
 
 def unfinished_restore(bench: Workbench) -> str | None:
-    """The newest restore's id when it is neither finished nor harmless, else None. A later one replaces an earlier one."""
-    keys = bench.repository.keys(bench.layout.restores)
-    newest = max((key.removeprefix(bench.layout.restores).split("/")[0] for key in keys), default=None)
-    last = None if newest is None else _journal(bench, newest).last()
-    return None if last is None or may_restart(last.phase) or last.phase is Phase.CLOSED else newest
+    """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
+    state that it found.
+    """
+    for restore_id in sorted(restores_of(bench), reverse=True):
+        last = _journal(bench, restore_id).last()
+        if last is not None and not may_restart(last.phase):
+            return None if last.phase is Phase.CLOSED else restore_id
+    return None
+
+
+def restore_journals(bench: Workbench) -> Iterator[tuple[JournalEntry, ...]]:
+    """What every restore of the application has written down."""
+    return (tuple(_journal(bench, restore_id).read_all()) for restore_id in sorted(restores_of(bench)))
+
+
+def newest_restore(bench: Workbench) -> str | None:
+    """The id of the restore that began last, None when there was none."""
+    return max(filter(is_id, restores_of(bench)), default=None)
+
+
+def restores_of(bench: Workbench) -> set[str]:
+    """Ids of all restores that were begun."""
+    return {key.removeprefix(bench.layout.restores).split("/")[0] for key in bench.repository.keys(bench.layout.restores)}
 
 
 def refuse_if_unfinished(bench: Workbench) -> None:
@@ -22,8 +43,8 @@ def refuse_if_unfinished(bench: Workbench) -> None:
     if restore_id is not None:
         raise Refused(
             f"restore {restore_id} of {bench.application_id} broke off after it had begun to replace internal topics: its state is no savepoint",
-            next_step="clear the failed task of that run, or restore again; if the application was brought back in another way, "
-            f"say so with `streams-recovery dismiss <name> {restore_id}`",
+            next_step=f"go on with it by `streams-recovery resume {bench.config.name} {restore_id}`, or restore again; if the application was "
+            f"brought back in another way, say so with `streams-recovery dismiss {bench.config.name} {restore_id}`",
             restore=restore_id,
         )
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.handover import Handover
 from streams_recovery.core.hold import HoldEntry
 from streams_recovery.core.layout import Layout
+from streams_recovery.handovers import StartedByRole, handover_log, in_force
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
@@ -53,8 +54,10 @@ class Workbench:
     repository: Repository
     layout: Layout
     savepoints: SavepointStore
+    safety: SavepointStore
     notes: Notes
     hold_log: NumberedLog[HoldEntry]
+    handovers: NumberedLog[Handover]
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
@@ -64,24 +67,31 @@ class Workbench:
         """``application.id``, which is also the consumer group."""
         return self.config.application.id
 
+    def savepoints_of(self, application_id: str) -> SavepointStore:
+        """The savepoints of an application in the same repository: this one's own, or another one's to begin from."""
+        return self.savepoints if application_id == self.application_id else SavepointStore(self.repository, Layout(application_id))
+
 
 @contextmanager
 def open_workbench(
     config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
 ) -> Iterator[Workbench]:
-    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does."""
+    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does. Only of a clone the repository is
+    asked what it is by now, because its outputs have other names once it is live.
+    """
     connection = connections.kafka(config.source.connection)
     credentials = connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
+    handovers = handover_log(repository, layout)
     with (
         KafkaCluster(connection, timeout=timeout) as cluster,
         ConsumerGroups(connection, timeout=timeout) as groups,
         Transactions(connection, timeout=timeout) as transactions,
     ):
         yield Workbench(
-            config=config,
+            config=in_force(config, handovers),
             connection=connection,
             credentials=credentials,
             cluster=cluster,
@@ -90,9 +100,11 @@ def open_workbench(
             repository=repository,
             layout=layout,
             savepoints=SavepointStore(repository, layout),
+            safety=SavepointStore(repository, layout.safety),
             notes=Notes(repository, layout),
             hold_log=NumberedLog(repository, layout.holds, HoldEntry),
+            handovers=handovers,
             lock=ApplicationLock(repository, layout, clock),
-            application=open_application(config.runs, config.application.id),
+            application=StartedByRole(config, handovers),
             clock=clock,
         )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from streams_recovery.core.errors import Damaged
 from streams_recovery.core.manifest import SegmentFile
+from streams_recovery.core.time_cut import CutBy, RowCut, RowSlice
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.storage.fetching import damaged, fetch
 from streams_recovery.storage.repository import Repository
 
-_CHUNK = 8 << 20
+_NO_END = 2**63 - 1
 
 
 def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> Iterator[pa.RecordBatch]:
@@ -25,8 +24,8 @@ def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> It
     # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.kafka.segments import read_segment  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-        path = Path(directory) / "segment.parquet"
+    with workspace("a segment is fetched") as directory:
+        path = directory / "segment.parquet"
         for file in files:
             fetch(repository, file, path)
             rows = 0
@@ -34,29 +33,36 @@ def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> It
                 rows += len(batch)
                 yield batch
             if rows != file.rows:
-                raise _damaged(file, f"has {rows} rows, not {file.rows}")
+                raise damaged(file, f"has {rows} rows, not {file.rows}")
 
 
-def fetch(repository: Repository, file: SegmentFile, path: Path) -> None:
-    """Copy a segment to ``path``. Raises ``Damaged`` when it is not, byte for byte, what was written."""
-    digest = hashlib.sha256()
-    size = 0
-    with contextlib.closing(repository.open(file.key)) as source, path.open("wb") as target:
-        while chunk := source.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-            target.write(chunk)
-    if size != file.bytes:
-        raise _damaged(file, f"has {size} bytes, not {file.bytes}")
-    if digest.hexdigest() != file.sha256:
-        raise _damaged(file, f"has SHA-256 {digest.hexdigest()}, not {file.sha256}")
+def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: RowCut | None) -> Iterator[pa.RecordBatch]:
+    """The rows of ``files`` that ``cut`` takes, all of them without one. Files are checked whole either way."""
+    for batch in archived_batches(repository, files):
+        rows = batch if cut is None else taken(batch, cut)
+        if len(rows):
+            yield rows
 
 
-def _damaged(file: SegmentFile, what: str) -> Damaged:
-    return Damaged(
-        f"{file.key} {what}: offsets {file.first_offset} to {file.last_offset} cannot be trusted",
-        next_step="restore this file from a copy of the repository, or choose another savepoint",
-        key=file.key,
-        first_offset=file.first_offset,
-        last_offset=file.last_offset,
-    )
+def taken(batch: pa.RecordBatch, cut: RowCut) -> pa.RecordBatch:
+    """The rows of a batch that belong to the moment, and to the slice where there is one; or the others, when the cut takes the rest."""
+    if cut.slice is not None:
+        batch = _sliced(batch, cut.slice)
+    if cut.rest:
+        return batch.filter(pc.invert(_belongs(batch, cut)))
+    return batch.filter(_belongs(batch, cut))
+
+
+def _belongs(batch: pa.RecordBatch, cut: RowCut) -> pa.Array:
+    if cut.by is CutBy.TIMESTAMP:
+        return pc.less_equal(batch.column("timestamp"), cut.moment)
+    # Without a later record nothing is left over, and nobody asks.
+    return pc.less(batch.column("offset"), _NO_END if cut.first_later is None else cut.first_later)
+
+
+def _sliced(batch: pa.RecordBatch, part: RowSlice) -> pa.RecordBatch:
+    if part.since is not None:
+        batch = batch.filter(pc.greater_equal(batch.column("timestamp"), part.since))
+    if part.first is not None:
+        batch = batch.filter(pc.greater_equal(batch.column("offset"), part.first))
+    return batch if part.stop is None else batch.filter(pc.less(batch.column("offset"), part.stop))

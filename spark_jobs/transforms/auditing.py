@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.archive import fetch
 from spark_jobs.transforms.spread import spread
 from streams_recovery.core.audit import AuditResult, AuditSpec, FileAudited, FileToAudit, content_problems
 from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.findings import Cause
+from streams_recovery.core.layout import Layout
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.storage.doubt import UNREADABLE, only_this_one
+from streams_recovery.storage.fetching import fetch
 from streams_recovery.storage.repository import Repository
 
 
 def audit_files(spark: SparkSession, spec: AuditSpec, access: Access) -> AuditResult:
-    """Read every file, one task each, the biggest first. A damaged file is a result, not an error."""
+    """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
-    files = sorted(spec.files, key=lambda wanted: -wanted.file.bytes)
-    audited = spread(spark, files, lambda wanted: audit_file(access.repository(), wanted), FileAudited)
+    layout = Layout(spec.application_id)
+    audited = spread(
+        spark, spec.files, lambda wanted: audit_file(access.repository(), layout, wanted), FileAudited, lambda wanted: wanted.file.rows
+    )
     return AuditResult(files=tuple(audited), seconds=time.monotonic() - started)
 
 
-def audit_file(repository: Repository, wanted: FileToAudit) -> FileAudited:
-    """One file. Needs local space for it and memory for one batch. Network errors pass: they say nothing about the file."""
+def audit_file(repository: Repository, layout: Layout, wanted: FileToAudit) -> FileAudited:
+    """One file. Needs local space for it and memory for one batch. Raises what reading raises when the repository does not answer at all."""
     # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.kafka.segments import contents_of  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-        path = Path(directory) / "segment.parquet"
+    with workspace("a segment is audited") as directory:
+        path = directory / "segment.parquet"
         try:
             fetch(repository, wanted.file, path)
             seen, ascending = contents_of(path, key=wanted.file.key)
-        except (Damaged, NotFound) as error:
-            return FileAudited(key=wanted.file.key, rows=0, problems=(error.reason,))
-    return FileAudited(key=wanted.file.key, rows=seen.rows, problems=content_problems(wanted, seen, ascending=ascending))
+        except Damaged as error:
+            return _wrong(wanted, Cause.ALTERED_FILE, error.reason)
+        except NotFound:
+            return _wrong(wanted, Cause.MISSING_FILE, "is missing")
+        except UNREADABLE as error:
+            return _wrong(wanted, Cause.NOT_READ, only_this_one(repository, layout, error))
+    problems = content_problems(wanted, seen, ascending=ascending)
+    return FileAudited(key=wanted.file.key, rows=seen.rows, cause=Cause.ALTERED_FILE if problems else None, problems=problems)
+
+
+def _wrong(wanted: FileToAudit, cause: Cause, problem: str) -> FileAudited:
+    return FileAudited(key=wanted.file.key, rows=0, cause=cause, problems=(problem,))

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.archive import archived_batches
-from spark_jobs.transforms.spread import spread, task_per_item
+from spark_jobs.transforms.archive import chosen_batches
+from spark_jobs.transforms.spread import in_tasks, spread
 from spark_jobs.transforms.state import ROWS, compare_states
 from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.model import TopicPartition
@@ -23,7 +23,7 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) ->
     def work(wanted: PartitionToVerify) -> PartitionVerified:
         return compare_rows(wanted, access)
 
-    partitions = spread(spark, spec.partitions, work, PartitionVerified)
+    partitions = spread(spark, spec.partitions, work, PartitionVerified, _records)
     keyed = [wanted for wanted in spec.partitions if wanted.topic in spec.keyed]
     archived = _rows(spark, keyed, access, archive=True)
     loaded = _rows(spark, keyed, access, archive=False)
@@ -36,7 +36,7 @@ def compare_rows(wanted: PartitionToVerify, access: Access) -> PartitionVerified
     from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415  # kept with the code that reads Kafka
 
     archived, loaded = RowDigest(), RowDigest()
-    for batch in archived_batches(access.repository(), wanted.files):
+    for batch in chosen_batches(access.repository(), wanted.files, wanted.cut):
         archived.update(batch)
     for batch in _target_batches(wanted, access):
         loaded.update(batch)
@@ -52,10 +52,14 @@ def compare_rows(wanted: PartitionToVerify, access: Access) -> PartitionVerified
 
 def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: Access, *, archive: bool) -> DataFrame:
     def rows_of(wanted: PartitionToVerify) -> Iterator[pa.RecordBatch]:
-        source = archived_batches(access.repository(), wanted.files) if archive else _target_batches(wanted, access)
+        source = chosen_batches(access.repository(), wanted.files, wanted.cut) if archive else _target_batches(wanted, access)
         return (_labelled(batch, wanted) for batch in source)
 
-    return task_per_item(spark, partitions, rows_of, ROWS)
+    return in_tasks(spark, partitions, rows_of, ROWS, _records)
+
+
+def _records(wanted: PartitionToVerify) -> int:
+    return wanted.end - wanted.start
 
 
 def _target_batches(wanted: PartitionToVerify, access: Access) -> Iterator[pa.RecordBatch]:

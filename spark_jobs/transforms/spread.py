@@ -1,4 +1,4 @@
-"""One item of work a Spark task, one small result a task back to the driver."""
+"""Items of work in Spark tasks, one small result each back to the driver."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from streams_recovery.core import codec
+from streams_recovery.core.bundles import TASKS_A_SLOT, bundled
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.jobs import JobFailure
 
@@ -29,29 +30,48 @@ class TaskFailed(Exception):
         self.cause = cause
 
 
-def spread(spark: SparkSession, items: Sequence[I], work: Callable[[I], R], kind: type[R]) -> list[R]:
-    """``work`` of each item, in its own task, started in the order given; results in the same order. ``R`` is a dataclass of core.
+def spread(
+    spark: SparkSession, items: Sequence[I], work: Callable[[I], R], kind: type[R], records: Callable[[I], int] | None = None
+) -> list[R]:
+    """``work`` of each item; results in the order of the items. ``R`` is a dataclass of core. ``records`` is as for ``in_tasks``.
 
     Raises ``TaskFailed`` for the first error of ours that Spark did not retry away, Spark's own exceptions for anything else.
     """
     if not items:
         return []
 
-    def one(item: I) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch([pa.array([codec.dumps(work(item)).decode()])], names=["result"])
+    def one(numbered: tuple[int, I]) -> Iterator[pa.RecordBatch]:
+        at, item = numbered
+        yield pa.record_batch([pa.array([at]), pa.array([codec.dumps(work(item)).decode()])], names=["item", "result"])
 
-    results = task_per_item(spark, items, one, "result string")
-    return [codec.loads(kind, row.result.encode(), where="a task's result") for row in collected(results)]
+    counted = None if records is None else lambda numbered: records(numbered[1])
+    results = in_tasks(spark, list(enumerate(items)), one, "item long, result string", counted)
+    rows = sorted(collected(results), key=lambda row: int(row.item))
+    return [codec.loads(kind, row.result.encode(), where="a task's result") for row in rows]
 
 
-def task_per_item(spark: SparkSession, items: Sequence[I], work: Callable[[I], Iterator[pa.RecordBatch]], schema: str) -> DataFrame:
-    """The rows that ``work`` makes of each item, one Spark partition an item. The items travel in the closure: they must be few and small."""
-    count = len(items)
+def in_tasks(
+    spark: SparkSession,
+    items: Sequence[I],
+    work: Callable[[I], Iterator[pa.RecordBatch]],
+    schema: str,
+    records: Callable[[I], int] | None = None,
+) -> DataFrame:
+    """The rows that ``work`` makes of each item. The items travel in the closure: they must be small.
+
+    Each has a task of its own, started in the order given; unless ``records`` tells how many an item has: then small ones share one, and the biggest
+    start first, so that no straggler is left for the end.
+    """
+    groups = [[at] for at in range(len(items))]
+    if records is not None:
+        groups = bundled([records(item) for item in items], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism)
+    count = len(groups)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for at in batch.column(0).to_pylist():
-                yield from _marking(work, items[at])
+            for group in batch.column(0).to_pylist():
+                for at in groups[group]:
+                    yield from marking(work, items[at])
 
     # A range of n in n partitions puts number i in partition i, and tasks start in that order.
     return spark.range(0, count, 1, max(1, count)).mapInArrow(run, schema)
@@ -76,7 +96,8 @@ def error_in(text: str) -> RecoveryError | None:
     return codec.loads(JobFailure, base64.b64decode(found[1]), where="a task's error").as_error()
 
 
-def _marking(work: Callable[[I], Iterator[pa.RecordBatch]], item: I) -> Iterator[pa.RecordBatch]:
+def marking(work: Callable[[I], Iterator[pa.RecordBatch]], item: I) -> Iterator[pa.RecordBatch]:
+    """``work`` of ``item`` in a task; an error of ours on the way is marked, so that the driver can tell which one it was."""
     try:
         yield from work(item)
     except RecoveryError as error:

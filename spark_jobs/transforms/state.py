@@ -38,9 +38,17 @@ def compare_states(archived: DataFrame, loaded: DataFrame, topics: tuple[str, ..
 
 
 def latest(rows: DataFrame, name: str) -> DataFrame:
-    """The live keys: the newest row of each (partition, key), unless it is a tombstone. Rows without a key are no state: Streams skips them."""
-    newest = F.max_by(F.struct("value", "timestamp", "headers"), "offset").alias(name)
-    return rows.filter(F.col("key").isNotNull()).groupBy(*_KEY).agg(newest).filter(F.col(name)["value"].isNotNull()).select(*_KEY, name)
+    """The live keys: the newest row of each (partition, key), unless it is a tombstone."""
+    return newest(rows, name).filter(F.col(name)["value"].isNotNull()).drop("offset")
+
+
+def newest(rows: DataFrame, name: str, *also: str) -> DataFrame:
+    """The newest row of each (partition, key), and of each value of the columns ``also``, with its offset; a tombstone is one. Rows without a key are no
+    state: Streams skips them.
+    """
+    found = F.max_by(F.struct("value", "timestamp", "headers"), "offset").alias(name)
+    grouped = rows.filter(F.col("key").isNotNull()).groupBy(*_KEY, *also).agg(found, F.max("offset").alias("offset"))
+    return grouped.select(*_KEY, *also, name, "offset")
 
 
 def joined(archived: DataFrame, loaded: DataFrame) -> DataFrame:

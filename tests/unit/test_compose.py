@@ -98,10 +98,12 @@ def test_workers_have_what_tasks_import():
     assert listed <= set(LOCK)
     by_module = {"confluent_kafka": "confluent-kafka"}
     package = "plugins/streams_recovery"
-    needed = set(imported_packages(f"{package}/core", f"{package}/kafka", f"{package}/storage", "spark_jobs", "examples"))
+    needed = set(
+        imported_packages(f"{package}/core", f"{package}/formats", f"{package}/kafka", f"{package}/storage", "spark_jobs", "examples")
+    )
     needed -= {*sys.stdlib_module_names, "streams_recovery", "spark_jobs", "examples"}
-    # The admin client: tasks and generator never open it, and no module that tasks import does.
-    needed -= {"kafka"}
+    # The admin client, and what expiry asks a bucket with: tasks and generator never open them, and no module that tasks import does.
+    needed -= {"kafka", "boto3", "botocore"}
     assert {by_module.get(module, module) for module in needed} <= listed
 
 

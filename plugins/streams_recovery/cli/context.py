@@ -16,13 +16,18 @@ from rich.console import Console
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.running import Runner
 from streams_recovery.config.loader import load_named
+from streams_recovery.config.moments import as_of
+from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
+from streams_recovery.core.offset_strategy import OffsetStrategy
+from streams_recovery.core.time_cut import AsOf, CutBy
 from streams_recovery.workbench import Workbench, open_workbench
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
+CONFIGURED = "configured"
 DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
 
 
@@ -42,6 +47,17 @@ def runner(bench: Workbench, logs: Path) -> Runner:
     """Whole runs on this workbench."""
     master = EnvironmentConnections(os.environ).spark_master(bench.config.spark.connection)
     return Runner(bench=bench, master=master, logs=logs, say=say)
+
+
+def asked_offsets(bench: Workbench, configs: Path, text: str) -> OffsetStrategy:
+    """The strategy that was asked for, from any file this user may read; without one the configuration's."""
+    read = anywhere if text else inside(configs)
+    return offset_strategy(bench.config, text, read=read)
+
+
+def asked_moment(bench: Workbench, text: str, by: CutBy) -> AsOf | None:
+    """The moment that was asked for, None without one. Nothing but ``configured`` means the configuration's."""
+    return None if not text else as_of(bench.config, "" if text == CONFIGURED else text, by)
 
 
 def print_json(value: Any) -> None:

@@ -1,7 +1,7 @@
 """streams-recovery: savepoints and restores from a terminal.
 
 Exit codes: 0 done, 1 unexpected, 2 configuration or usage, 3 refused, 4 not found, 5 locked by another run, 6 damaged, 7 try again later,
-8 expired, but something could not be removed.
+8 expired, but something could not be removed; 9 different, 10 nothing to compare; 20 to 28 what `verify` found.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 
-from streams_recovery import restores
-from streams_recovery.cli import upkeep
+from streams_recovery.cli import appending, checks, cloning, drilling, rebuilding, reprocessing, restoring, state, upkeep
+from streams_recovery.cli.compact import compact
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -30,12 +29,13 @@ from streams_recovery.cli.context import (
     say,
     workbench,
 )
+from streams_recovery.cli.evidence import evidence
+from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import QuiesceMode
-from streams_recovery.core.plan import RestorePlan, RestoreRequest
-from streams_recovery.core.plan_text import markdown, moment
+from streams_recovery.core.plan_text import moment
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.workbench import Workbench
 
@@ -44,10 +44,9 @@ savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=
 plan_app = typer.Typer(help="What a run would do. Changes nothing.", no_args_is_help=True)
 app.add_typer(savepoints_app, name="savepoints")
 app.add_typer(plan_app, name="plan")
+app.add_typer(offsets_app, name="offsets")
 
-Savepoint = Annotated[str, typer.Option("--savepoint", help="Id, or `latest` for the newest exact one.")]
-AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint or the report.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint.")]
 
 
 @savepoints_app.command("list")
@@ -58,12 +57,13 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     if as_json:
         print_json([_summary(one) if isinstance(one, Manifest) else one for one in found])
         return
-    table = Table("savepoint", "captured", "consistency", "records", "shares files with")
+    table = Table("savepoint", "captured", "consistency", "profile", "records", "shares files with")
     for one in found:
         if isinstance(one, Manifest):
-            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, f"{one.records:,}", one.parent_id or "-")
+            records = f"{one.records:,}{', reduced' if one.replaces else ''}"
+            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, records, one.parent_id or "-")
         else:
-            table.add_row(one["savepoint_id"], "-", "[red]damaged[/red]", "-", one["damaged"])
+            table.add_row(one["savepoint_id"], "-", "[red]damaged[/red]", "-", "-", one["damaged"])
     Console().print(table)
 
 
@@ -76,7 +76,7 @@ def _read(bench: Workbench, savepoint_id: str) -> Manifest | dict[str, str]:
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
-    wanted = ("savepoint_id", "captured_at", "consistency", "parent_id", "records")
+    wanted = ("savepoint_id", "captured_at", "consistency", "profile", "parent_id", "replaces", "records")
     return {name: codec.encode(getattr(manifest, name)) for name in wanted}
 
 
@@ -85,24 +85,6 @@ def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar=
     """Print a savepoint's whole manifest as JSON."""
     with workbench(name, configs) as bench:
         print_json(bench.savepoints.read(savepoint))
-
-
-@plan_app.command("restore")
-def plan_restore(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    savepoint: Savepoint = "latest",
-    allow_ahead: AllowAhead = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a restore would do."""
-    with workbench(name, configs) as bench:
-        planned = restores.plan(bench, RestoreRequest(savepoint=savepoint, allow_ahead=allow_ahead, reason="plan only"))
-    if as_json:
-        print_json({"hash": planned.hash, **codec.encode(planned)})
-    else:
-        Console().print(Markdown(markdown(planned)))
 
 
 @app.command()
@@ -127,38 +109,32 @@ def backup(
         )
 
 
-@app.command()
-def restore(
-    name: Name,
-    reason: Reason,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    savepoint: Savepoint = "latest",
-    allow_ahead: AllowAhead = False,
-    approve: Annotated[str | None, typer.Option(help="Hash of the plan that may be carried out without asking.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Restore an application in place. Shows the plan and asks, unless --approve names exactly that plan."""
-
-    def approved(planned: RestorePlan) -> bool:
-        if approve is not None:
-            return approve == planned.hash
-        Console(stderr=True).print(Markdown(markdown(planned)))
-        typed: str = typer.prompt(f"Type the application id {planned.application_id} to carry this out", err=True)
-        return typed == planned.application_id
-
-    request = RestoreRequest(savepoint=savepoint, allow_ahead=allow_ahead, reason=reason)
-    with workbench(name, configs) as bench:
-        report = runner(bench, logs).restore(request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approve=approved)
-    if as_json:
-        print_json(report)
-    else:
-        Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records, {report.keys_compared:,} keys compared")
-
-
+plan_app.command("restore")(restoring.plan_restore)
+plan_app.command("rebuild")(rebuilding.plan_rebuild)
+plan_app.command("cut-over")(cloning.plan_cut_over)
+plan_app.command("roll-back")(cloning.plan_roll_back)
+app.command()(restoring.restore)
+app.command()(rebuilding.rebuild)
+app.command()(restoring.undo)
+app.command()(restoring.resume)
+app.command("append-quarantine")(appending.append_quarantine)
+app.command()(cloning.clone)
+app.command("cut-over")(cloning.cut_over)
+app.command("roll-back")(cloning.roll_back)
+app.command()(cloning.upgrade)
+app.command()(compact)
+app.command()(state.state)
+app.command("state-diff")(state.state_diff)
+app.command("state-write")(state.state_write)
+app.command()(drilling.drill)
+app.command()(drilling.drills)
+app.command()(reprocessing.reprocess)
+app.command()(reprocessing.reprocessed)
+app.command()(evidence)
+app.command()(checks.preflight)
 app.command()(upkeep.verify)
 app.command()(upkeep.expire)
+app.command()(upkeep.undelete)
 app.command()(upkeep.unlock)
 app.command()(upkeep.dismiss)
 savepoints_app.command()(upkeep.keep)

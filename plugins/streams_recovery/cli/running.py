@@ -8,11 +8,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams_recovery import restores, savepoints, upkeep
+from streams_recovery import compacting, restores, savepoints, tables, upkeep
+from streams_recovery.cli.steps import Say, carry_out
 from streams_recovery.core.audit import AuditReport, AuditResult
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
-from streams_recovery.core.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.plan import RestorePlan, RestoreRequest, require_agreement
+from streams_recovery.core.reduction import ReduceResult
+from streams_recovery.core.state_export import StateResult
 from streams_recovery.jobs.package import build_package
 from streams_recovery.jobs.run import run_submit
 from streams_recovery.jobs.secrets import secrets_file
@@ -21,8 +24,14 @@ from streams_recovery.leases import Locked, kept
 from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSummary
 from streams_recovery.workbench import Workbench
 
-Say = Callable[[str], None]
-_RESULTS: dict[JobName, type] = {"backup": BackupResult, "restore": RestoreResult, "verify": VerifyResult, "audit": AuditResult}
+_RESULTS: dict[JobName, type] = {
+    "backup": BackupResult,
+    "restore": RestoreResult,
+    "verify": VerifyResult,
+    "audit": AuditResult,
+    "compact": ReduceResult,
+    "state": StateResult,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +56,12 @@ class Runner:
             self.say(f"cut: {cut.consistency} over {cut.partitions} partitions, application held {cut.held_seconds:.1f} s")
             plan = savepoints.plan_copy(bench, ticket)
             self.say(f"copying {plan.offsets} offsets in {plan.ranges} ranges")
-            self._job("backup", plan, ticket)
+            self.job("backup", plan, ticket)
             savepoints.gather(bench, ticket, plan.result_key)
-            return savepoints.publish(bench, ticket)
+            summary = savepoints.publish(bench, ticket)
+            for warning in summary.warnings:
+                self.say(f"warning: {warning}")
+            return summary
         finally:
             savepoints.finish(bench, ticket)
 
@@ -57,8 +69,26 @@ class Runner:
         """Audit the repository. The report is returned whatever it says."""
         bench = self.bench
         ticket = upkeep.plan_audit(bench, savepoint=savepoint, level=level, run_id=run_id)
-        self._job("audit", ticket.job, None)
-        return upkeep.conclude_audit(bench, ticket, ticket.job.result_key)
+        job = upkeep.plan_reading(bench, ticket)
+        self.job("audit", job, None)
+        return upkeep.conclude_audit(bench, ticket, job.result_key)
+
+    def compact(self, request: compacting.CompactRequest) -> compacting.CompactSummary | None:
+        """Reduce a savepoint. None when there is nothing to reduce."""
+        bench = self.bench
+        ticket = compacting.begin(bench, request, compacting.plan(bench, request.savepoint))
+        plan = compacting.plan_job(bench, ticket)
+        if plan.spec_key is None:
+            return None
+        self.say(f"reducing {ticket.partitions} partitions of {ticket.source_id}")
+        self.job("compact", plan, None)
+        return compacting.publish(bench, ticket, plan.result_key)
+
+    def export(self, request: tables.ExportRequest) -> tuple[str, StateResult]:
+        """Write a store's table by Spark. Returns the savepoint's id and what was written."""
+        ticket = tables.begin_export(self.bench, request)
+        self.job("state", ticket.job, None)
+        return ticket.savepoint_id, tables.conclude_export(self.bench, ticket)
 
     def restore(
         self, request: RestoreRequest, *, run_id: str, requested_by: str, approve: Callable[[RestorePlan], bool]
@@ -66,36 +96,39 @@ class Runner:
         """Restore in place after ``approve`` has seen the plan. Raises ``Refused`` when it says no; nothing was changed then."""
         bench = self.bench
         planned = restores.plan(bench, request)
+        require_agreement(planned, request)
         if not approve(planned):
             raise Refused("the plan was not approved", next_step="nothing was changed; the application goes on as it was")
         ticket = restores.open_restore(bench, request, run_id=run_id, requested_by=requested_by, approved_hash=planned.hash)
-        try:
-            restores.stop(bench, ticket)
-            self.say("application stopped")
-            prepared = restores.prepare(bench, ticket)
-            self.say(f"{len(prepared.created)} internal topics created")
-            load = restores.plan_load(bench, ticket)
-            self._job("restore", load, ticket)
-            loaded = restores.check_load(bench, ticket, load.result_key)
-            self.say(f"{loaded.rows} records loaded")
-            check = restores.plan_verify(bench, ticket)
-            self._job("verify", check, ticket)
-            verified = restores.check_verify(bench, ticket, check.result_key)
-            self.say(f"{verified.rows_compared} records and {verified.keys_compared} keys compared, all equal")
-            offsets = restores.set_offsets(bench, ticket)
-            self.say(f"{offsets.partitions} offsets set, {offsets.with_metadata} with metadata")
-            restores.wipe(bench, ticket)
-            started = restores.start(bench, ticket)
-            self.say(f"started {', '.join(started.instances)}")
-            recovered = restores.await_recovered(bench, ticket, started)
-            self.say(f"recovered in {recovered.seconds} s")
-            return restores.finish(bench, ticket, verified)
-        except BaseException:
-            left = restores.abandon(bench, ticket)
-            self.say(f"stopped in phase {left.phase}: {left.next_step}")
-            raise
+        self.say(f"restore {ticket.restore_id} begun")
+        return carry_out(bench, ticket, self.job, self.say)
 
-    def _job(self, name: JobName, plan: JobPlan, ticket: Locked | None) -> None:
+    def resume(self, restore_id: str, *, run_id: str, take_over: bool) -> restores.RestoreReport:
+        """Go on with a restore that broke off."""
+        ticket = restores.resume(self.bench, restore_id, run_id=run_id, take_over=take_over)
+        self.say(f"restore {restore_id} goes on from phase {restores.phase_of(self.bench, ticket)}")
+        return carry_out(self.bench, ticket, self.job, self.say)
+
+    def append(
+        self, restore_id: str, *, run_id: str, requested_by: str, approve: Callable[[restores.AppendPlan], bool]
+    ) -> restores.AppendReport:
+        """Append what a restore has set aside, after ``approve`` has seen the plan. What an attempt that breaks off has written is not written again by
+        the next one. Raises ``Refused`` when it says no; nothing was changed then.
+        """
+        bench = self.bench
+        planned = restores.plan_append(bench, restore_id)
+        if not approve(planned):
+            raise Refused("the plan was not approved", next_step="nothing was changed")
+        ticket = restores.open_append(bench, planned.restore_id, run_id=run_id, requested_by=requested_by, approved_hash=planned.hash)
+        try:
+            job = restores.plan_append_job(bench, ticket)
+            self.job("restore", job, ticket)
+            return restores.finish_append(bench, ticket, job.result_key)
+        finally:
+            restores.leave_append(bench, ticket)
+
+    def job(self, name: JobName, plan: JobPlan, ticket: Locked | None) -> None:
+        """Run one Spark job to its end, with the lock kept when it has one. Nothing when there is nothing to do."""
         if plan.spec_key is None or plan.result_key is None:
             self.say("nothing to do for Spark")
             return

@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.table import Table
 
-from streams_recovery import unfinished, upkeep
+from streams_recovery import standstills, unfinished, upkeep
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
 from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged, RepositoryUnavailable
+from streams_recovery.core.findings import Cause
 
 # What could not be removed is no error of the run, but somebody has to know.
 LEFT_BEHIND = 8
@@ -30,19 +33,29 @@ def verify(
     level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
     as_json: AsJson = False,
 ) -> None:
-    """Check that savepoints are still what was written. Exit code 6 when anything is wrong, or when nothing was checked."""
-    with workbench(name, configs) as bench:
-        report = runner(bench, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+    """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
+    try:
+        with workbench(name, configs) as bench:
+            report = runner(bench, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+    except RepositoryUnavailable as error:
+        if as_json:
+            print_json({"good": False, "exit_code": Cause.UNREACHABLE.exit_code, "causes": [Cause.UNREACHABLE]})
+        say(f"{type(error).__name__}: {error.reason}. Next: {Cause.UNREACHABLE.next_step}")
+        raise typer.Exit(Cause.UNREACHABLE.exit_code) from None
     if as_json:
-        print_json({"good": report.good, **codec.encode(report)})
+        print_json({"good": report.good, "exit_code": report.exit_code, "causes": list(report.causes), **codec.encode(report)})
     else:
         for found in report.findings:
             say(str(found))
         Console().print(
-            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.files} files, "
+            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.records} records, {report.files} files, "
             f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
         )
-    upkeep.raise_unless_good(report)
+    try:
+        upkeep.raise_unless_good(report)
+    except Damaged as error:
+        say(f"{type(error).__name__}: {error}")
+        raise typer.Exit(report.exit_code) from None
 
 
 def expire(
@@ -67,8 +80,33 @@ def expire(
         )
         for left in report.left:
             say(left)
+        if report.versions_kept:
+            say("The bucket keeps versions: what was removed takes room until a lifecycle rule of the bucket lets older versions go")
     if report.left:
         raise typer.Exit(LEFT_BEHIND)
+
+
+def undelete(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without this the plan is shown and nothing is touched.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring back savepoints that were deleted from a bucket with versions, or written over in it."""
+    with workbench(name, configs) as bench:
+        done = upkeep.undelete(bench, run_id=f"cli-{uuid.uuid4().hex}", say=say) if apply else upkeep.plan_undelete(bench)
+    if as_json:
+        print_json(done)
+        return
+    if not apply:
+        table = Table("object", "was", "bytes")
+        for one in done.objects:
+            table.add_row(one.key, one.harm, f"{one.bytes:,}")
+        Console().print(table)
+    Console().print(f"{len(done.objects)} objects with {done.bytes:,} bytes {'were' if apply else 'would be'} brought back")
+    if apply:
+        say("Next: `verify --level full`")
 
 
 def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:
@@ -99,3 +137,6 @@ def unlock(
     """Take an application's lock from a run that is dead. Make sure that it is: one that lives stops at its next step."""
     with workbench(name, configs) as bench:
         say("taken" if bench.lock.take_from(owner) else "nobody holds the lock")
+        held = standstills.left(bench)
+        if held is not None:
+            say(f"{', '.join(held.instances)} may still stand still (mode {held.mode}): the next savepoint brings them back first")

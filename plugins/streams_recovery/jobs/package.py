@@ -15,7 +15,7 @@ from streams_recovery.core.errors import ConfigInvalid
 
 HOME: Final = "STREAMS_RECOVERY_HOME"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_RINGS: Final = ("core", "kafka", "storage")
+_RINGS: Final = ("core", "formats", "kafka", "storage")
 # Zip has no time zone and no time before 1980.
 _ALWAYS: Final = (1980, 1, 1, 0, 0, 0)
 

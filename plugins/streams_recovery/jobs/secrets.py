@@ -18,8 +18,8 @@ from streams_recovery.storage.credentials import StorageCredentials
 def secrets_file(connection: KafkaConnection, credentials: StorageCredentials | None, *, directory: Path | None = None) -> Iterator[Path]:
     """A new file (mode 0600) with what a job needs to connect; gone at the end of the block. ``directory`` defaults to the system's.
 
-    The driver reads it on this machine, so the deploy mode must be client. A submitter that is killed leaves it behind, readable by its
-    owner only.
+    The driver reads it on this machine, so the deploy mode must be client, and removes it then. A submitter that is killed before that leaves it
+    behind, readable by its owner only.
     """
     content = {
         "kafka": {"bootstrap_servers": connection.bootstrap_servers, "properties": dict(connection.properties)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,10 +15,13 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.jobs.package import project_root
 
-JobName = Literal["backup", "restore", "verify", "audit"]
+JobName = Literal["backup", "restore", "verify", "audit", "compact", "state"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
+SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
 _LOOPBACK: Final = "127.0.0.1"
+# A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool.
+_MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,7 @@ def _conf(job: JobName, *, local: bool) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "32",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
+    conf |= {f"spark.executorEnv.{name}": value for name, value in _MEMORY.items()}
     if job == "restore":
         # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
         conf["spark.task.maxFailures"] = "1"
@@ -98,8 +103,10 @@ def _conf(job: JobName, *, local: bool) -> dict[str, str]:
 def _environment(secrets_file: Path, worker_python: str, *, local: bool) -> dict[str, str]:
     environment = {
         SECRETS_FILE: str(secrets_file),
+        SUBMITTER: str(os.getpid()),
         "SPARK_HOME": str(find_spark_home()),
         "PYSPARK_PYTHON": worker_python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **_MEMORY,
     }
     return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})

@@ -28,7 +28,11 @@ class ReportSavepointOperator(BaseOperator):
             "savepoint_id": told.savepoint_id,
             "manifest": told.manifest_key,
             "consistency": told.consistency.value,
+            "profile": told.profile.value,
             "records": told.records,
             "new_records": told.new_records,
+            "warnings": list(told.warnings),
         }
+        for warning in told.warnings:
+            self.log.warning("Savepoint %s: %s", told.savepoint_id, warning)
         self.log.info("Savepoint %s: %s, %s records, %s new", told.savepoint_id, told.consistency, told.records, told.new_records)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import Context
 
 from streams_recovery import restores
+from streams_recovery.config.locating import config_directory, load_application
+from streams_recovery.config.moments import as_of
+from streams_recovery.config.offsets import inside, offset_strategy
+from streams_recovery.core.names import checked_name
+from streams_recovery.core.plan import require_agreement
 from streams_recovery.core.plan_text import markdown
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.moment import requested_by, run_id_of
@@ -16,31 +21,50 @@ from streams_recovery.workbench import Workbench
 
 
 class RequestedOperator(StepOperator):
-    """A step that starts from what a person asked for: templates of the run's params."""
+    """A step that starts from what a person asked for. ``asked`` has a template of a run's param for every field of ``RestoreRequest``; ``source``
+    in it is the configured name of an application, or empty, and empty ``offsets`` leave it to the configuration where the application goes on. With
+    ``by`` in it the application is brought to the moment ``as_of``, the configured one when that is empty.
+    """
 
-    template_fields: Sequence[str] = ("application_name", "savepoint", "allow_ahead", "reason")
+    template_fields: Sequence[str] = ("application_name", "asked")
 
-    def __init__(self, *, savepoint: str, allow_ahead: str, reason: str, **kwargs: Any) -> None:
+    def __init__(self, *, asked: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.savepoint = savepoint
-        self.allow_ahead = allow_ahead
-        self.reason = reason
+        self.asked = dict(asked)
 
-    @property
-    def request(self) -> restores.RestoreRequest:
+    def request(self, bench: Workbench) -> restores.RestoreRequest:
         """The request itself. A rendered boolean is a text."""
-        return restores.RestoreRequest(savepoint=self.savepoint, allow_ahead=str(self.allow_ahead) == "True", reason=self.reason)
+        asked = self.asked
+        return restores.RestoreRequest(
+            source=load_application(asked["source"]).application.id if asked["source"] else "",
+            savepoint=asked["savepoint"],
+            allow_ahead=asked["allow_ahead"] == "True",
+            allow_damaged=asked["allow_damaged"] == "True",
+            replace=asked["replace"] == "True",
+            delete=tuple(checked_name("topic", name) for name in asked["delete"].replace(",", " ").split()),
+            safety=restores.SafetyPolicy(asked["safety"]),
+            confirm=asked["confirm"],
+            reason=asked["reason"],
+            offsets=offset_strategy(bench.config, asked["offsets"], read=inside(config_directory())),
+            outputs=restores.OutputPolicy(asked.get("outputs", restores.OutputPolicy.KEEP)),
+            accept_gap=asked.get("accept_gap") == "True",
+            as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
+            in_place=asked.get("in_place") == "True",
+            groups=tuple(asked.get("groups", "").replace(",", " ").split()),
+        )
 
 
 class PlanRestoreOperator(RequestedOperator):
     """Say what the restore would do. Changes nothing; the result is what is approved."""
 
-    def step(self, bench: Workbench, context: Context) -> dict[str, str]:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> dict[str, str | None]:
         """Plan."""
-        planned = restores.plan(bench, self.request)
+        request, began_at = self.request(bench), bench.clock()
+        planned = restores.plan(bench, request)
         text = markdown(planned)
         self.log.info("%s", text)
-        return {"hash": planned.hash, "savepoint": planned.savepoint_id, "text": text}
+        require_agreement(planned, request)
+        return {"hash": planned.hash, "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
 
 
 class OpenRestoreOperator(RequestedOperator):
@@ -55,7 +79,7 @@ class OpenRestoreOperator(RequestedOperator):
     def step(self, bench: Workbench, context: Context) -> restores.RestoreTicket:
         """Open."""
         return restores.open_restore(
-            bench, self.request, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+            bench, self.request(bench), run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )
 
 
@@ -77,15 +101,37 @@ class RestoreStepOperator(StepOperator):
 class StopApplicationOperator(RestoreStepOperator):
     """Stop every instance, prove it, and empty the group."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StopSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.StopSummary:
         """Stop."""
         return restores.stop(bench, self.held_ticket)
+
+
+class SaveStateOperator(RestoreStepOperator):
+    """Read the cut of what is about to be replaced."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.SafetyBegun:
+        """Save."""
+        return restores.save_state(bench, self.held_ticket)
+
+
+class KeepStateOperator(RestoreStepOperator):
+    """Publish the safety savepoint. ``begun`` is the JSON that saving returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "begun")
+
+    def __init__(self, *, begun: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.begun = begun
+
+    def step(self, bench: Workbench, context: Context) -> restores.SafetySummary:
+        """Keep."""
+        return restores.keep_state(bench, self.held_ticket, received(restores.SafetyBegun, self.begun, "saving the state"))
 
 
 class PrepareTopicsOperator(RestoreStepOperator):
     """Create the internal topics, empty and under hold."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.PrepareSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.PrepareSummary:
         """Prepare."""
         return restores.prepare(bench, self.held_ticket)
 
@@ -108,7 +154,7 @@ class CheckedStepOperator(RestoreStepOperator):
 class CheckLoadOperator(CheckedStepOperator):
     """Compare what was written with the plan and with the logs' ends."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
         """Check."""
         return restores.check_load(bench, self.held_ticket, self.result_key)
 
@@ -116,15 +162,23 @@ class CheckLoadOperator(CheckedStepOperator):
 class VerifyChangelogsOperator(CheckedStepOperator):
     """Fail unless savepoint and topics are equal, row by row and key by key."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
         """Verify."""
         return restores.check_verify(bench, self.held_ticket, self.result_key)
+
+
+class VerifyClearedOperator(RestoreStepOperator):
+    """Fail unless every internal topic is gone."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.ClearedSummary:
+        """Verify."""
+        return restores.verify_cleared(bench, self.held_ticket)
 
 
 class ResetConsumerGroupOperator(RestoreStepOperator):
     """Set committed offsets and their metadata, and read them back."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.OffsetsSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.OffsetsSummary:
         """Set."""
         return restores.set_offsets(bench, self.held_ticket)
 
@@ -132,7 +186,7 @@ class ResetConsumerGroupOperator(RestoreStepOperator):
 class WipeStateOperator(RestoreStepOperator):
     """Remove local state on every instance."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.WipeSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.WipeSummary:
         """Wipe."""
         return restores.wipe(bench, self.held_ticket)
 
@@ -140,7 +194,7 @@ class WipeStateOperator(RestoreStepOperator):
 class StartApplicationOperator(RestoreStepOperator):
     """Start every instance on the restored state."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:
         """Start."""
         return restores.start(bench, self.held_ticket)
 
@@ -154,29 +208,32 @@ class AwaitRecoveredOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.started = started
 
-    def step(self, bench: Workbench, context: Context) -> restores.RecoveredSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.RecoveredSummary:
         """Wait."""
         return restores.await_recovered(bench, self.held_ticket, received(restores.StartSummary, self.started, "start"))
 
 
+class StopAtEndsOperator(RestoreStepOperator):
+    """Wait until the application has processed all there is, and stop it there."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.EndsSummary:
+        """Stop."""
+        return restores.stop_at_ends(bench, self.held_ticket)
+
+
 class FinishRestoreOperator(RestoreStepOperator):
-    """Release holds, write the evidence, give the lock back. ``verified`` is the JSON that the verification returned."""
+    """Release holds, write the evidence of what the verification found, give the lock back."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "verified")
-
-    def __init__(self, *, verified: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.verified = verified
-
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreReport:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.RestoreReport:
         """Finish."""
-        return restores.finish(bench, self.held_ticket, received(restores.VerifySummary, self.verified, "the verification"))
+        ticket = self.held_ticket
+        return restores.finish(bench, ticket, restores.verified(bench, ticket))
 
 
 class AbandonRestoreOperator(RestoreStepOperator):
     """After any failure: bring the application back while nothing was destroyed, else leave it down and say what to do. Nothing after success."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.AbandonReport:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> restores.AbandonReport:
         """Abandon."""
         report = restores.abandon(bench, self.held_ticket)
         self.log.info("Restore left in phase %s: %s", report.phase, report.next_step)

@@ -66,7 +66,7 @@ class SavepointStepOperator(StepOperator):
 class QuiesceOperator(SavepointStepOperator):
     """Hold the application still, the configured way."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.Quiesced:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> savepoints.Quiesced:
         """Quiesce."""
         return savepoints.quiesce(bench, self.held_ticket)
 
@@ -80,7 +80,7 @@ class CaptureCutOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.quiesced = quiesced
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.CutSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> savepoints.CutSummary:
         """Capture."""
         return savepoints.capture(bench, self.held_ticket, received(savepoints.Quiesced, self.quiesced, "quiesce"))
 
@@ -88,7 +88,7 @@ class CaptureCutOperator(SavepointStepOperator):
 class ResumeApplicationOperator(SavepointStepOperator):
     """Let go of the application: every instance that ran at the beginning runs again. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.ResumeReport:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> savepoints.ResumeReport:
         """Resume."""
         return savepoints.resume(bench, self.held_ticket)
 
@@ -102,7 +102,7 @@ class GatherSegmentsOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.copied = copied
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:
         """Gather."""
         return savepoints.gather(bench, self.held_ticket, received(SparkOutcome, self.copied, "the Spark job").result_key)
 
@@ -110,7 +110,7 @@ class GatherSegmentsOperator(SavepointStepOperator):
 class PublishSavepointOperator(SavepointStepOperator):
     """Write the manifest. Before this the savepoint does not exist, after it, it does."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:
         """Publish."""
         return savepoints.publish(bench, self.held_ticket)
 
@@ -118,6 +118,6 @@ class PublishSavepointOperator(SavepointStepOperator):
 class FinishSavepointOperator(SavepointStepOperator):
     """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.FinishReport:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> savepoints.FinishReport:
         """Finish."""
         return savepoints.finish(bench, self.held_ticket)

@@ -12,12 +12,14 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery import restores, savepoints, upkeep
+from streams_recovery import compacting, restores, savepoints, upkeep
 from streams_recovery.core import codec
 from streams_recovery.core.audit import AuditResult
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.core.reduction import ReduceResult
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.package import build_package
@@ -117,6 +119,35 @@ class CopyRecordsOperator(SparkJobOperator):
         return savepoints.plan_copy(bench, ticket), ticket
 
 
+class CopyStateOperator(SparkJobOperator):
+    """Copy what is about to be replaced. ``begun`` is the JSON that saving the state returned. A failure of the copy is no failure of the restore
+    when its safety savepoint is only ``best_effort``.
+    """
+
+    job: JobName = "backup"
+    result_kind = BackupResult
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "begun")
+
+    def __init__(self, *, begun: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.begun = begun
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What is missing, planned already."""
+        begun = received(restores.SafetyBegun, self.begun, "saving the state")
+        return begun.job, received(restores.RestoreTicket, self.ticket, "open")
+
+    def execute(self, context: Context) -> Any:
+        """Copy."""
+        try:
+            return super().execute(context)
+        except (AirflowFailException, RecoveryError):
+            if received(restores.RestoreTicket, self.ticket, "open").request.safety is restores.SafetyPolicy.REQUIRED:
+                raise
+            self.log.exception("The safety savepoint could not be copied; the restore goes on without one")
+            return None
+
+
 class LoadRecordsOperator(SparkJobOperator):
     """Load every internal topic from the savepoint."""
 
@@ -127,6 +158,18 @@ class LoadRecordsOperator(SparkJobOperator):
         """What goes where."""
         ticket = received(restores.RestoreTicket, self.ticket, "open")
         return restores.plan_load(bench, ticket), ticket
+
+
+class AppendRecordsOperator(SparkJobOperator):
+    """Append later input that a restore has set aside."""
+
+    job: JobName = "restore"
+    result_kind = RestoreResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What is missing of it."""
+        ticket = received(restores.AppendTicket, self.ticket, "open")
+        return restores.plan_append_job(bench, ticket), ticket
 
 
 class CompareRecordsOperator(SparkJobOperator):
@@ -147,6 +190,17 @@ class ReadFilesOperator(SparkJobOperator):
     job: JobName = "audit"
     result_kind = AuditResult
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:  # noqa: ARG002
-        """Which files, planned already."""
-        return received(upkeep.AuditTicket, self.ticket, "plan").job, None
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
+        """Which files, planned already; where the result goes is this attempt's own."""
+        return upkeep.plan_reading(bench, received(upkeep.AuditTicket, self.ticket, "plan")), None
+
+
+class ReduceRecordsOperator(SparkJobOperator):
+    """Reduce the changelogs that the plan names, and compare the result with them."""
+
+    job: JobName = "compact"
+    result_kind = ReduceResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
+        """Which partitions, planned already."""
+        return compacting.plan_job(bench, received(compacting.CompactTicket, self.ticket, "plan")), None

@@ -41,7 +41,7 @@ class ConcludeAuditOperator(StepOperator):
         self.ticket = ticket
         self.outcome = outcome
 
-    def step(self, bench: Workbench, context: Context) -> AuditReport:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> AuditReport:
         """Conclude."""
         ticket = received(upkeep.AuditTicket, self.ticket, "plan")
         report = upkeep.conclude_audit(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result_key)
@@ -54,7 +54,7 @@ class ConcludeAuditOperator(StepOperator):
 class PlanExpiryOperator(StepOperator):
     """Say what the rules keep and what they let go. Changes nothing."""
 
-    def step(self, bench: Workbench, context: Context) -> upkeep.ExpirePlan:  # noqa: ARG002
+    def step(self, bench: Workbench, context: Context) -> upkeep.ExpirePlan:
         """Plan."""
         plan = upkeep.plan_expiry(bench)
         self.log.info("%s", upkeep.expiry_text(plan))

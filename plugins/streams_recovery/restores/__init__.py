@@ -1,18 +1,38 @@
-"""Bringing an application back in place: plan, (approve), open, stop, prepare, load, verify, set offsets, wipe, start, wait, finish."""
+"""Bringing an application back in place: plan, (approve), open, stop, save what is there, prepare, load, verify, set offsets, wipe, start, wait, finish."""
 
-from streams_recovery.core.plan import RestorePlan, RestoreRequest
-from streams_recovery.restores.loading import check_load, check_verify, plan_load, plan_verify, prepare
-from streams_recovery.restores.opening import abandon, open_restore, stop
+from streams_recovery.core.evidence import RestoreReport, Verdict
+from streams_recovery.core.plan import OutputPolicy, RestorePlan, RestoreRequest, SafetyPolicy
+from streams_recovery.restores.appending import (
+    AppendPlan,
+    AppendReport,
+    AppendTicket,
+    finish_append,
+    leave_append,
+    open_append,
+    plan_append,
+    plan_append_job,
+)
+from streams_recovery.restores.halting import stop_at_ends
+from streams_recovery.restores.loading import check_load, check_verify, plan_load, plan_verify, prepare, verified, verify_cleared
+from streams_recovery.restores.moments import begin_from
+from streams_recovery.restores.opening import abandon, open_restore, stop, stored_plan
 from streams_recovery.restores.planning import plan
+from streams_recovery.restores.proving import evidence
+from streams_recovery.restores.resuming import phase_of, resume
 from streams_recovery.restores.returning import await_recovered, finish, set_offsets, start, wipe
+from streams_recovery.restores.safety import keep_state, save_state
+from streams_recovery.restores.slicing import records_of
 from streams_recovery.restores.values import (
     AbandonReport,
+    ClearedSummary,
+    EndsSummary,
     LoadSummary,
     OffsetsSummary,
     PrepareSummary,
     RecoveredSummary,
-    RestoreReport,
     RestoreTicket,
+    SafetyBegun,
+    SafetySummary,
     StartSummary,
     StopSummary,
     VerifySummary,
@@ -21,30 +41,56 @@ from streams_recovery.restores.values import (
 
 __all__ = [
     "AbandonReport",
+    "AppendPlan",
+    "AppendReport",
+    "AppendTicket",
+    "ClearedSummary",
+    "EndsSummary",
     "LoadSummary",
     "OffsetsSummary",
+    "OutputPolicy",
     "PrepareSummary",
     "RecoveredSummary",
     "RestorePlan",
     "RestoreReport",
     "RestoreRequest",
     "RestoreTicket",
+    "SafetyBegun",
+    "SafetyPolicy",
+    "SafetySummary",
     "StartSummary",
     "StopSummary",
+    "Verdict",
     "VerifySummary",
     "WipeSummary",
     "abandon",
     "await_recovered",
+    "begin_from",
     "check_load",
     "check_verify",
+    "evidence",
     "finish",
+    "finish_append",
+    "keep_state",
+    "leave_append",
+    "open_append",
     "open_restore",
+    "phase_of",
     "plan",
+    "plan_append",
+    "plan_append_job",
     "plan_load",
     "plan_verify",
     "prepare",
+    "records_of",
+    "resume",
+    "save_state",
     "set_offsets",
     "start",
     "stop",
+    "stop_at_ends",
+    "stored_plan",
+    "verified",
+    "verify_cleared",
     "wipe",
 ]

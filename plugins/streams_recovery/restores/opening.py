@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from streams_recovery import holds
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import ApplicationRunning, PlanChanged
-from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require
-from streams_recovery.core.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.approval import check_approved
+from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
+from streams_recovery.core.plan import RestorePlan, RestoreRequest, require_agreement
 from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.eviction import await_decided, empty_group
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.restores.planning import plan
 from streams_recovery.restores.values import AbandonReport, RestoreTicket, StopSummary
-from streams_recovery.savepoints.quiesce import stop_timeout
+from streams_recovery.stopping import bring_down
 from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.unfinished import newest_restore, unfinished_restore
 from streams_recovery.workbench import Workbench
 
-PLAN = "restore-plan"
+PLAN, TICKET = "restore-plan", "restore-ticket"
 
 
 def journal(bench: Workbench, ticket: RestoreTicket) -> NumberedLog[JournalEntry]:
@@ -53,19 +54,23 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
     try:
         now = bench.clock()
         current = plan(bench, request)
-        _check_approved(current, approved_hash)
+        check_approved(current.hash, approved_hash, next_step="trigger the restore again and approve the new plan")
+        require_agreement(current, request)
+        after_unfinished = unfinished_restore(bench)
         running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
         ticket = RestoreTicket(
             application_id=bench.application_id,
-            restore_id=new_id(now, run_id),
+            restore_id=new_id(now, run_id, after=newest_restore(bench)),
             request=request,
             requested_by=requested_by,
             plan_hash=current.hash,
             lock=lock,
             started_at=now,
             running=running,
+            after_unfinished=after_unfinished,
         )
         bench.notes.write(ticket.restore_id, PLAN, current)
+        bench.notes.write(ticket.restore_id, TICKET, ticket)
         note(bench, ticket, Phase.OPENED)
     except BaseException:
         bench.lock.release(lock)
@@ -73,29 +78,10 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
     return ticket
 
 
-def _check_approved(current: RestorePlan, approved_hash: str) -> None:
-    if current.hash != approved_hash:
-        raise PlanChanged(
-            f"the plan changed after it was approved: {approved_hash[:12]} became {current.hash[:12]}",
-            next_step="trigger the restore again and approve the new plan",
-            approved=approved_hash,
-            current=current.hash,
-        )
-
-
 def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:
     """Stop every instance, prove it, and empty the group. Raises ``ApplicationRunning`` naming instances and members that remain."""
     guarded(bench, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
-    report = bench.application.stop(timeout=stop_timeout(bench))
-    if not report.gone:
-        alive = [f"{i.name} ({i.detail})" for i in report.instances if i.state is not InstanceState.GONE]
-        raise ApplicationRunning(
-            f"instances of {bench.application_id} did not stop: {', '.join(alive)}",
-            next_step="stop them by hand and run again",
-            instances=alive,
-        )
-    empty_group(bench, report)
-    await_decided(bench)
+    report = bring_down(bench)
     if reached(entries(bench, ticket)) is Phase.OPENED:
         note(bench, ticket, Phase.STOPPED)
     return StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
@@ -109,14 +95,18 @@ def abandon(bench: Workbench, ticket: RestoreTicket) -> AbandonReport:
     if phase is Phase.CLOSED:
         return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete")
     under_lock(bench, ticket)
+    holds.release_copy_holds(bench)
     restart = may_restart(phase) and bool(ticket.running)
     if restart:
         bench.application.start()
     bench.lock.release(ticket.lock)
-    partial = created_by(entries(bench, ticket))
     next_step = (
         "the application goes on as it was"
         if may_restart(phase)
-        else f"the application is down on purpose; delete the topics this restore created ({', '.join(sorted(partial)) or 'none'}) and restore again"
+        else f"{_left_as(phase)}; `streams-recovery resume {bench.config.name} {ticket.restore_id}` goes on from here"
     )
     return AbandonReport(phase=phase, restarted=restart, next_step=next_step)
+
+
+def _left_as(phase: Phase) -> str:
+    return "the application is down on purpose" if phase.rank < Phase.STARTED.rank else "the application was started on what was restored"

@@ -1,16 +1,30 @@
-"""The plan of a restore in place, from a savepoint and what is on the cluster now. Changes nothing."""
+"""The plan of a restore, from a savepoint and what is on the cluster now. Changes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import NotExact, NotFound, Refused, TargetNotEmpty
+from streams_recovery.core.estimate import Estimate, estimate
 from streams_recovery.core.hold import RESTORE_HOLD
-from streams_recovery.core.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.model import Consistency, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.offsets import translate
+from streams_recovery.core.input_offsets import ChosenOffsets, Logs, choose_offsets, input_images
+from streams_recovery.core.manifest import Manifest, PartitionImage
+from streams_recovery.core.model import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.offset_strategy import OffsetStrategy
+from streams_recovery.core.placement import Placed, Target, place, target_name
 from streams_recovery.core.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, RestoreRequest, TopicToCreate
+from streams_recovery.preflight import required_for_restore
+from streams_recovery.restores.beginnings import Begin
+from streams_recovery.restores.choosing import check_confirmed
+from streams_recovery.restores.contents import check_values, check_whole, warnings
+from streams_recovery.restores.in_place import later_topics, look, settings
+from streams_recovery.restores.living import refuse_living, refuse_living_inputs, spans, unknown_topics, without_copies
+from streams_recovery.restores.moments import begin_from, of_moment
+from streams_recovery.restores.proving import earlier_restores, sizes_of
+from streams_recovery.restores.rebuilding import plan_rebuild
+from streams_recovery.restores.specs import throttle
 from streams_recovery.segments import rows_below
-from streams_recovery.survey import internal_topics
 from streams_recovery.workbench import Workbench
 
 # Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
@@ -36,33 +50,79 @@ RESTORED_SETTINGS = frozenset(
 def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]] | None = None) -> RestorePlan:
     """What this restore would do now. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as absent.
 
-    Raises ``NotFound`` without a savepoint, ``NotExact`` for an ``ahead`` one that was not allowed, ``TargetNotEmpty`` for internal topics
-    that hold records, ``Refused`` for inputs that are not those of the savepoint.
+    Raises ``NotFound`` without a savepoint, ``NotExact`` for one whose label was not allowed, ``TargetNotEmpty`` for internal topics that hold
+    records and may not be replaced, ``Refused`` for topics that cannot be placed and for what was not confirmed.
+    What the preflight finds in the way is refused first, all of it at once. A request without a savepoint is planned by ``plan_rebuild``.
     """
-    if bench.config.restore.time_window_end is not None:
-        raise Refused(
-            "restore.time_window_end is set, and restores to a point in time are not built yet: this one would bring back all of a savepoint",
-            next_step="remove restore.time_window_end from the configuration to restore a savepoint as it is",
-        )
-    manifest = _choose(bench, request)
-    internal = [topic for topic in manifest.topics if topic.role.internal]
-    existing = bench.cluster.describe_topics([topic.name for topic in manifest.topics])
-    _check_inputs(bench, manifest, existing)
-    _check_values(manifest)
-    ours = mine or {}
-    present = {name: found for name, found in existing.items() if found.topic_id not in ours.get(name, set())}
-    _check_empty(bench, [topic.name for topic in internal if topic.name in present], present)
-    _check_unknown(bench, manifest)
-    offsets = tuple(_offsets(bench, manifest))
-    return RestorePlan(
-        application_id=manifest.application_id,
+    if request.from_input:
+        return plan_rebuild(bench, request)
+    check_confirmed(bench, request)
+    begin = begin_from(bench, request)
+    manifest = begin.manifest
+    cut = later_topics(begin) if request.in_place else ()
+    found = required_for_restore(bench, manifest, request, cut={topic.name for topic in cut})
+    present = _present(bench, manifest, mine or {})
+    filled = spans(bench, present)
+    placed = place(manifest, _target(bench, _staying(bench, request, begin, present, {topic.name for topic in cut}), filled))
+    if begin.point is not None and not request.in_place:
+        refuse_living_inputs(placed)
+    made = [one.image for one in placed if one.made]
+    check_whole(made)
+    check_values(made)
+    held = {one.name: filled[one.name] for one in placed if one.made and one.name in filled}
+    if not request.replace:
+        refuse_living(bench, held)
+    chosen = _offsets(bench, placed, request.offsets, begin)
+    planned = RestorePlan(
+        application_id=bench.application_id,
+        source_application_id=manifest.application_id,
         savepoint_id=manifest.savepoint_id,
         captured_at=manifest.captured_at,
         consistency=manifest.consistency,
-        create=tuple(_create(topic, present.get(topic.name)) for topic in internal),
-        offsets=offsets,
-        warnings=_warnings(bench),
-        observed=_observe(bench, offsets, manifest),
+        safety=request.safety,
+        delete=unknown_topics(bench, manifest, {one.name for one in placed}, request),
+        create=tuple(_create(bench, one, present.get(one.name), begin) for one in placed if one.made),
+        offsets=chosen.offsets,
+        strategy=request.offsets.text,
+        offsets_agree=chosen.agree,
+        warnings=(*_warnings(bench), *chosen.warnings, *warnings(bench, manifest, made), *of_moment(begin, placed), *found),
+        observed=_observe(bench, chosen.offsets, placed, held, begin),
+        point=begin.point,
+        # Last, and right before what it is about: the longest look, which has to hold until then.
+        in_place=look(bench, request, begin, present, cut) if request.in_place else None,
+    )
+    return replace(planned, observed=replace(planned.observed, estimate=_expected(bench, planned)))
+
+
+def _expected(bench: Workbench, planned: RestorePlan) -> Estimate:
+    return estimate(sizes_of(planned), earlier_restores(bench), throttle(bench))
+
+
+def _present(bench: Workbench, manifest: Manifest, mine: dict[str, set[str]]) -> dict[str, TopicDescription]:
+    names = [target_name(topic, manifest, bench.application_id, bench.config.restore.topic_map) for topic in manifest.topics]
+    existing = bench.cluster.describe_topics(names)
+    return {name: found for name, found in existing.items() if found.topic_id not in mine.get(name, set())}
+
+
+def _staying(
+    bench: Workbench, request: RestoreRequest, begin: Begin, present: dict[str, TopicDescription], cut: set[str]
+) -> dict[str, TopicDescription]:
+    """Topics that are there and are not made again, inputs and outputs only: copies are made for each restore, and inputs that are cut are."""
+    if request.in_place:
+        images = {topic.name: topic.topic_id for topic in begin.manifest.topics}
+        return {name: found for name, found in present.items() if name not in cut or found.topic_id != images.get(name)}
+    return present if begin.point is None else without_copies(bench, present)
+
+
+def _target(bench: Workbench, present: dict[str, TopicDescription], filled: dict[str, int]) -> Target:
+    topics = bench.config.topics
+    return Target(
+        application_id=bench.application_id,
+        cluster_id=bench.cluster.cluster_id(),
+        existing=present,
+        filled=filled,
+        topic_map=bench.config.restore.topic_map,
+        declared={TopicRole.INPUT: topics.inputs, TopicRole.OUTPUT: topics.outputs, TopicRole.GLOBAL: topics.globals},
     )
 
 
@@ -71,150 +131,57 @@ def _warnings(bench: Workbench) -> tuple[str, ...]:
     return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
-def _choose(bench: Workbench, request: RestoreRequest) -> Manifest:
-    if request.savepoint != "latest":
-        manifest = bench.savepoints.read(request.savepoint)
-    else:
-        newest = bench.savepoints.latest(consistency=None if request.allow_ahead else Consistency.EXACT)
-        if newest is None:
-            raise NotFound(
-                f"{bench.application_id} has no {'' if request.allow_ahead else 'exact '}savepoint in {bench.repository.location}",
-                next_step="take one first, or check the storage section of the configuration",
-                application_id=bench.application_id,
-            )
-        manifest = newest
-    if manifest.consistency is Consistency.AHEAD and not request.allow_ahead:
-        raise NotExact(
-            f"savepoint {manifest.savepoint_id} is `ahead`: {'; '.join(manifest.proof.reasons)}",
-            next_step="choose an exact savepoint, or set allow_ahead and accept that some input is counted twice",
-            savepoint=manifest.savepoint_id,
-        )
-    return manifest
-
-
-def _check_inputs(bench: Workbench, manifest: Manifest, existing: dict[str, TopicDescription]) -> None:
-    problems = []
-    inputs = [topic for topic in manifest.topics if topic.role is TopicRole.INPUT]
-    for topic in inputs:
-        found = existing.get(topic.name)
-        if found is None:
-            problems.append(f"input {topic.name} is gone")
-        elif found.topic_id != topic.topic_id:
-            problems.append(
-                f"input {topic.name} was created again (id {topic.topic_id} became {found.topic_id}): its offsets mean nothing now"
-            )
-        elif found.partitions != len(topic.partitions):
-            problems.append(f"input {topic.name} has {found.partitions} partitions, {len(topic.partitions)} at the savepoint")
-    if not problems:
-        problems = _out_of_reach(bench, inputs)
-    if problems:
-        raise Refused(
-            f"{manifest.application_id} cannot be restored in place: {'; '.join(problems)}",
-            next_step="restore into another cluster with the inputs, or rebuild from the input",
-            problems=problems,
-        )
-
-
-def _out_of_reach(bench: Workbench, inputs: list[TopicImage]) -> list[str]:
-    partitions = [TopicPartition(topic.name, image.partition) for topic in inputs for image in topic.partitions]
-    starts, ends = bench.cluster.log_starts(partitions), bench.cluster.high_watermarks(partitions)
-    return [
-        f"{topic.name}-{image.partition}: committed offset {image.committed.offset} is outside [{starts[tp]}, {ends[tp]}]"
-        for topic in inputs
-        for image in topic.partitions
-        if image.committed is not None
-        and not starts[tp := TopicPartition(topic.name, image.partition)] <= image.committed.offset <= ends[tp]
-    ]
-
-
-def _check_values(manifest: Manifest) -> None:
-    for tp, file in manifest.files():
-        if file.min_timestamp <= 0:
-            raise Refused(
-                f"{file.key} holds a record of {tp} with timestamp {file.min_timestamp}; the producer would replace it by the current time",
-                next_step="restore an application with such records into a test cluster and compare, or choose another savepoint",
-                key=file.key,
-                topic=tp.topic,
-                partition=tp.partition,
-            )
-
-
-def _check_empty(bench: Workbench, names: list[str], existing: dict[str, TopicDescription]) -> None:
-    partitions = [TopicPartition(name, number) for name in names for number in range(existing[name].partitions)]
-    starts, ends = bench.cluster.log_starts(partitions), bench.cluster.high_watermarks(partitions)
-    held: dict[str, int] = {}
-    for tp in partitions:
-        if ends[tp] > starts[tp]:
-            held[tp.topic] = held.get(tp.topic, 0) + ends[tp] - starts[tp]
-    if held:
-        listed = ", ".join(f"{name} ({count} offsets)" for name, count in sorted(held.items()))
-        raise TargetNotEmpty(
-            f"internal topics of {bench.application_id} are not empty: {listed}",
-            next_step="nothing was changed; if this state is really to be replaced, stop the application and delete these topics first",
-            topics=held,
-        )
-
-
-def _check_unknown(bench: Workbench, manifest: Manifest) -> None:
-    known = {topic.name for topic in manifest.topics}
-    unknown = [name for name in internal_topics(bench) if name not in known]
-    if unknown:
-        # The application would take up what is in them: state of another time than all the rest.
-        raise TargetNotEmpty(
-            f"{bench.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(unknown)}",
-            next_step="nothing was changed; choose a savepoint of this version of the application; if they are this application's and not those "
-            "of another one whose name begins like it, stop it and delete them first",
-            topics=unknown,
-        )
-
-
-def _create(topic: TopicImage, existing: TopicDescription | None) -> TopicToCreate:
+def _create(bench: Workbench, placed: Placed, existing: TopicDescription | None, begin: Begin) -> TopicToCreate:
+    topic = placed.image
     final = {key: value for key, value in topic.config.items() if key in RESTORED_SETTINGS}
+    if begin.point is not None and begin.point.slice is not None and topic.role is TopicRole.OUTPUT:
+        # Results of the past would expire as soon as they are written.
+        final |= {"retention.ms": "-1", "retention.bytes": "-1"}
+    if existing is not None and topic.role is TopicRole.INPUT and existing.topic_id == topic.topic_id:
+        final = settings(bench, existing)
     return TopicToCreate(
-        name=topic.name,
+        name=placed.name,
         role=topic.role,
         replication_factor=topic.replication_factor,
         held_config={key: value for key, value in final.items() if key != "max.compaction.lag.ms"} | RESTORE_HOLD,
         final_config=final,
-        replaces_empty=existing.topic_id if existing else None,
-        partitions=tuple(PartitionLoad(partition=image.partition, files=tuple(image.files())) for image in topic.partitions),
+        replaces=existing.topic_id if existing else None,
+        partitions=tuple(_load(topic.name, image, begin) for image in topic.partitions),
     )
 
 
-def _offsets(bench: Workbench, manifest: Manifest) -> list[OffsetToSet]:
-    result = []
-    for topic in manifest.topics:
-        if topic.role not in (TopicRole.INPUT, TopicRole.REPARTITION):
-            continue
-        for image in topic.partitions:
-            tp = TopicPartition(topic.name, image.partition)
-            offset = _position(bench, tp, topic.role, image)
-            metadata = image.committed.metadata if image.committed else ""
-            result.append(OffsetToSet(topic=tp.topic, partition=tp.partition, offset=offset, metadata=metadata))
-    return result
+def _load(topic: str, image: PartitionImage, begin: Begin) -> PartitionLoad:
+    cut = begin.cuts.get(TopicPartition(topic, image.partition))
+    files = tuple(image.files()) if cut is None else cut.files
+    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows)
 
 
-def _position(bench: Workbench, tp: TopicPartition, role: TopicRole, image: PartitionImage) -> int:
-    if role is TopicRole.REPARTITION:
-        # Created empty, so the first restored row gets offset 0. Without a commit nothing of it was read: begin at the first row.
-        return (
-            0
-            if image.committed is None
-            else translate(tp, image.committed.offset, image, 0, lambda f, c: rows_below(bench.repository, f, c))
-        )
-    if image.committed is not None:
-        return image.committed.offset
-    # Never committed: the application would begin by its own policy. Say it, instead of leaving it to whatever policy it is started with.
-    return image.end if bench.config.application.auto_offset_reset == "latest" else image.log_start
+def _offsets(bench: Workbench, placed: Sequence[Placed], strategy: OffsetStrategy, begin: Begin) -> ChosenOffsets:
+    cluster, inputs = bench.cluster, input_images(placed)
+    kept = [tp for tp, (one, _) in inputs.items() if not one.made]
+    # What is made begins at 0 and ends behind the rows that will be loaded.
+    new = {tp: _load(one.image.name, image, begin).rows for tp, (one, image) in inputs.items() if one.made}
+    logs = Logs(
+        starts=dict.fromkeys(new, 0) | cluster.log_starts(kept),
+        stable=new | cluster.last_stable_offsets(kept),
+        ends=new | cluster.high_watermarks(kept),
+        at_time={} if (moment := strategy.moment(bench.clock())) is None else cluster.offsets_for_times(kept, moment),
+    )
+    reset = bench.config.application.auto_offset_reset
+    return choose_offsets(placed, strategy, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(bench.repository, f, c))
 
 
-def _observe(bench: Workbench, offsets: tuple[OffsetToSet, ...], manifest: Manifest) -> Observed:
-    inputs = {topic.name for topic in manifest.topics if topic.role is TopicRole.INPUT}
+def _observe(bench: Workbench, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], begin: Begin) -> Observed:
+    kept = {one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made}
+    inputs = {one.name for one in placed if one.image.role is TopicRole.INPUT}
+    made = [(one, image) for one in placed if one.made for image in one.image.partitions]
+    rows = {TopicPartition(one.name, image.partition): _load(one.image.name, image, begin).rows for one, image in made}
+    ends = rows | bench.cluster.high_watermarks([item.tp for item in offsets if item.topic in kept])
     wanted = [item for item in offsets if item.topic in inputs]
-    ends = bench.cluster.high_watermarks([item.tp for item in wanted])
     before = bench.groups.committed(bench.application_id, [item.tp for item in wanted])
     return Observed(
         instances=tuple(f"{i.name} ({i.detail})" for i in bench.application.status() if i.state is not InstanceState.GONE),
+        offsets_replaced=held,
         offsets_before={str(tp): known.offset for tp, known in before.items() if known is not None},
         records_to_catch_up=sum(max(0, ends[item.tp] - item.offset) for item in wanted),
     )

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import time
 
-from streams_recovery import holds
+from streams_recovery import holds, standstills
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core import codec
-from streams_recovery.core.errors import ApplicationNotReady, Damaged
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.evidence import RestoreReport
 from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced, spaced_partition
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.plan import RestorePlan
-from streams_recovery.leases import under_lock
-from streams_recovery.restores.opening import guarded, note, stored_plan
+from streams_recovery.leases import kept, under_lock
+from streams_recovery.readiness import await_at_work
+from streams_recovery.restores.asking import ask_stores
+from streams_recovery.restores.opening import entries, guarded, note, stored_plan
+from streams_recovery.restores.proving import keep_evidence, report_of
+from streams_recovery.restores.rebuilding import offsets_to_remove
 from streams_recovery.restores.values import (
     OffsetsSummary,
     RecoveredSummary,
-    RestoreReport,
     RestoreTicket,
     StartSummary,
     VerifySummary,
     WipeSummary,
 )
-from streams_recovery.savepoints.quiesce import start_timeout
 from streams_recovery.survey import internal_topics
-from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
 
@@ -35,10 +36,23 @@ def set_offsets(bench: Workbench, ticket: RestoreTicket) -> OffsetsSummary:
     """
     guarded(bench, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
     planned = stored_plan(bench, ticket)
+    removed = offsets_to_remove(bench, planned) if planned.from_input else []
     wanted = {item.tp: CommittedOffset(offset=item.offset, metadata=item.metadata, leader_epoch=None) for item in planned.offsets}
-    bench.groups.set_offsets(bench.application_id, wanted)
+    moved = _move_others(bench, planned)
+    bench.groups.set_offsets(bench.application_id, dict.fromkeys(removed) | wanted)
     note(bench, ticket, Phase.OFFSETS_SET)
-    return OffsetsSummary(partitions=len(wanted), with_metadata=sum(1 for value in wanted.values() if value.metadata))
+    with_metadata = sum(1 for value in wanted.values() if value.metadata)
+    return OffsetsSummary(partitions=len(wanted), with_metadata=with_metadata, removed=len(removed), groups=moved)
+
+
+def _move_others(bench: Workbench, planned: RestorePlan) -> tuple[str, ...]:
+    """Other groups on inputs that were cut: all of a group's offsets there, or none, and none while it has members."""
+    offsets: dict[str, dict[TopicPartition, CommittedOffset | None]] = {}
+    for one in planned.in_place.groups if planned.in_place else ():
+        offsets.setdefault(one.group, {})[one.tp] = CommittedOffset(offset=one.offset, metadata=one.metadata, leader_epoch=None)
+    for group_id, wanted in offsets.items():
+        bench.groups.set_offsets(group_id, wanted)
+    return tuple(offsets)
 
 
 def wipe(bench: Workbench, ticket: RestoreTicket) -> WipeSummary:
@@ -56,59 +70,65 @@ def wipe(bench: Workbench, ticket: RestoreTicket) -> WipeSummary:
 
 
 def start(bench: Workbench, ticket: RestoreTicket) -> StartSummary:
-    """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to."""
+    """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to. Raises ``Damaged`` when
+    an offset is not the one that was set.
+    """
     guarded(bench, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED)
-    inputs = [item.tp for item in stored_plan(bench, ticket).offsets if not _internal(item.topic, bench)]
+    planned = stored_plan(bench, ticket)
+    if all(i.state is InstanceState.GONE for i in bench.application.status()):
+        # Repeated after the start itself, this step finds an application that has committed already.
+        _check_committed(bench, planned)
+    inputs = [item.tp for item in planned.offsets if not _internal(item.topic, bench)]
     ends = bench.cluster.last_stable_offsets(inputs)
     bench.application.start()
     note(bench, ticket, Phase.STARTED)
     instances = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
-    return StartSummary(instances=instances, ends={f"{tp.topic} {tp.partition}": end for tp, end in ends.items()})
+    return StartSummary(instances=instances, ends={spaced(tp): end for tp, end in ends.items()})
+
+
+def _check_committed(bench: Workbench, planned: RestorePlan) -> None:
+    """Every offset must still be there. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
+    topic stays empty without one: no error would tell.
+    """
+    found = bench.groups.committed(bench.application_id, [item.tp for item in planned.offsets])
+    wrong = [
+        f"{item.tp}: {'nothing' if known is None else known.offset} in place of {item.offset}"
+        for item in planned.offsets
+        if (known := found[item.tp]) is None or (known.offset, known.metadata) != (item.offset, item.metadata)
+    ]
+    # Other groups may have moved on since.
+    wrong += [
+        f"{one.tp} of group {one.group}: nothing in place of {one.offset}"
+        for one in (planned.in_place.groups if planned.in_place else ())
+        if bench.groups.committed(one.group, [one.tp])[one.tp] is None
+    ]
+    if wrong:
+        raise Damaged(
+            f"{len(wrong)} committed offsets of {bench.application_id} are not those that were set: {'; '.join(wrong[:20])}",
+            next_step="find out what else commits for this group or deletes its offsets; then clear the task that sets them, and go on from there",
+            wrong=wrong,
+        )
 
 
 def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSummary) -> RecoveredSummary:
     """Wait until every instance is RUNNING and every input is committed up to the end it had at the start.
 
-    RUNNING alone proves nothing: an application with empty stores gets there too. Raises ``ApplicationNotReady`` when the time is up, and
-    ``Damaged`` when an internal topic appeared that the savepoint does not know: then it is another topology than the one that was saved.
+    RUNNING alone proves nothing: an application with empty stores gets there too. As long as the instances report fewer and fewer records that are
+    left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when nothing has moved for the
+    configured time, and ``Damaged`` when an internal topic appeared that the savepoint does not know: then it is another topology than the one
+    that was saved.
     """
-    under_lock(bench, ticket)
     began = time.monotonic()
-    ends = {_partition(name): end for name, end in started.ends.items()}
-    if poll(lambda: _running(bench), seconds=start_timeout(bench), interval=0.5) is None:
-        raise _not_ready(bench, "not every instance is RUNNING")
-    patience = float(bench.config.restore.catch_up_timeout_seconds)
-    if poll(lambda: _caught_up(bench, ends), seconds=patience, interval=0.5) is None:
-        raise _not_ready(bench, f"inputs were not processed up to their ends within {patience:.0f} s")
-    _check_no_new_topics(bench, stored_plan(bench, ticket))
+    ends = {spaced_partition(name): end for name, end in started.ends.items()}
+    with kept(bench, ticket):
+        await_at_work(bench, ends)
+    planned = stored_plan(bench, ticket)
+    if not planned.from_input and (planned.point is None or planned.point.with_state):
+        _check_no_new_topics(bench, planned)
+    asked = ask_stores(bench, ticket, planned)
     note(bench, ticket, Phase.RECOVERED)
     names = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
-    return RecoveredSummary(instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1))
-
-
-def _partition(text: str) -> TopicPartition:
-    topic, number = text.rsplit(" ", 1)
-    return TopicPartition(topic, int(number))
-
-
-def _running(bench: Workbench) -> bool | None:
-    statuses = bench.application.status()
-    return True if statuses and all(i.streams_state == "RUNNING" for i in statuses) else None
-
-
-def _caught_up(bench: Workbench, ends: dict[TopicPartition, int]) -> bool | None:
-    committed = bench.groups.committed(bench.application_id, list(ends))
-    behind = [tp for tp, end in ends.items() if (known := committed[tp]) is None or known.offset < end]
-    return None if behind else True
-
-
-def _not_ready(bench: Workbench, reason: str) -> ApplicationNotReady:
-    states = ", ".join(f"{i.name}: {i.state}, {i.streams_state} ({i.detail})" for i in bench.application.status())
-    return ApplicationNotReady(
-        f"{bench.application_id}: {reason}. Instances: {states}",
-        next_step="look at the instances' logs; clear this task to wait again",
-        states=states,
-    )
+    return RecoveredSummary(instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), asked=asked)
 
 
 def _internal(topic: str, bench: Workbench) -> bool:
@@ -130,21 +150,9 @@ def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> 
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back."""
     under_lock(bench, ticket)
     planned = stored_plan(bench, ticket)
-    still_held = holds.release_restore_holds(bench)
-    report = RestoreReport(
-        restore_id=ticket.restore_id,
-        savepoint_id=planned.savepoint_id,
-        plan_hash=ticket.plan_hash,
-        requested_by=ticket.requested_by,
-        reason=ticket.request.reason,
-        started_at=ticket.started_at,
-        finished_at=bench.clock(),
-        rows=verified.rows_compared,
-        keys_compared=verified.keys_compared,
-        offsets=len(planned.offsets),
-        still_held=still_held,
-    )
-    bench.repository.create(bench.layout.report(ticket.restore_id), codec.dumps(report))
+    report = report_of(bench, ticket, planned, verified, entries(bench, ticket), holds.release_restore_holds(bench))
+    report = keep_evidence(bench.repository, bench.layout, report)
+    standstills.end(bench)
     note(bench, ticket, Phase.CLOSED)
     bench.lock.release(ticket.lock)
     return report

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.core.asking import StoreAsked
 from streams_recovery.core.jobs import PartitionVerified, StoreVerified
 from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.model import Consistency
 from streams_recovery.core.plan import RestoreRequest
+from streams_recovery.savepoints.values import JobPlan, Ticket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTicket:
-    """A restore under way. ``plan_hash`` is the plan that was approved; ``running`` are the instances that ran when it was opened."""
+    """A restore under way. ``plan_hash`` is the plan that was approved; ``running`` are the instances that ran when it was opened;
+    ``after_unfinished`` is an earlier restore that broke off after it had begun to destroy, and that this one takes over from.
+    """
 
     application_id: str
     restore_id: str
@@ -21,6 +26,7 @@ class RestoreTicket:
     lock: LockTicket
     started_at: int
     running: tuple[str, ...]
+    after_unfinished: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +38,27 @@ class StopSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SafetyBegun:
+    """A safety savepoint whose cut is read, and the job that copies it; or ``none_because`` there is nothing to copy."""
+
+    ticket: Ticket | None
+    job: JobPlan
+    none_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetySummary:
+    """The way back: the safety savepoint that was published, or ``none_because`` there is none."""
+
+    savepoint_id: str | None
+    consistency: Consistency | None
+    records: int
+    none_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareSummary:
-    """Topics created, empty and under hold. ``replaced`` were deleted first: empty ones, and partial ones of an earlier attempt."""
+    """Topics created, empty and under hold. ``replaced`` were deleted first: living ones, empty ones, partial ones of an earlier attempt."""
 
     created: tuple[str, ...]
     replaced: tuple[str, ...]
@@ -41,11 +66,12 @@ class PrepareSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSummary:
-    """What was written. ``workers`` are the Spark executors that wrote."""
+    """What is in the topics. ``present`` of the rows had been written by an attempt that broke off; ``workers`` are the Spark executors that wrote."""
 
     topics: int
     partitions: int
     rows: int
+    present: int
     workers: tuple[str, ...]
 
 
@@ -59,12 +85,25 @@ class VerifySummary:
     keys_compared: int
 
 
+# A rebuild has nothing to compare its state with; its report says so by these zeros and by having no savepoint.
+NOTHING_COMPARED = VerifySummary(partitions=(), stores=(), rows_compared=0, keys_compared=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearedSummary:
+    """Internal topics proven gone before a rebuild begins."""
+
+    gone: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsSummary:
-    """Committed offsets as they were set and read back."""
+    """Committed offsets as they were set and read back. ``removed`` ones were on topics that are gone; ``groups`` are other ones that were moved too."""
 
     partitions: int
     with_metadata: int
+    removed: int = 0
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,25 +128,16 @@ class RecoveredSummary:
     instances: tuple[str, ...]
     partitions_caught_up: int
     seconds: float
+    asked: tuple[StoreAsked, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
-    """The evidence of a restore, kept in the repository. ``still_held`` are topics whose retention was not put back yet, because restored
-    records would expire by it; every later savepoint tries again.
-    """
+class EndsSummary:
+    """The application stopped at the ends of its input: so many partitions, inputs and repartition topics, were read to their ends."""
 
-    restore_id: str
-    savepoint_id: str
-    plan_hash: str
-    requested_by: str
-    reason: str
-    started_at: int
-    finished_at: int
-    rows: int
-    keys_compared: int
-    offsets: int
-    still_held: tuple[str, ...]
+    partitions: int
+    closed_cleanly: bool
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Taking a savepoint: begin, quiesce, capture, resume, plan_copy, (Spark), gather, publish, finish, in this order."""
 
-from streams_recovery.savepoints.begin import begin, finish
+from streams_recovery.savepoints.begin import begin, begin_safety, finish
 from streams_recovery.savepoints.capture import capture
 from streams_recovery.savepoints.copy import gather, plan_copy
 from streams_recovery.savepoints.publish import publish
@@ -28,6 +28,7 @@ __all__ = [
     "SavepointSummary",
     "Ticket",
     "begin",
+    "begin_safety",
     "capture",
     "finish",
     "gather",

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from streams_recovery import holds
+import logging
+
+from streams_recovery import holds, preflight, standstills
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.model import QuiesceMode
+from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
+from streams_recovery.core.errors import LockLost, RecoveryError, Refused
+from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.model import QuiesceMode, TopicRole
+from streams_recovery.core.obstacles import required
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.savepoints.values import FinishReport, SavepointRequest, Ticket
-from streams_recovery.survey import survey
+from streams_recovery.survey import survey, survey_remains
 from streams_recovery.unfinished import refuse_if_unfinished
 from streams_recovery.workbench import Workbench
+
+LOGGER = logging.getLogger("streams_recovery.savepoints")
 
 
 def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
     """Take the application's lock, release what crashed runs left, and guard every log that is going to be read.
 
-    All or nothing: on any error what was taken is given back. Raises ``LockHeld`` when another run works on the application, ``Refused`` when a
-    restore has left it half way.
+    An application that a killed run left paused or stopped is brought back first. All or nothing: on any error what was taken is given back.
+    Raises ``LockHeld`` when another run works on the application, ``Refused`` when a restore has left it half way, and ``Refused`` naming every
+    missing right at once, and for a pause that the application would not survive. What is merely unsafe is logged.
     """
+    _check_may_pause(bench, request)
     now = bench.clock()
     lock = bench.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {bench.application_id}")
-    savepoint_id = new_id(now, request.run_id)
     try:
+        savepoint_id = new_id(now, request.run_id, after=max(bench.savepoints.ids(), default=None))
         refuse_if_unfinished(bench)
+        standstills.end_left(bench)
+        bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        for warning in required(preflight.before_backup(bench, request.mode), f"a savepoint of {bench.application_id}"):
+            LOGGER.warning("%s", warning)
         holds.release_copy_holds(bench)
         found = survey(bench)
-        holds.guard(bench, savepoint_id, found.topics.values())
+        bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        holds.guard(bench, savepoint_id, found.to_read)
         running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
     except BaseException:
-        holds.release_copy_holds(bench)
-        bench.lock.release(lock)
+        _give_back(bench, lock)
         raise
     policy = bench.config.backup.consistency
     mode = request.mode or policy.mode
@@ -44,7 +57,57 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         lock=lock,
         started_at=now,
         running=running,
+        safety=False,
+        expected=(),
     )
+
+
+def _check_may_pause(bench: Workbench, request: SavepointRequest) -> None:
+    """The configuration's own mode was checked when it was loaded."""
+    if request.mode is QuiesceMode.PAUSE and bench.config.application.standby_replicas:
+        raise Refused(
+            f"{bench.application_id} has standby replicas, and {NO_PAUSE_WITH_STANDBY}",
+            next_step="nothing was touched; take the savepoint in mode stop or live",
+        )
+
+
+def begin_safety(bench: Workbench, request: SavepointRequest, lock: LockTicket, expected: tuple[str, ...]) -> Ticket | None:
+    """Begin a savepoint of what a restore is about to replace, under the restore's own ``lock``. The application must be down. ``expected`` are
+    the topics that belong to it. Returns None when nothing of it is there that could be saved.
+    """
+    found, _ = survey_remains(bench, expected)
+    if not found.inventory.names(TopicRole.CHANGELOG, TopicRole.REPARTITION) and not bench.groups.committed_partitions(
+        bench.application_id
+    ):
+        return None
+    now = bench.clock()
+    savepoint_id = bench.safety.published_by_run(request.run_id) or new_id(now, request.run_id, after=max(bench.safety.ids(), default=None))
+    holds.release_copy_holds(bench)
+    holds.guard(bench, savepoint_id, found.topics.values())
+    return Ticket(
+        application_id=bench.application_id,
+        savepoint_id=savepoint_id,
+        request=request,
+        mode=QuiesceMode.STOP,
+        fallback=None,
+        lock=lock,
+        started_at=now,
+        running=(),
+        safety=True,
+        expected=expected,
+    )
+
+
+def _give_back(bench: Workbench, lock: LockTicket) -> None:
+    """Guard and lock, unless they are another run's by now. What cannot be given back stays recorded."""
+    try:
+        bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+    except LockLost:
+        return
+    try:
+        holds.release_copy_holds(bench)
+    finally:
+        bench.lock.release(lock)
 
 
 def owner(request: SavepointRequest) -> str:

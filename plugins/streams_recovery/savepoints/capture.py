@@ -14,8 +14,9 @@ from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMod
 from streams_recovery.kafka.copying import copy_range
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.quiesce import quiesce, still_held
+from streams_recovery.savepoints.unchanged import check_same_application
 from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
-from streams_recovery.survey import Survey, config_without_holds, survey
+from streams_recovery.survey import Survey, config_without_holds, survey, survey_remains
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
@@ -37,10 +38,11 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
 
     Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
     the label is not what the policy wants, and at last, where the policy says so, holds an application that was to be left alone: whoever
-    resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open.
+    resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open,
+    ``TransientError`` when topics changed meanwhile.
     """
     under_lock(bench, ticket)
-    found = survey(bench)
+    found, missing = _surveyed(bench, ticket)
     may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
     try:
         cut, tails = _take(bench, ticket, found, quiesced, exact_only=may_fall_back)
@@ -48,12 +50,13 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
         if ticket.fallback is None or not may_fall_back:
             raise
         cut, tails = _take(bench, ticket, found, quiesce(bench, replace(ticket, mode=ticket.fallback)), exact_only=False)
-    draft = _draft(bench, found, cut, tails)
+    check_same_application(found, _surveyed(bench, ticket)[0])
+    draft = _draft(bench, found, labelled(cut, missing), tails)
     bench.notes.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
         savepoint_id=ticket.savepoint_id,
-        consistency=cut.consistency,
-        reasons=cut.proof.reasons,
+        consistency=draft.consistency,
+        reasons=draft.proof.reasons,
         partitions=len(cut.partitions),
         tail_records=sum(tail.copied.file.rows for tail in tails if tail.copied.file),
         held_seconds=cut.proof.held_seconds,
@@ -61,9 +64,22 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     )
 
 
+def labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
+    """The cut with the label that it has when parts of the application were gone."""
+    if not missing:
+        return cut
+    reasons = (*cut.proof.reasons, *(f"{what} was gone" for what in missing))
+    return replace(cut, consistency=Consistency.DAMAGED, proof=replace(cut.proof, reasons=reasons))
+
+
+def _surveyed(bench: Workbench, ticket: Ticket) -> tuple[Survey, tuple[str, ...]]:
+    return survey_remains(bench, ticket.expected) if ticket.safety else (survey(bench), ())
+
+
 def _take(bench: Workbench, ticket: Ticket, found: Survey, quiesced: Quiesced, *, exact_only: bool) -> tuple[Cut, tuple[RangeCopied, ...]]:
     policy = bench.config.backup.consistency
-    exact_only |= policy.require == "exact"
+    # What a restore is about to replace is saved as it is.
+    exact_only |= policy.require == "exact" and not ticket.safety
     reasons: tuple[str, ...] = ()
     gone: OffsetsGone | None = None
     # As many attempts again for a cut that may be `ahead`: its tails can be gone before they are copied, too.
@@ -73,7 +89,7 @@ def _take(bench: Workbench, ticket: Ticket, found: Survey, quiesced: Quiesced, *
         settled = cut.consistency is Consistency.EXACT or (attempt >= policy.attempts and not exact_only)
         if not settled:
             continue
-        if lost := purged_tails(cut.partitions):
+        if lost := purged_tails({tp: part for tp, part in cut.partitions.items() if tp.topic in found.inventory.tails}):
             reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
             continue
         try:
@@ -93,14 +109,14 @@ def _attempt(bench: Workbench, found: Survey, quiesced: Quiesced, attempt: int) 
     committing = found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
     internal = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
     settled = (*internal, *found.partitions(TopicRole.OUTPUT))
-    before = bench.groups.committed(application_id, committing)
+    before = bench.groups.committed(application_id, committing) if committing else {}
     captured_at = bench.clock()
     ends = cluster.high_watermarks(settled)
     _wait_until_decided(bench, ends)
     # An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
     ends |= cluster.last_stable_offsets(found.partitions(TopicRole.INPUT, TopicRole.GLOBAL))
     first = _reading(bench, internal)
-    after = bench.groups.committed(application_id, committing)
+    after = bench.groups.committed(application_id, committing) if committing else {}
     second = _reading(bench, internal)
     held, why_not_held = still_held(bench, quiesced) if quiesced.mode is not QuiesceMode.LIVE else (False, quiesced.why_not)
     evidence = Evidence(
@@ -171,10 +187,9 @@ def _partitions(
 
 
 def _copy_tails(bench: Workbench, ticket: Ticket, found: Survey, cut: Cut) -> tuple[RangeCopied, ...]:
-    repartition = set(found.inventory.names(TopicRole.REPARTITION))
     tails = []
     for tp, part in sorted(cut.partitions.items()):
-        if tp.topic in repartition and part.tail_start < part.end:
+        if tp.topic in found.inventory.tails and part.tail_start < part.end:
             tail = RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
             tails.append(_copied(bench, ticket, tail))
     return tuple(tails)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from streams_recovery.core.chain import ChainPolicy, plan_partition, split, topic_full_reason
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeToCopy
+from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.manifest import Manifest, PartitionImage
-from streams_recovery.core.model import TopicRole
+from streams_recovery.core.model import TopicPartition, TopicRole
+from streams_recovery.group_offsets import note_with_savepoint
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.capture import DRAFT
+from streams_recovery.savepoints.unchanged import check_same_logs
 from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, GatherSummary, JobPlan, PlannedPartition, Ticket
 from streams_recovery.workbench import Workbench
 
@@ -21,8 +24,11 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     """Decide what to share and what to copy, and leave the Spark job its specification. No new records: no job."""
     under_lock(bench, ticket)
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    plan = copy_plan(draft, _parent(bench), _policy(bench))
+    parent = _parent(bench)
+    plan = copy_plan(draft, parent, _policy(bench), _epoch_ends(bench, draft, parent))
     bench.notes.write(ticket.savepoint_id, PLAN, plan)
+    # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
+    note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
     missing = _missing(plan, bench)
     if not missing:
         return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
@@ -30,7 +36,7 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     spec_key = bench.notes.write(ticket.savepoint_id, SPEC, spec)
     return JobPlan(
         spec_key=spec_key,
-        result_key=bench.notes.reserve(ticket.savepoint_id, RESULT),
+        result_key=bench.notes.answer(spec_key, RESULT),
         ranges=len(missing),
         offsets=sum(piece.end - piece.start for piece in missing),
     )
@@ -46,25 +52,45 @@ def _parent(bench: Workbench) -> Manifest | None:
     return newest if newest and newest.whole(sizes) else None
 
 
-def copy_plan(draft: CutDraft, parent: Manifest | None, policy: ChainPolicy) -> CopyPlan:
-    """The copy of every archived partition except repartition tails, which were copied with the cut."""
+def _epoch_ends(bench: Workbench, draft: CutDraft, parent: Manifest | None) -> dict[TopicPartition, int | None]:
+    """How far the logs that the parent saw go by now, where they are still there."""
+    if parent is None or parent.cluster_id != draft.cluster_id:
+        return {}
+    there = {cut.tp for topic in draft.topics if topic.archived for cut in topic.partitions}
+    epochs = {
+        tp: image.leader_epoch
+        for topic in parent.topics
+        for image in topic.partitions
+        if (tp := TopicPartition(topic.name, image.partition)) in there and image.leader_epoch is not None
+    }
+    return bench.cluster.epoch_ends(epochs)
+
+
+def copy_plan(draft: CutDraft, parent: Manifest | None, policy: ChainPolicy, epoch_ends: Mapping[TopicPartition, int | None]) -> CopyPlan:
+    """The copy of every archived partition except repartition tails, which were copied with the cut. ``epoch_ends`` is where the logs end now that
+    the parent saw.
+    """
     if parent is not None and parent.cluster_id != draft.cluster_id:
         parent = None
     planned = [
-        _planned(topic, draft, parent, policy) for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION
+        _planned(topic, draft, parent, policy, epoch_ends)
+        for topic in draft.topics
+        if topic.archived and topic.role is not TopicRole.REPARTITION
     ]
     partitions = tuple(itertools.chain.from_iterable(planned))
     shared = parent is not None and any(partition.inherited for partition in partitions)
     return CopyPlan(parent_id=parent.savepoint_id if parent and shared else None, partitions=partitions)
 
 
-def _planned(topic: DraftTopic, draft: CutDraft, parent: Manifest | None, policy: ChainPolicy) -> list[PlannedPartition]:
+def _planned(
+    topic: DraftTopic, draft: CutDraft, parent: Manifest | None, policy: ChainPolicy, epoch_ends: Mapping[TopicPartition, int | None]
+) -> list[PlannedPartition]:
     why_full = topic_full_reason(topic.role, topic.topic_id, topic.config, draft.captured_at, parent, topic.name, policy)
     before = parent.topic(topic.name) if parent else None
     images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
     result = []
     for cut in topic.partitions:
-        copy = plan_partition(cut, topic.role, images.get(cut.partition), why_full)
+        copy = plan_partition(cut, topic.role, images.get(cut.partition), why_full, epoch_end=epoch_ends.get(cut.tp))
         result.append(
             PlannedPartition(
                 topic=topic.name,
@@ -91,17 +117,21 @@ def _missing(plan: CopyPlan, bench: Workbench) -> tuple[RangeToCopy, ...]:
 
 
 def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSummary:
-    """Check the job's result against the plan, range by range, and every file it names by its size. ``result_key`` None means that there was
-    no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader.
+    """Check the job's result against the plan, range by range, every file it names by its size, and that the topics are those of the cut.
+    ``result_key`` None means that there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
+    where nothing may be lost, and when a topic was created again or truncated after the cut.
     """
     under_lock(bench, ticket)
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
     plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
-    copied = () if result_key is None else bench.notes.read_key(BackupResult, result_key).ranges
+    job = BackupResult(ranges=(), seconds=0) if result_key is None else bench.notes.read_key(BackupResult, result_key)
     check_against_plan(
-        _missing(plan, bench) if result_key is None else bench.notes.read(BackupSpec, ticket.savepoint_id, SPEC).ranges, copied
+        _missing(plan, bench) if result_key is None else bench.notes.read(BackupSpec, ticket.savepoint_id, SPEC).ranges,
+        job.ranges,
+        job.lost,
     )
-    ranges = (*draft.tails, *copied)
+    noticed = check_same_logs(bench, draft)
+    ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
     for file in (*files, *shared):
@@ -112,30 +142,46 @@ def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSu
                 next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
                 key=file.key,
             )
-    bench.notes.write(ticket.savepoint_id, COPIED, Copied(ranges=ranges))
+    bench.notes.write(ticket.savepoint_id, COPIED, Copied(ranges=ranges, lost=job.lost, noticed=noticed))
     return GatherSummary(
         files_checked=len(files) + len(shared),
         rows=sum(file.rows for file in files),
         fetched=sum(piece.fetched for piece in ranges),
         shared_files=len(shared),
+        lost=sum(piece.end - piece.start for piece in job.lost),
     )
 
 
-def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...]) -> None:
-    """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read."""
-    wanted = sorted((piece.tp, piece.start, piece.end) for piece in planned)
-    got = sorted((piece.tp, piece.copied.start, piece.copied.end) for piece in copied)
-    if wanted != got:
-        difference = sorted(set(wanted) ^ set(got))[:5] or "the same range twice"
+def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:
+    """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read. Of ranges that may lose
+    some, copied and lost pieces together must be the range.
+    """
+    left = sorted(
+        [(piece.tp, piece.copied.start, piece.copied.end) for piece in copied] + [(piece.tp, piece.start, piece.end) for piece in lost]
+    )
+    difference: list[object] = []
+    for wanted in planned:
+        mine = [piece for piece in left if piece[0] == wanted.tp and wanted.start <= piece[1] < wanted.end]
+        if not (_tiles(wanted, mine) if wanted.may_lose else mine == [(wanted.tp, wanted.start, wanted.end)]):
+            difference.append((wanted.tp, wanted.start, wanted.end))
+        left = [piece for piece in left if piece not in mine]
+    strict = {(wanted.tp, wanted.start) for wanted in planned if not wanted.may_lose}
+    difference += [*left, *((piece.tp, piece.start, piece.end) for piece in lost if (piece.tp, piece.start) in strict)]
+    if difference:
         raise Damaged(
-            f"the job did not copy what was planned: {difference}", next_step="run the savepoint again", difference=str(difference)
+            f"the job did not copy what was planned: {difference[:5]}", next_step="run the savepoint again", difference=str(difference[:5])
         )
-    for piece in copied:
-        if piece.log_start_after > piece.copied.start:
+    for done in copied:
+        if (done.tp, done.copied.start) in strict and done.log_start_after > done.copied.start:
             raise Damaged(
-                f"{piece.tp} starts at {piece.log_start_after} after the copy of [{piece.copied.start}, {piece.copied.end}): "
+                f"{done.tp} starts at {done.log_start_after} after the copy of [{done.copied.start}, {done.copied.end}): "
                 "retention deleted records under the reader",
                 next_step="run the savepoint again; if it repeats, raise the topic's retention",
-                topic=piece.topic,
-                partition=piece.partition,
+                topic=done.topic,
+                partition=done.partition,
             )
+
+
+def _tiles(wanted: RangeToCopy, pieces: list[tuple[TopicPartition, int, int]]) -> bool:
+    joined = all(before[2] == after[1] for before, after in itertools.pairwise(pieces))
+    return bool(pieces) and joined and (pieces[0][1], pieces[-1][2]) == (wanted.start, wanted.end)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
+from streams_recovery.core import cautions
 from streams_recovery.core.chain import PartitionCopy, joined
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
-from streams_recovery.core.manifest import CopiedRange, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.model import Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.version import VERSION
+from streams_recovery.group_offsets import keep_with_savepoint
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.capture import DRAFT
 from streams_recovery.savepoints.copy import COPIED, PLAN
@@ -25,7 +27,8 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
     capture time, and one run takes one savepoint.
     """
     under_lock(bench, ticket)
-    earlier = bench.savepoints.published_by_run(ticket.request.run_id)
+    store = bench.safety if ticket.safety else bench.savepoints
+    earlier = store.published_by_run(ticket.request.run_id)
     if earlier is not None and earlier != ticket.savepoint_id:
         raise Refused(
             f"run {ticket.request.run_id} has already published {earlier}",
@@ -37,8 +40,11 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
     copied = bench.notes.read(Copied, ticket.savepoint_id, COPIED)
     parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
-    key = bench.savepoints.publish(manifest)
-    return summary(manifest, key, copied)
+    keep_with_savepoint(bench, ticket.savepoint_id)
+    # Again: whoever was asleep while all that was read must not publish over what another run has done since.
+    under_lock(bench, ticket)
+    key = store.publish(manifest)
+    return summary(manifest, key, copied, (*cautions.of_savepoint(manifest, parent), *copied.noticed))
 
 
 def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
@@ -46,9 +52,12 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
     pieces: dict[TopicPartition, list[CopiedRange]] = {}
     for piece in copied.ranges:
         pieces.setdefault(piece.tp, []).append(piece.copied)
+    gaps: dict[TopicPartition, list[Gap]] = {}
+    for lost in copied.lost:
+        gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
     plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
     return Manifest(
-        format_version=1,
+        format_version=2,
         savepoint_id=ticket.savepoint_id,
         application_id=ticket.application_id,
         cluster_id=draft.cluster_id,
@@ -58,14 +67,19 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         guarantee=guarantee,
         group_type=draft.group_type,
         parent_id=plan.parent_id,
-        topics=tuple(_topic(topic, draft.captured_at, plans, pieces, parent) for topic in draft.topics),
+        topics=tuple(_topic(topic, draft.captured_at, plans, pieces, gaps, parent) for topic in draft.topics),
         provenance=Provenance(
             run_id=ticket.request.run_id,
             requested_by=ticket.request.requested_by,
             reason=ticket.request.reason,
-            software={name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION},
+            software=software(),
         ),
     )
+
+
+def software() -> dict[str, str]:
+    """Versions of what makes savepoints here, by name."""
+    return {name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION}
 
 
 def _topic(
@@ -73,6 +87,7 @@ def _topic(
     captured_at: int,
     plans: dict[TopicPartition, PlannedPartition],
     pieces: dict[TopicPartition, list[CopiedRange]],
+    gaps: dict[TopicPartition, list[Gap]],
     parent: Manifest | None,
 ) -> TopicImage:
     before = parent.topic(topic.name) if parent else None
@@ -95,7 +110,7 @@ def _topic(
                 leader_epoch=cut.leader_epoch,
                 committed=cut.committed,
                 ranges=_ranges(cut.tp, topic.role, plans.get(cut.tp), pieces),
-                gaps=plans[cut.tp].gaps if cut.tp in plans else (),
+                gaps=(*(plans[cut.tp].gaps if cut.tp in plans else ()), *gaps.get(cut.tp, ())),
             )
             for cut in topic.partitions
         ),
@@ -113,7 +128,7 @@ def _ranges(
     return joined(copy, pieces)
 
 
-def summary(manifest: Manifest, key: str, copied: Copied) -> SavepointSummary:
+def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> SavepointSummary:
     """A manifest in numbers."""
     return SavepointSummary(
         application_id=manifest.application_id,
@@ -128,6 +143,8 @@ def summary(manifest: Manifest, key: str, copied: Copied) -> SavepointSummary:
         tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
         files=sum(1 for _ in manifest.files()),
         topics=len(manifest.topics),
+        warnings=warnings,
+        profile=manifest.profile,
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 
+from streams_recovery import standstills
 from streams_recovery.application.port import InstanceState, InstanceStatus
-from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning
+from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
+from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.model import QuiesceMode
-from streams_recovery.eviction import await_decided, empty_group
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.values import Quiesced, ResumeReport, Ticket
+from streams_recovery.stopping import bring_down
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
@@ -24,6 +26,8 @@ def quiesce(bench: Workbench, ticket: Ticket) -> Quiesced:
     _check_none_started(bench, ticket)
     if ticket.mode is QuiesceMode.LIVE and ticket.running:
         return Quiesced(mode=QuiesceMode.LIVE, since=since, members=(), still=False, why_not="the application was not held")
+    if ticket.running:
+        standstills.begin(bench, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
         return _pause(bench, since)
     return _stop(bench, since)
@@ -38,14 +42,37 @@ def _check_none_started(bench: Workbench, ticket: Ticket) -> None:
         )
 
 
+def _await_no_standby(bench: Workbench) -> None:
+    """A rebalance may give an instance tasks to warm up, which are standby tasks too, and go away by themselves. Raises ``ApplicationNotReady``."""
+    seconds = bench.config.backup.consistency.timeout_seconds
+    keeping: list[str] = []
+
+    def none_left() -> bool | None:
+        keeping[:] = [f"{status.name} has {status.standby_tasks}" for status in bench.application.status() if status.standby_tasks]
+        return None if keeping else True
+
+    if poll(none_left, seconds=seconds, interval=1.0) is None:
+        raise ApplicationNotReady(
+            f"{bench.application_id} was not paused because it has had standby tasks for {seconds} s, {', '.join(keeping)}: {NO_PAUSE_WITH_STANDBY}",
+            next_step="run the savepoint again once they are warmed up; where they are replicas, or never end, set backup.consistency.mode to stop",
+        )
+
+
 def _pause(bench: Workbench, since: int) -> Quiesced:
+    _await_no_standby(bench)
     bench.application.pause()
     # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
     time.sleep(bench.config.application.commit_interval_seconds + _COMMIT_MARGIN_SECONDS)
     unpaused = [status.name for status in bench.application.status() if not _is_paused(status)]
-    members = tuple(sorted(member.member_id for member in bench.groups.describe(bench.application_id).members))
+    members = _members(bench)
     why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""
     return Quiesced(mode=QuiesceMode.PAUSE, since=since, members=members, still=not unpaused, why_not=why_not)
+
+
+def _members(bench: Workbench) -> tuple[str, ...]:
+    group = bench.groups.describe(bench.application_id)
+    # Members of a group of the streams protocol cannot be named; when one joins or leaves, the group's state shows it.
+    return tuple(sorted(member.member_id for member in group.members)) or (f"{group.kind} group, {group.state}",)
 
 
 def _is_paused(status: InstanceStatus) -> bool:
@@ -53,25 +80,10 @@ def _is_paused(status: InstanceStatus) -> bool:
 
 
 def _stop(bench: Workbench, since: int) -> Quiesced:
-    report = bench.application.stop(timeout=stop_timeout(bench))
-    if not report.gone:
-        alive = [f"{i.name} ({i.detail})" for i in report.instances if i.state is not InstanceState.GONE]
-        raise ApplicationRunning(
-            f"instances of {bench.application_id} did not stop: {', '.join(alive)}",
-            next_step="stop them by hand, or raise stop_timeout_seconds",
-            instances=alive,
-        )
-    empty_group(bench, report)
-    await_decided(bench)
+    report = bring_down(bench)
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     return Quiesced(mode=QuiesceMode.STOP, since=since, members=(), still=report.clean, why_not=why_not)
-
-
-def stop_timeout(bench: Workbench) -> float:
-    """Seconds an instance gets to close."""
-    process = bench.config.runs.process
-    return float(process.stop_timeout_seconds) if process else 60.0
 
 
 def still_held(bench: Workbench, quiesced: Quiesced) -> tuple[bool, str]:
@@ -82,7 +94,7 @@ def still_held(bench: Workbench, quiesced: Quiesced) -> tuple[bool, str]:
         alive = [i.name for i in bench.application.status() if i.state is not InstanceState.GONE]
         empty = bench.groups.describe(bench.application_id).empty
         return not alive and empty, f"running again during the cut: {', '.join(alive) or 'a group member'}"
-    members = tuple(sorted(member.member_id for member in bench.groups.describe(bench.application_id).members))
+    members = _members(bench)
     if members != quiesced.members:
         return False, "the members of the group changed during the cut"
     unpaused = [status.name for status in bench.application.status() if not _is_paused(status)]
@@ -92,40 +104,18 @@ def still_held(bench: Workbench, quiesced: Quiesced) -> tuple[bool, str]:
 def resume(bench: Workbench, ticket: Ticket) -> ResumeReport:
     """Bring back what ran when the savepoint began. Idempotent: repeating it, or resuming what was never held, changes nothing.
 
-    Starts nothing once the lock is lost: another run may be restoring. Raises ``ApplicationNotReady`` when an instance does not come back.
+    Touches nothing once another run works on the application. Raises ``LockLost`` then, ``ApplicationNotReady`` when an instance does not come back.
     """
     mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else _fallen_back(bench, ticket)
-    if ticket.running and mode is QuiesceMode.STOP:
-        under_lock(bench, ticket)
-        bench.application.start()
-    elif ticket.running and mode is QuiesceMode.PAUSE:
-        bench.application.resume()
-    back = poll(lambda: _back(bench, ticket), seconds=start_timeout(bench), interval=0.25)
-    if back is None:
-        states = ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in bench.application.status())
-        raise ApplicationNotReady(
-            f"not every instance of {bench.application_id} came back: {states}",
-            next_step="look at the instances' logs and start or resume them by hand",
-            states=states,
-        )
+    if ticket.running and mode is not QuiesceMode.LIVE:
+        standstills.check_may_let_go(bench, ticket)
+    back = standstills.let_go(bench, mode, ticket.running)
+    standstills.end(bench, of=ticket.savepoint_id)
     return ResumeReport(mode=ticket.mode, instances=back)
 
 
-def _fallen_back(bench: Workbench, ticket: Ticket) -> QuiesceMode | None:
-    """How an application that was to be left alone was held after all; None when it works as before, for then nothing of it may be touched."""
-    if ticket.fallback is None or _back(bench, ticket) is not None:
-        return None
+def _fallen_back(bench: Workbench, ticket: Ticket) -> QuiesceMode:
+    """How an application that was to be left alone was held after all. While it works as before nothing of it may be touched."""
+    if ticket.fallback is None or standstills.working(bench, ticket.running) is not None:
+        return QuiesceMode.LIVE
     return ticket.fallback
-
-
-def _back(bench: Workbench, ticket: Ticket) -> tuple[str, ...] | None:
-    states = {status.name: status for status in bench.application.status()}
-    alive = [name for name in ticket.running if name in states and states[name].state is InstanceState.RUNNING]
-    working = [name for name in alive if states[name].streams_state not in (None, "PAUSED", "CREATED")]
-    return tuple(working) if len(working) == len(ticket.running) else None
-
-
-def start_timeout(bench: Workbench) -> float:
-    """Seconds an instance gets until it answers."""
-    process = bench.config.runs.process
-    return float(process.start_timeout_seconds) if process else 120.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.cut import PartitionCut
-from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import CopiedRange, CutProof, Gap
-from streams_recovery.core.model import Consistency, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.model import Consistency, Profile, QuiesceMode, StoreKind, TopicRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class SavepointRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
     """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold. ``fallback`` is how
-    the application is held after all when mode ``live`` gave no exact cut, None for not at all.
+    the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks one that a restore takes of what
+    it is about to replace; ``expected`` are the topics it should find then.
     """
 
     application_id: str
@@ -35,6 +36,8 @@ class Ticket:
     lock: LockTicket
     started_at: int
     running: tuple[str, ...]
+    safety: bool
+    expected: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,24 +133,33 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """Every range that was copied for a savepoint, checked against the plan."""
+    """Every range that was copied for a savepoint, checked against the plan, and those that were deleted before. ``noticed`` is what changed on the
+    cluster meanwhile without harm.
+    """
 
     ranges: tuple[RangeCopied, ...]
+    lost: tuple[RangeLost, ...]
+    noticed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherSummary:
-    """What was copied, in numbers. ``fetched`` counts records received by the consumers' own statistics."""
+    """What was copied, in numbers. ``fetched`` counts records received by the consumers' own statistics, ``lost`` offsets of inputs and outputs that
+    were deleted before they could be read.
+    """
 
     files_checked: int
     rows: int
     fetched: int
     shared_files: int
+    lost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointSummary:
-    """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics."""
+    """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics.
+    ``warnings`` are sentences for the person who relies on it.
+    """
 
     application_id: str
     savepoint_id: str
@@ -161,6 +173,8 @@ class SavepointSummary:
     tail_records: int
     files: int
     topics: int
+    warnings: tuple[str, ...]
+    profile: Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,26 @@
-"""An audit in two steps, with a Spark job between them when files are to be read. Changes nothing but its own notes and its report."""
+"""An audit in three steps: plan, read (the Spark job, when files are to be read), conclude. Changes nothing but its own notes and its report.
+
+Whatever is wrong with one object becomes a finding, and all others are looked at: damage, an object that cannot be read, a manifest that must
+be there and is not. Only a repository that does not answer at all ends an audit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, replace
 
-from streams_recovery.core import audit
-from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec, FileToAudit, Finding
+from streams_recovery.core import audit, findings
+from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec, FileToAudit
 from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.findings import Cause, Finding
 from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import Profile
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.savepoints.values import JobPlan
+from streams_recovery.storage.doubt import UNREADABLE, only_this_one
 from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.upkeep.records import RecordsChecked, check_logs, lost
 from streams_recovery.workbench import Workbench
 
 ALL = "all"
@@ -19,16 +29,22 @@ STRUCTURE, SPEC, RESULT = "audit-structure", "audit-spec", "audit-result"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """What manifests and sizes told. ``savepoints`` manifests were read, ``present`` files are there with their size."""
+    """What manifests, records and sizes told. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present``
+    files are there with their size.
+    """
 
     savepoints: int
+    minimal: int
+    records: int
     present: int
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTicket:
-    """An audit under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing."""
+    """An audit under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing.
+    ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
+    """
 
     audit_id: str
     level: str
@@ -36,62 +52,133 @@ class AuditTicket:
 
 
 def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> AuditTicket:
-    """Read manifests, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id or ``all``.
+    """Read manifests and records, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id or ``all``.
 
-    Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to audit. Damage is noted, not raised: one damaged
-    savepoint must not hide the others.
+    Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to audit, ``RepositoryUnavailable``. Damage is noted, not
+    raised: one damaged savepoint must not hide the others.
     """
     depth = audit.parse_level(level)
-    ids = bench.savepoints.ids() if savepoint == ALL else [savepoint]
-    if not ids:
-        orphans = len(bench.repository.listed(bench.layout.segments))
-        raise NotFound(
-            f"{bench.application_id} has no savepoint in {bench.repository.location}"
-            + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
-            next_step="take one first, or check the storage section of the configuration",
-        )
-    manifests, findings = _manifests(bench, ids, may_vanish=savepoint == ALL)
+    whole = savepoint == ALL
+    wanted = [(store, one) for store in (bench.savepoints, bench.safety) for one in store.ids() if whole or one == savepoint]
+    gone = _lost(bench, None if whole else savepoint)
+    if not wanted and not gone:
+        raise _nothing_there(bench) if whole else _no_such(bench, savepoint)
+    manifests, found = _manifests(bench, wanted)
+    logs = check_logs(bench, every_entry=depth.percent == audit.EVERYTHING) if whole else RecordsChecked(read=0, findings=())
     files, described = audit.files_of(manifests)
-    findings += described
-    present = []
-    for wanted in files:
-        problem = audit.size_problem(wanted.file, bench.repository.size(wanted.file.key))
-        if problem is None:
-            present.append(wanted)
-        else:
-            findings.append(audit.finding(wanted, problem))
+    present, misfits = _present(bench, files)
     audit_id = new_id(bench.clock(), run_id)
-    bench.notes.write(audit_id, STRUCTURE, Structure(savepoints=len(manifests), present=len(present), findings=tuple(findings)))
+    structure = Structure(
+        savepoints=len(manifests),
+        minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
+        records=logs.read,
+        present=len(present),
+        findings=(*gone, *found, *described, *misfits, *logs.findings),
+    )
+    bench.notes.write(audit_id, STRUCTURE, structure)
     return AuditTicket(audit_id=audit_id, level=depth.name, job=_job(bench, audit_id, audit.sampled(present, depth.percent)))
 
 
-def _manifests(bench: Workbench, ids: list[str], *, may_vanish: bool) -> tuple[list[Manifest], list[Finding]]:
-    manifests, findings = [], []
-    for savepoint_id in ids:
-        try:
-            manifests.append(bench.savepoints.read(savepoint_id))
-        except NotFound:
-            # It may have expired since it was listed; one that was asked for by its id must be there.
-            if not may_vanish:
-                raise
-        except Damaged as error:
-            findings.append(audit.manifest_finding(bench.layout.manifest(savepoint_id), savepoint_id, error))
-    return manifests, findings
-
-
-def _job(bench: Workbench, audit_id: str, files: tuple[FileToAudit, ...]) -> JobPlan:
-    if not files:
-        return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
-    return JobPlan(
-        spec_key=bench.notes.write(audit_id, SPEC, AuditSpec(application_id=bench.application_id, files=files)),
-        result_key=bench.notes.reserve(audit_id, RESULT),
-        ranges=len(files),
-        offsets=sum(wanted.end - wanted.start for wanted in files),
+def _nothing_there(bench: Workbench) -> NotFound:
+    orphans = len(bench.repository.listed(bench.layout.segments))
+    return NotFound(
+        f"{bench.application_id} has no savepoint in {bench.repository.location}"
+        + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
+        next_step="take one first, or check the storage section of the configuration",
     )
 
 
+def _no_such(bench: Workbench, savepoint_id: str) -> NotFound:
+    return NotFound(
+        f"there is no savepoint {savepoint_id} of {bench.application_id} in {bench.repository.location}",
+        next_step="see `streams-recovery savepoints list`; one without a manifest was never finished and cannot be used",
+        savepoint=savepoint_id,
+    )
+
+
+def _lost(bench: Workbench, only: str | None) -> list[Finding]:
+    return [
+        Finding(cause=Cause.LOST_MANIFEST, key=_where_it_was(bench, savepoint_id), problem=why, savepoints=(savepoint_id,))
+        for savepoint_id, why in lost(bench).items()
+        if only in (None, savepoint_id)
+    ]
+
+
+def _where_it_was(bench: Workbench, savepoint_id: str) -> str:
+    try:
+        return bench.savepoints.publication(savepoint_id).manifest
+    except (Damaged, NotFound, *UNREADABLE):
+        return bench.layout.manifest(savepoint_id)
+
+
+def _manifests(bench: Workbench, wanted: list[tuple[SavepointStore, str]]) -> tuple[list[Manifest], list[Finding]]:
+    manifests, found = [], []
+    for store, savepoint_id in wanted:
+        key = store.key(savepoint_id)
+        try:
+            manifests.append(store.read(savepoint_id))
+            found += _altered(bench, store, savepoint_id)
+        except NotFound:
+            # It has expired since it was listed.
+            continue
+        except Damaged as error:
+            found.append(findings.manifest_finding(key, savepoint_id, error))
+        except UNREADABLE as error:
+            problem = only_this_one(bench.repository, bench.layout, error)
+            found.append(Finding(cause=Cause.NOT_READ, key=key, problem=problem, savepoints=(savepoint_id,)))
+    return manifests, found
+
+
+def _altered(bench: Workbench, store: SavepointStore, savepoint_id: str) -> list[Finding]:
+    record = bench.layout.published(savepoint_id)
+    try:
+        altered = store.altered(savepoint_id)
+    except NotFound:
+        # Taken by a release that kept no record, or by a run that was killed right after it had published.
+        return []
+    except Damaged as error:
+        return [Finding(cause=Cause.DAMAGED_RECORD, key=record, problem=error.reason, savepoints=())]
+    except UNREADABLE as error:
+        return [Finding(cause=Cause.NOT_READ, key=record, problem=only_this_one(bench.repository, bench.layout, error), savepoints=())]
+    problem = "is not what was published"
+    return (
+        [Finding(cause=Cause.DAMAGED_MANIFEST, key=store.key(savepoint_id), problem=problem, savepoints=(savepoint_id,))] if altered else []
+    )
+
+
+def _present(bench: Workbench, files: list[FileToAudit]) -> tuple[list[FileToAudit], list[Finding]]:
+    present, found = [], []
+    for wanted in files:
+        try:
+            problem = audit.size_problem(wanted, bench.repository.size(wanted.file.key))
+        except UNREADABLE as error:
+            problem = audit.finding(wanted, Cause.NOT_READ, only_this_one(bench.repository, bench.layout, error))
+        if problem is None:
+            present.append(wanted)
+        else:
+            found.append(problem)
+    return present, found
+
+
+def _job(bench: Workbench, audit_id: str, files: tuple[FileToAudit, ...]) -> JobPlan:
+    spec_key = bench.notes.write(audit_id, SPEC, AuditSpec(application_id=bench.application_id, files=files)) if files else None
+    offsets = sum(wanted.end - wanted.start for wanted in files)
+    return JobPlan(spec_key=spec_key, result_key=None, ranges=len(files), offsets=offsets)
+
+
+def plan_reading(bench: Workbench, ticket: AuditTicket) -> JobPlan:
+    """The job of one attempt, with a place of its own for its result: an earlier attempt that still runs somewhere, or has left its failure, is
+    never taken for this one. ``conclude_audit`` gets the key of the attempt that counts.
+    """
+    if ticket.job.spec_key is None:
+        return ticket.job
+    return replace(ticket.job, result_key=bench.notes.reserve(ticket.audit_id, f"{RESULT}-{uuid.uuid4().hex}"))
+
+
 def conclude_audit(bench: Workbench, ticket: AuditTicket, result_key: str | None) -> AuditReport:
-    """The verdict, kept in the repository whatever it is. Does not raise for damage: see ``raise_unless_good``."""
+    """The verdict, kept in the repository whatever it is. ``result_key`` is that of the attempt whose result counts, None when no job was run.
+    Does not raise for damage: see ``raise_unless_good``.
+    """
     structure = bench.notes.read(Structure, ticket.audit_id, STRUCTURE)
     read: tuple[FileToAudit, ...] = ()
     audited = {}
@@ -104,28 +191,28 @@ def conclude_audit(bench: Workbench, ticket: AuditTicket, result_key: str | None
         application_id=bench.application_id,
         level=ticket.level,
         savepoints=structure.savepoints,
+        minimal=structure.minimal,
+        records=structure.records,
         files=structure.present,
-        files_read=len(audited),
+        files_read=sum(done.read for done in audited.values()),
         rows_read=sum(done.rows for done in audited.values()),
-        findings=(*structure.findings, *audit.findings_of(read, audited)),
+        findings=tuple(findings.worst_first((*structure.findings, *audit.findings_of(read, audited)))),
     )
     NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport).append(report)
     return report
 
 
 def raise_unless_good(report: AuditReport) -> None:
-    """Raise ``Damaged`` with the first findings, and for a report that checked nothing."""
+    """Raise ``Damaged`` with the first findings, and for a report that checked nothing. Its next step is that of the worst cause."""
+    if report.good:
+        return
     counted = f"{report.savepoints} savepoints, {report.files} files, {report.files_read} read, {report.rows_read} rows"
-    if report.findings:
-        first = "; ".join(str(found) for found in report.findings[:3])
-        raise Damaged(
-            f"{len(report.findings)} findings in the repository of {report.application_id} ({counted}): {first}",
-            next_step="put the files back from a copy of the repository if there is one, and take a new savepoint now; those named cannot be trusted",
-            audit=report.audit_id,
-        )
-    if report.checked_nothing:
-        raise Damaged(
-            f"the audit of {report.application_id} checked nothing ({counted})",
-            next_step="check the storage section of the configuration; a repository without files protects nobody",
-            audit=report.audit_id,
-        )
+    first = "; ".join(str(found) for found in report.findings[:3])
+    raise Damaged(
+        f"{len(report.findings)} findings in the repository of {report.application_id} ({counted}): {first}"
+        if report.findings
+        else f"the audit of {report.application_id} checked nothing ({counted})",
+        next_step=report.causes[0].next_step,
+        audit=report.audit_id,
+        causes=[cause.value for cause in report.causes],
+    )

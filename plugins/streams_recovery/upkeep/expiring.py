@@ -10,26 +10,33 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from streams_recovery import keeping
 from streams_recovery.core import retention
 from streams_recovery.core.errors import PermanentError, Refused
 from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.retention import Decision, KeepMark, KeepRules
+from streams_recovery.core.retention import Decision, KeepRules
 from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.upkeep.holdings import Holdings, holdings, marks
+from streams_recovery.standstills import standstill_log
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.upkeep.holdings import Holdings, holdings
+from streams_recovery.upkeep.removing import Remover
 from streams_recovery.workbench import Workbench
 
 _RENEWED_EVERY = 500
 # Every step of a run adds one; a log of a year is slow to list.
-_LOCK_RECORDS = 500
+_LOG_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
-    """What an expiry would do now. ``files`` with ``bytes`` would be removed for good; ``blocked`` says why no file may go."""
+    """What an expiry would do now. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be
+    removed for good; ``blocked`` says why no file may go.
+    """
 
     application_id: str
     keep: tuple[Decision, ...]
     expire: tuple[Decision, ...]
+    expire_safety: tuple[str, ...]
     files: tuple[str, ...]
     bytes: int
     forget: tuple[str, ...]
@@ -38,12 +45,15 @@ class ExpirePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """What an expiry did. ``left`` could not be removed, by key and reason: object lock, or no right to delete."""
+    """What an expiry did. ``left`` could not be removed, by key and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket
+    keeps what was removed as older versions, until its own rules let them go.
+    """
 
     plan: ExpirePlan
     expired: tuple[str, ...]
     files_removed: int
     left: tuple[str, ...]
+    versions_kept: bool
 
 
 def mark(bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str) -> None:
@@ -53,8 +63,10 @@ def mark(bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, 
     owner = f"mark {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
     lock = bench.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"marking of {savepoint_id}")
     try:
-        bench.savepoints.read(savepoint_id)
-        marks(bench).append(KeepMark(savepoint_id=savepoint_id, keep=keep, at=bench.clock(), requested_by=requested_by, reason=reason))
+        if keep or savepoint_id not in retention.marked(keeping.marks(bench).read_all()):
+            # One that is marked can be released whatever became of it.
+            bench.savepoints.read(savepoint_id)
+        keeping.mark(bench, savepoint_id, keep=keep, requested_by=requested_by, reason=reason)
     finally:
         bench.lock.release(lock)
 
@@ -68,13 +80,19 @@ def _planned(bench: Workbench, found: Holdings) -> ExpirePlan:
     grace_ms, now = bench.config.retention.grace_days * retention.DAY_MS, bench.clock()
     decisions = retention.decide(found.held(), _rules(bench), found.marks)
     forget = retention.past_grace({key: gone.at for key, gone in found.expired.items()}, now=now, grace_ms=grace_ms)
-    needed = (*found.savepoints, *(gone.manifest for key, gone in found.expired.items() if key not in forget))
+    needed = (*found.savepoints, *found.safety, *(gone.manifest for key, gone in found.expired.items() if key not in forget))
     referenced = {file.key for manifest in needed for _, file in manifest.files()}
     files = [] if found.unreadable else retention.removable(found.segments, referenced, now=now, grace_ms=grace_ms)
     return ExpirePlan(
         application_id=bench.application_id,
         keep=tuple(decision for decision in decisions if decision.why_kept),
         expire=tuple(decision for decision in decisions if not decision.why_kept),
+        expire_safety=tuple(
+            manifest.savepoint_id
+            for manifest in found.safety
+            if manifest.captured_at < now - bench.config.retention.safety_days * retention.DAY_MS
+            and manifest.savepoint_id not in found.in_use
+        ),
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),
         forget=tuple(sorted(forget)),
@@ -92,48 +110,71 @@ def expire(bench: Workbench, run_id: str) -> ExpireReport:
             raise Refused(
                 "the rules would leave no savepoint at all", next_step="raise retention.minimum", application_id=bench.application_id
             )
+        remover = Remover(bench)
         left: list[str] = []
         expired = []
-        for decision in plan.expire:
+        going = [(bench.savepoints, bench.layout, decision.savepoint_id) for decision in plan.expire]
+        going += [(bench.safety, bench.layout.safety, savepoint_id) for savepoint_id in plan.expire_safety]
+        for store, layout, savepoint_id in going:
             bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-            bench.savepoints.retire(decision.savepoint_id, at=bench.clock())
-            if problem := _removed(bench, bench.layout.manifest(decision.savepoint_id)):
+            if problem := _retired(bench, remover, store, layout.manifest(savepoint_id), savepoint_id):
                 left.append(problem)
             else:
-                expired.append(decision.savepoint_id)
-        files_left = _remove_files(bench, plan, lock)
+                expired.append(savepoint_id)
+        files_left = _remove_files(bench, remover, plan, lock)
         # While files are left, the copy of the manifest is what tells whose they are.
-        copies = [] if files_left or plan.blocked else [copy for savepoint_id in plan.forget for copy in found.expired[savepoint_id].copies]
-        left += [*files_left, *filter(None, (_removed(bench, copy) for copy in copies)), *_forgotten(bench)]
-        return ExpireReport(plan=plan, expired=tuple(expired), files_removed=len(plan.files) - len(files_left), left=tuple(left))
+        forget = () if files_left or plan.blocked else plan.forget
+        copies_left = [_forgotten_of(bench, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
+        left += [*files_left, *filter(None, copies_left), *_forgotten(bench)]
+        return ExpireReport(
+            plan=plan,
+            expired=tuple(expired),
+            files_removed=len(plan.files) - len(files_left),
+            left=tuple(left),
+            versions_kept=remover.keeps_versions,
+        )
     finally:
         bench.lock.release(lock)
 
 
-def _remove_files(bench: Workbench, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+def _retired(bench: Workbench, remover: Remover, store: SavepointStore, manifest: str, savepoint_id: str) -> str | None:
+    # A copy of what stays would only be one more object that cannot go.
+    if problem := remover.locked(manifest):
+        return problem
+    store.retire(savepoint_id, at=bench.clock())
+    return remover.remove(manifest)
+
+
+def _remove_files(bench: Workbench, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
     left = []
     for number, key in enumerate(plan.files):
         if number % _RENEWED_EVERY == 0:
             bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        if problem := _removed(bench, key):
+        if problem := remover.remove(key):
             left.append(problem)
     return left
 
 
 def _forgotten(bench: Workbench) -> list[str]:
     try:
-        bench.lock.forget(_LOCK_RECORDS)
+        bench.lock.forget(_LOG_RECORDS)
+        standstill_log(bench).prune(_LOG_RECORDS)
     except PermanentError as error:
-        return [f"old records of the lock: {error.reason}"]
+        return [f"old records of lock and standstills: {error.reason}"]
     return []
 
 
-def _removed(bench: Workbench, key: str) -> str | None:
-    """Why an object could not be removed, None when it is gone."""
+def _forgotten_of(bench: Workbench, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
+    """Why what is left of an expired savepoint could not be removed, None when it is gone."""
+    offsets = list(bench.repository.keys(bench.layout.offset_snapshot(savepoint_id)))
+    if locked := next(filter(None, map(remover.locked, (bench.layout.published(savepoint_id), *copies, *offsets))), None):
+        return locked
+    if problem := next(filter(None, map(remover.remove, offsets)), None):
+        return problem
     try:
-        bench.repository.delete([key])
+        bench.savepoints.forget(savepoint_id, copies)
     except PermanentError as error:
-        return f"{key}: {error.reason}"
+        return f"{copies[0]}: {error.reason}"
     return None
 
 

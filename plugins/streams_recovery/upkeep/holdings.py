@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery import keeping
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.retention import Held, KeepMark, StoredFile
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.upkeep.records import lost
 from streams_recovery.workbench import Workbench
 
 
@@ -24,11 +26,12 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """Savepoints that can be read, expired ones, segments, and the ids whose manifest cannot be read. ``in_use`` has a savepoint that an unfinished
-    restore needs.
+    """Savepoints that can be read, safety savepoints, expired ones of both, segments, and the ids whose manifest cannot be read or is lost.
+    ``in_use`` has those that an unfinished restore needs: the one it brings back, and the one that leads back from it.
     """
 
     savepoints: tuple[Manifest, ...]
+    safety: tuple[Manifest, ...]
     expired: dict[str, Expired]
     segments: tuple[StoredFile, ...]
     unreadable: tuple[str, ...]
@@ -45,6 +48,8 @@ class Holdings:
                 consistency=manifest.consistency,
                 whole=manifest.whole(sizes),
                 in_use=manifest.savepoint_id in self.in_use,
+                replaces=manifest.replaces,
+                profile=manifest.profile,
             )
             for manifest in self.savepoints
         ]
@@ -52,26 +57,31 @@ class Holdings:
 
 def holdings(bench: Workbench) -> Holdings:
     """Everything at this moment. Damage is noted, not raised."""
-    savepoints, unreadable = [], []
-    for savepoint_id in bench.savepoints.ids():
-        try:
-            savepoints.append(bench.savepoints.read(savepoint_id))
-        except Damaged:
-            unreadable.append(savepoint_id)
-    expired, lost = _expired(bench, {*(manifest.savepoint_id for manifest in savepoints), *unreadable})
+    savepoints, unreadable = _readable(bench.savepoints)
+    safety, unreadable_safety = _readable(bench.safety)
+    unreadable += unreadable_safety
+    expired, torn = _expired(bench, {*(manifest.savepoint_id for manifest in (*savepoints, *safety)), *unreadable})
+    # What a lost manifest named looks as if nobody needed it.
+    gone = [f"{savepoint_id} (lost)" for savepoint_id in lost(bench)]
     return Holdings(
         savepoints=tuple(savepoints),
+        safety=tuple(safety),
         expired=expired,
         segments=tuple(bench.repository.listed(bench.layout.segments)),
-        unreadable=(*unreadable, *lost),
-        marks=tuple(marks(bench).read_all()),
+        unreadable=(*unreadable, *torn, *gone),
+        marks=tuple(keeping.marks(bench).read_all()),
         in_use=_in_use(bench),
     )
 
 
-def marks(bench: Workbench) -> NumberedLog[KeepMark]:
-    """What people said about single savepoints."""
-    return NumberedLog(bench.repository, bench.layout.keeps, KeepMark)
+def _readable(store: SavepointStore) -> tuple[list[Manifest], list[str]]:
+    found, unreadable = [], []
+    for savepoint_id in store.ids():
+        try:
+            found.append(store.read(savepoint_id))
+        except Damaged:
+            unreadable.append(savepoint_id)
+    return found, unreadable
 
 
 def _expired(bench: Workbench, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:
@@ -93,6 +103,8 @@ def _expired(bench: Workbench, alive: set[str]) -> tuple[dict[str, Expired], lis
 
 
 def _in_use(bench: Workbench) -> frozenset[str]:
-    """The savepoint that an unfinished restore needs: the way out leads through it."""
     restore_id = unfinished_restore(bench)
-    return frozenset() if restore_id is None else frozenset({bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id})
+    if restore_id is None:
+        return frozenset()
+    forward, back = bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id, bench.safety.published_by_run(restore_id)
+    return frozenset(savepoint_id for savepoint_id in (forward, back) if savepoint_id is not None)

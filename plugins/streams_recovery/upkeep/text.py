@@ -17,5 +17,6 @@ def expiry_text(plan: ExpirePlan) -> str:
         "|---|---|---|",
         *(f"| {d.savepoint_id} | {moment(d.captured_at)} | stays: {', '.join(d.why_kept)} |" for d in plan.keep),
         *(f"| {d.savepoint_id} | {moment(d.captured_at)} | **expires** |" for d in plan.expire),
+        *(f"| {savepoint_id} | before a restore | **expires** |" for savepoint_id in plan.expire_safety),
     ]
     return "\n".join([*lines, "", f"> **Warning:** {plan.blocked}"] if plan.blocked else lines)

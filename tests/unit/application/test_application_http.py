@@ -70,12 +70,22 @@ def answering():
 )
 def test_states(answering, status, body, state):
     url, seen = answering(status, body)
-    assert http_control.streams_state(url, "/health") == state
+    assert http_control.reported(url, "/health").state == state
     assert seen == [("GET", "/health")]
 
 
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [(b"0", 0), (b"12", 12), (b"null", None), (b"-1", None), (b"true", None), (b'"12"', None), (b"1.5", None)],
+)
+@pytest.mark.parametrize("what", ["restoring", "standby_tasks"])
+def test_what_is_left_to_restore_and_what_is_kept_ready_is_a_number_or_unknown(answering, what, told, left):
+    url, _ = answering(503, b'{"state": "REBALANCING", "%s": %s}' % (what.encode(), told))
+    assert http_control.reported(url, "/health") == http_control.Reported(state="REBALANCING", **{what: left})
+
+
 def test_nobody_there_is_no_state_and_not_ready():
-    assert http_control.streams_state("http://127.0.0.1:9", "/health") is None
+    assert http_control.reported("http://127.0.0.1:9", "/health").state is None
     with pytest.raises(ApplicationNotReady, match="did not answer"):
         http_control.post("http://127.0.0.1:9", "/pause")
     with pytest.raises(ApplicationNotReady, match="did not answer"):
@@ -126,7 +136,7 @@ def test_an_answer_that_drips_has_an_end(answering, monkeypatch):
     monkeypatch.setattr(http_control, "_SECONDS", 0.2)
     url, _ = answering(200, b'{"state": "RUNNING"}' * 100, drip=0.02)
     began = time.monotonic()
-    assert http_control.streams_state(url, "/health") is None
+    assert http_control.reported(url, "/health").state is None
     assert time.monotonic() - began < 1
 
 
@@ -135,5 +145,5 @@ def test_no_proxy_is_asked(answering, monkeypatch):
     url, _ = answering(200, b'{"state": "RUNNING"}')
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("ALL_PROXY", proxy)
-    assert http_control.streams_state(url, "/health") == "RUNNING"
+    assert http_control.reported(url, "/health").state == "RUNNING"
     assert asked == []

@@ -20,6 +20,7 @@ version: 1
 name: golden
 application: {{id: golden, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
+stores: {stores}
 storage: {{backend: filesystem, path: {path}}}
 retention: {{keep_last: 1, keep_hourly: 0, keep_daily: 0, keep_weekly: 0, keep_monthly: 0, minimum: 1, grace_days: 7}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
@@ -30,13 +31,13 @@ OpenGolden = Callable[..., Workbench]
 
 @pytest.fixture
 def golden(tmp_path: Path) -> Iterator[OpenGolden]:
-    """Opens a golden repository by name, at a place and a time of the test's choice."""
+    """Opens a golden repository by name, at a place and a time of the test's choice, with these stores declared."""
     with ExitStack() as opened:
 
-        def open_copy(name: str, *, place: str = "repository", now: int | None = None) -> Workbench:
+        def open_copy(name: str, *, place: str = "repository", now: int | None = None, stores: str = "{}") -> Workbench:
             if not (tmp_path / place).exists():
                 shutil.copytree(GOLDEN / name, tmp_path / place)
-            (tmp_path / "golden.yaml").write_text(CONFIG.format(path=tmp_path / place))
+            (tmp_path / "golden.yaml").write_text(CONFIG.format(path=tmp_path / place, stores=stores))
             kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}})
             config, connections = load_named("golden", tmp_path, {}), EnvironmentConnections({"AIRFLOW_CONN_KAFKA_DEFAULT": kafka})
             clock = {} if now is None else {"clock": lambda: now}

@@ -17,6 +17,8 @@ from streams_recovery import upkeep
 from streams_recovery.core import audit, codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.findings import Cause
+from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.savepoints import SavepointStore
@@ -32,11 +34,12 @@ OpenGolden = Callable[..., Workbench]
 def audited(bench: Workbench, level: str, savepoint: str = upkeep.ALL) -> AuditReport:
     """An audit with the Spark job's work done here."""
     ticket = upkeep.plan_audit(bench, savepoint=savepoint, level=level, run_id=f"run {level}")
-    if ticket.job.spec_key is not None and ticket.job.result_key is not None:
-        files = bench.notes.read_key(AuditSpec, ticket.job.spec_key).files
-        done = AuditResult(files=tuple(audit_file(bench.repository, wanted) for wanted in files), seconds=0)
-        bench.repository.create(ticket.job.result_key, codec.dumps(done))
-    return upkeep.conclude_audit(bench, ticket, ticket.job.result_key)
+    job = upkeep.plan_reading(bench, ticket)
+    if job.spec_key is not None and job.result_key is not None:
+        files = bench.notes.read_key(AuditSpec, job.spec_key).files
+        done = AuditResult(files=tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files), seconds=0)
+        bench.repository.create(job.result_key, codec.dumps(done))
+    return upkeep.conclude_audit(bench, ticket, job.result_key)
 
 
 @pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])
@@ -49,36 +52,45 @@ def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGol
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "key", "problem", "savepoints"),
+    ("name", "level", "key", "problem", "cause"),
     [
-        ("missing-segment", "structure", NEWEST, "is missing", (SECOND,)),
-        ("truncated-segment", "structure", NEWEST, r"has \d+ bytes, not \d+", (SECOND,)),
-        ("flipped-bit", "full", NEWEST, "has SHA-256", (SECOND,)),
-        ("wrong-row-count", "full", NEWEST, "has rows 13, not 14", (SECOND,)),
-        ("overlapping-ranges", "structure", "manifest", "do not tile", (SECOND,)),
-        ("missing-range", "structure", "manifest", "do not tile", (SECOND,)),
-        ("path-escape", "structure", "manifest", "etc/passwd", (SECOND,)),
-        ("future-format", "structure", "manifest", "format version 2", (SECOND,)),
-        ("torn-manifest", "structure", "manifest", "not a compressed manifest", (SECOND,)),
-        ("manifest-that-is-no-json", "structure", "manifest", "JSON", (SECOND,)),
+        ("missing-segment", "structure", NEWEST, "is missing", Cause.MISSING_FILE),
+        ("truncated-segment", "structure", NEWEST, r"has \d+ bytes, not \d+", Cause.ALTERED_FILE),
+        ("flipped-bit", "full", NEWEST, "has SHA-256", Cause.ALTERED_FILE),
+        ("wrong-row-count", "full", NEWEST, "has rows 13, not 14", Cause.ALTERED_FILE),
+        ("overlapping-ranges", "structure", "manifest", "do not tile", Cause.DAMAGED_MANIFEST),
+        ("missing-range", "structure", "manifest", "do not tile", Cause.DAMAGED_MANIFEST),
+        ("path-escape", "structure", "manifest", "etc/passwd", Cause.DAMAGED_MANIFEST),
+        ("future-format", "structure", "manifest", "format version", Cause.UNKNOWN_FORMAT),
+        ("torn-manifest", "structure", "manifest", "not a compressed manifest", Cause.DAMAGED_MANIFEST),
+        ("manifest-that-is-no-json", "structure", "manifest", "JSON", Cause.DAMAGED_MANIFEST),
     ],
 )
 def test_each_damage_is_named_and_does_not_hide_the_rest(
-    golden: OpenGolden, name: str, level: str, key: str, problem: str, savepoints: tuple[str, ...]
+    golden: OpenGolden, name: str, level: str, key: str, problem: str, cause: Cause
 ) -> None:
     report = audited(golden(name), level)
     (found,) = report.findings
     assert key in found.key
     assert re.search(problem, found.problem)
-    assert found.savepoints == savepoints
+    assert (found.savepoints, found.cause) == ((SECOND,), cause)
     if key == NEWEST:
         assert (found.topic, found.partition, found.start, found.end) == ("golden-totals-changelog", 0, 40, 55)
     if "tile" in problem:
         assert (found.topic, found.partition) == ("golden-totals-changelog", 0)
     assert report.files >= 2, "what the first savepoint needs was checked all the same"
     assert not report.good
-    with pytest.raises(Damaged, match="1 findings"):
+    with pytest.raises(Damaged, match="1 findings") as caught:
         upkeep.raise_unless_good(report)
+    assert caught.value.next_step == found.cause.next_step
+    assert (report.causes, report.exit_code) == ((cause,), cause.exit_code)
+
+
+@pytest.mark.parametrize(("name", "savepoints", "files", "rows"), [("older", 2, 4, 48), ("reduced", 3, 5, 51)])
+def test_repositories_of_every_format_are_audited(golden: OpenGolden, name: str, savepoints: int, files: int, rows: int) -> None:
+    report = audited(golden(name), "full")
+    assert (report.findings, report.savepoints, report.files_read, report.rows_read) == ((), savepoints, files, rows)
+    assert report.good
 
 
 def test_what_only_reading_shows_is_not_seen_by_the_structure(golden: OpenGolden) -> None:
@@ -120,17 +132,43 @@ def test_the_verdict_is_kept(golden: OpenGolden) -> None:
 def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
     bench = golden("good")
     ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="r")
-    assert ticket.job.result_key is not None
-    bench.repository.create(ticket.job.result_key, codec.dumps(AuditResult(files=(), seconds=0)))
-    report = upkeep.conclude_audit(bench, ticket, ticket.job.result_key)
+    job = upkeep.plan_reading(bench, ticket)
+    assert job.result_key is not None
+    bench.repository.create(job.result_key, codec.dumps(AuditResult(files=(), seconds=0)))
+    report = upkeep.conclude_audit(bench, ticket, job.result_key)
     assert [found.problem for found in report.findings] == ["was not read"] * 4
     assert not report.good
+
+
+def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_counts(golden: OpenGolden) -> None:
+    bench = golden("good")
+    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="r")
+    files = bench.notes.read_key(AuditSpec, str(ticket.job.spec_key)).files
+    first, second, third = (upkeep.plan_reading(bench, ticket) for _ in range(3))
+    keys = [str(job.result_key) for job in (first, second, third)]
+    assert len({*keys, *map(failure_key, keys)}) == 6
+    bench.repository.create(failure_key(keys[0]), b"it was killed")
+    done = tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files)
+    bench.repository.create(keys[2], codec.dumps(AuditResult(files=done, seconds=0)))
+    # The second one was taken for dead and ends after all.
+    bench.repository.create(keys[1], codec.dumps(AuditResult(files=(), seconds=0)))
+    assert upkeep.conclude_audit(bench, ticket, keys[2]).good
+    assert not upkeep.conclude_audit(bench, ticket, keys[1]).good
 
 
 @pytest.mark.parametrize(("level", "savepoints", "files"), [("full", 1, 0), ("structure", 1, 0), ("structure", 0, 0), ("full", 1, 3)])
 def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) -> None:
     empty = AuditReport(
-        audit_id="a", application_id="x", level=level, savepoints=savepoints, files=files, files_read=0, rows_read=0, findings=()
+        audit_id="a",
+        application_id="x",
+        level=level,
+        savepoints=savepoints,
+        minimal=0,
+        records=0,
+        files=files,
+        files_read=0,
+        rows_read=0,
+        findings=(),
     )
     assert not empty.good
     with pytest.raises(Damaged, match="checked nothing"):
@@ -149,7 +187,9 @@ def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(gol
     (root_of(bench) / odd.file.key).rename(path)
     file = replace(piece.file, bytes=odd.file.bytes, sha256=odd.file.sha256)
     wanted = audit.FileToAudit(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
-    assert any("do not ascend" in problem or "outside [3, 6)" in problem for problem in audit_file(bench.repository, wanted).problems)
+    assert any(
+        "do not ascend" in problem or "outside [3, 6)" in problem for problem in audit_file(bench.repository, bench.layout, wanted).problems
+    )
 
 
 def root_of(bench: Workbench) -> Path:
@@ -206,7 +246,7 @@ def _found(bench: Workbench, path: Path) -> bool:
             for w in audit.files_of([bench.savepoints.read(SECOND)])[0] + audit.files_of([bench.savepoints.read(FIRST)])[0]
             if w.file.key.endswith(path.name)
         )
-        return bool(audit_file(bench.repository, wanted).problems)
+        return bool(audit_file(bench.repository, bench.layout, wanted).problems)
     try:
         bench.savepoints.read(path.parent.name)
     except Damaged:

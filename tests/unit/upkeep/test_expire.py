@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import upkeep
+from streams_recovery import group_offsets, upkeep
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
 from streams_recovery.core.journal import JournalEntry, Phase
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import Consistency
 from streams_recovery.core.retention import DAY_MS
+from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
@@ -64,6 +68,7 @@ def on(bench: Workbench, repository: Repository) -> Workbench:
         bench,
         repository=repository,
         savepoints=SavepointStore(repository, bench.layout),
+        safety=SavepointStore(repository, bench.layout.safety),
         lock=ApplicationLock(repository, bench.layout, bench.clock),
     )
 
@@ -241,6 +246,53 @@ def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, pha
     assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
 
 
+def kept_safe(bench: Workbench, restore_id: str) -> str:
+    """A safety savepoint like the older savepoint, but with one file of its own, taken before the restore of this id."""
+    older = bench.savepoints.read(FIRST)
+    shared = next(file.key for _, file in older.files())
+    own = shared.replace(".parquet", "-own.parquet")
+    bench.repository.create(own, bench.repository.get(shared))
+    saved = replace(
+        codec.loads(Manifest, codec.dumps(older).replace(shared.encode(), own.encode()), where="test"),
+        savepoint_id=new_id(older.captured_at, restore_id),
+        consistency=Consistency.DAMAGED,
+        provenance=replace(older.provenance, run_id=restore_id),
+    )
+    bench.safety.publish(saved)
+    return saved.savepoint_id
+
+
+@pytest.mark.parametrize(("days", "unfinished", "stays"), [(29, False, True), (31, False, False), (31, True, True)])
+def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
+    golden: OpenGolden, days: int, *, unfinished: bool, stays: bool
+) -> None:
+    restore_id = "20261121T020000Z-00000000aa"
+    captured = golden("good").savepoints.read(FIRST).captured_at
+    bench = golden("good", now=captured + days * DAY_MS)
+    saved = kept_safe(bench, restore_id)
+    if unfinished:
+        bench.notes.write(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
+        entry = JournalEntry(phase=Phase.LOADED, at=T0, created=())
+        NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(entry)
+    needed = {file.key for _, file in bench.safety.read(saved).files()}
+    age(bench, days=60, now=captured + days * DAY_MS)
+    report = upkeep.expire(bench, "first")
+    assert (bench.safety.ids(), report.expired) == (([saved], (FIRST,)) if stays else ([], (FIRST, saved)))
+    assert report.files_removed == 0, "within the grace period nothing goes"
+    later = golden("good", now=captured + (days + 8) * DAY_MS)
+    later_report = upkeep.expire(later, "second")
+    assert later_report.files_removed == (0 if stays else 1)
+    assert all(later.repository.size(key) is not None for key in needed) is stays
+    assert later_report.expired == ((saved,) if stays and not unfinished else ())
+
+
+def test_a_safety_savepoint_that_cannot_be_read_keeps_every_file(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0 + 20 * DAY_MS)
+    saved = kept_safe(bench, "r")
+    (root(bench) / "safety" / saved / "manifest.json.zst").write_bytes(b"torn")
+    assert saved in str(upkeep.plan_expiry(bench).blocked)
+
+
 def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
@@ -276,3 +328,15 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
         assert not orphan.exists()
         assert audited(later, "full").good
     assert killed >= 5, "every change was a moment to die at"
+
+
+def test_the_offset_snapshot_of_an_expired_savepoint_goes_with_it_and_others_stay(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0 + 20 * DAY_MS)
+    by_hand = "20261121T030000Z-0000000009"
+    for snapshot_id in (FIRST, SECOND, by_hand):
+        bench.repository.create(f"{bench.layout.offset_snapshot(snapshot_id)}000000000001.json", b"{}")
+    age(bench, days=30, now=T0 + 20 * DAY_MS)
+    upkeep.expire(bench, "first")
+    assert group_offsets.ids(bench) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
+    upkeep.expire(golden("good", now=T0 + 28 * DAY_MS), "second")
+    assert group_offsets.ids(bench) == [SECOND, by_hand]

@@ -1,0 +1,47 @@
+"""The command that makes a savepoint smaller."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from streams_recovery import compacting
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+
+
+def compact(
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    reason: Annotated[str, typer.Option("--reason", help="Kept with the new savepoint.")] = "by hand",
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and touch nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Reduce a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
+    with workbench(name, configs) as bench:
+        if dry_run:
+            plan = compacting.plan(bench, savepoint)
+            print_json(plan) if as_json else Console().print(Markdown(compacting.reduction_text(plan)))
+            return
+        request = compacting.CompactRequest(
+            savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
+        )
+        done = runner(bench, logs).compact(request)
+    if as_json:
+        print_json(done)
+    elif done is None:
+        say("nothing to reduce: `--dry-run` says why")
+    else:
+        for topic, why in done.stays.items():
+            say(f"{topic} stays as it is: {why}")
+        Console().print(
+            f"savepoint {done.savepoint_id}: {done.records_before:,} records of {done.source_id} became {done.records:,}, "
+            f"{done.keys_compared:,} keys compared"
+        )

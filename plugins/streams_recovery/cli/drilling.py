@@ -1,0 +1,97 @@
+"""The commands for drills: one now, and the history of all."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from streams_recovery import drills as trials
+from streams_recovery import restores
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.steps import carry_out, removed
+from streams_recovery.config.drilling import DRILL
+from streams_recovery.core.drill import DrillEntry
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.plan import RestoreRequest
+from streams_recovery.core.plan_text import moment
+from streams_recovery.restores.choosing import pinned
+from streams_recovery.workbench import Workbench
+
+Savepoint = Annotated[str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one.")]
+
+
+def drill(
+    name: Name, configs: Configs = DEFAULT_CONFIGS, logs: Logs = DEFAULT_LOGS, *, savepoint: Savepoint = "latest", as_json: AsJson = False
+) -> None:
+    """Try a restore into an application of its own, measure it, and remove it again. Touches nothing that lives, so it does not ask."""
+    run_id = f"cli-{uuid.uuid4().hex}"
+    with workbench(name, configs) as bench, workbench(f"{name}{DRILL}", configs) as scratch:
+        began_at, ticket, left, error = _tried(bench, scratch, logs, run_id=run_id, savepoint=savepoint)
+        entry = trials.conclude(bench, run_id=run_id, requested_by=getpass.getuser(), began_at=began_at, ticket=ticket, left=left)
+    if as_json:
+        print_json(entry)
+    else:
+        Console().print(f"drill {entry.outcome}: RPO {_of(entry.rpo_seconds)}, RTO {_of(entry.rto_seconds)}")
+    if error is not None:
+        raise error
+    trials.raise_unless_succeeded(entry)
+
+
+def _tried(
+    bench: Workbench, scratch: Workbench, logs: Path, *, run_id: str, savepoint: str
+) -> tuple[int, restores.RestoreTicket | None, tuple[str, ...], RecoveryError | None]:
+    """When it began, the ticket if a restore was begun, what is left of it, and why it failed."""
+    ticket: restores.RestoreTicket | None = None
+    left: tuple[str, ...] = ()
+    failure: RecoveryError | None = None
+    began_at = bench.clock()
+    try:
+        trials.clear(scratch, run_id=run_id)
+        began_at = bench.clock()
+        request = RestoreRequest(source=bench.application_id, savepoint=savepoint, reason="drill")
+        planned = restores.plan(scratch, request)
+        request = pinned(scratch, request, planned)
+        ticket = restores.open_restore(scratch, request, run_id=run_id, requested_by=getpass.getuser(), approved_hash=planned.hash)
+        carry_out(scratch, ticket, runner(scratch, logs).job, say)
+    except RecoveryError as error:
+        failure = error
+    finally:
+        if ticket is not None:
+            left = removed(trials.remove, scratch, ticket, say)
+    return began_at, ticket, left, failure
+
+
+def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """List an application's drills with what they measured, newest last."""
+    with workbench(name, configs) as bench:
+        found = trials.drills(bench)
+    if as_json:
+        print_json(found)
+        return
+    table = Table("began", "savepoint", "outcome", "RPO", "RTO", "records", "keys compared", "restore")
+    for entry in found:
+        table.add_row(*_row(entry))
+    Console().print(table)
+
+
+def _row(entry: DrillEntry) -> tuple[str, ...]:
+    return (
+        moment(entry.began_at),
+        entry.savepoint_id or "-",
+        entry.outcome,
+        _of(entry.rpo_seconds),
+        _of(entry.rto_seconds),
+        f"{entry.rows:,}",
+        f"{entry.keys_compared:,}",
+        entry.restore_id or "-",
+    )
+
+
+def _of(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:,.1f} s"

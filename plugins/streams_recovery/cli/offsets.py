@@ -1,0 +1,126 @@
+"""The commands for consumer groups' offsets."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from streams_recovery import group_offsets, rollbacks
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
+from streams_recovery.core import codec
+from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.offset_snapshot import RollbackPlan
+from streams_recovery.core.plan_text import moment
+from streams_recovery.core.savepoint_id import new_id
+
+offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)
+Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id; a savepoint's for the one taken with it.")]
+
+
+@offsets_app.command("snapshot")
+def snapshot_offsets(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group; may be repeated. Default: the application's and those of groups.include.")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Kept with the snapshot.")] = "by hand",
+    as_json: AsJson = False,
+) -> None:
+    """Keep what groups have committed now, on every topic."""
+    with workbench(name, configs) as bench:
+        wanted = group or [bench.application_id, *group_offsets.included_groups(bench)]
+        taken = group_offsets.take(
+            bench,
+            wanted,
+            snapshot_id=new_id(bench.clock(), uuid.uuid4().hex),
+            topics=None,
+            requested_by=getpass.getuser(),
+            reason=reason,
+        )
+        if taken.unread:
+            told = "; ".join(f"{group_id}: {why}" for group_id, why in taken.unread.items())
+            raise Refused(f"offsets could not be read: {told}", next_step="nothing was kept; try again, or name other groups")
+        missing = sorted(set(wanted) - {found.group_id for found in taken.groups})
+        if missing:
+            raise NotFound(f"groups without committed offsets: {', '.join(missing)}", next_step="nothing was kept; check the names")
+        group_offsets.keep(bench, taken)
+    if as_json:
+        print_json(taken)
+    else:
+        offsets = sum(len(found.offsets) for found in taken.groups)
+        Console().print(f"snapshot {taken.snapshot_id}: {offsets} offsets of {', '.join(found.group_id for found in taken.groups)}")
+
+
+@offsets_app.command("show")
+def show_offsets(
+    name: Name,
+    snapshot: Annotated[str | None, typer.Argument(metavar="[SNAPSHOT]", help="Without one, all are listed.")] = None,
+    configs: Configs = DEFAULT_CONFIGS,
+) -> None:
+    """Print a snapshot as JSON, or the ids of all, newest last."""
+    with workbench(name, configs) as bench:
+        print_json(group_offsets.ids(bench) if snapshot is None else group_offsets.find(bench, snapshot))
+
+
+@offsets_app.command("restore")
+def restore_offsets(
+    name: Name,
+    snapshot: Snapshot,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Annotated[str | None, typer.Option(help="The group that goes back. Default: the application's.")] = None,
+    plan_only: Annotated[bool, typer.Option("--plan", help="Show the plan and its hash, and change nothing.")] = False,
+    approve: Annotated[str | None, typer.Option("--approve", help="Hash of the plan that may be carried out without asking.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks, unless --approve names exactly that plan."""
+    with workbench(name, configs) as bench:
+        group_id = group or bench.application_id
+        planned = rollbacks.plan(bench, snapshot, group_id)
+        if plan_only:
+            print_json({"hash": planned.hash, **codec.encode(planned)}) if as_json else Console().print(Markdown(_text(planned)))
+            return
+        if approve != planned.hash and (approve is not None or not _typed(planned)):
+            raise Refused("the plan was not approved", next_step="nothing was changed; look at the plan with --plan")
+        done = rollbacks.carry_out(
+            bench, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
+        )
+    if as_json:
+        print_json(done)
+    else:
+        Console().print(f"{done.moved} of {done.partitions} offsets of {done.group_id} went back; what was there is snapshot {done.before}")
+
+
+def _typed(planned: RollbackPlan) -> bool:
+    Console(stderr=True).print(Markdown(_text(planned)))
+    typed: str = typer.prompt(f"Type the group {planned.group_id} to carry this out", err=True)
+    return typed == planned.group_id
+
+
+def _text(planned: RollbackPlan) -> str:
+    shown = [
+        f"| {change.tp} | {'-' if change.before is None else change.before} | {'deleted' if change.after is None else change.after} |"
+        for change in planned.changes
+        if not change.same
+    ]
+    return "\n".join(
+        [
+            f"### Group `{planned.group_id}` back to snapshot `{planned.snapshot_id}`",
+            "",
+            f"Taken **{moment(planned.taken_at)}**. Plan `{planned.hash}`.",
+            "",
+            *(f"> **Warning:** {warning}\n" for warning in planned.warnings),
+            f"{planned.moving} of {len(planned.changes)} offsets move:",
+            "",
+            "| partition | before | after |",
+            "|---|---:|---:|",
+            *shown,
+        ]
+    )

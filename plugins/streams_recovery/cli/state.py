@@ -1,0 +1,207 @@
+"""Commands that show a store as a table, compare two, and write an edited one back."""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from streams_recovery import tables
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.state_table import StoreFormat
+from streams_recovery.core.values import canonical, from_text
+from streams_recovery.formats.rows import Row, RowCodec, schema_of
+from streams_recovery.tables import FileFormat, Side
+from streams_recovery.workbench import Workbench
+
+# Not codes of errors: what a comparison found. Equal is 0.
+DIFFERENT, NOTHING_COMPARED = 9, 10
+_SHOWN = 100
+
+Store = Annotated[str, typer.Argument(metavar="STORE", help="A store's name, as in its changelog.")]
+Where = Annotated[str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for the running changelog.")]
+
+
+def state(
+    name: Name,
+    store: Store,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    savepoint: Where = "latest",
+    *,
+    key: Annotated[str | None, typer.Option("--key", help="Only rows of this key, as the table shows it; bytes in hex.")] = None,
+    form: Annotated[FileFormat, typer.Option("--format", help="`json` is one object a line.")] = FileFormat.TABLE,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of printing; needed for parquet.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many rows; 0 for all. A table on the screen has 100.")] = 0,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted keys too, as far as the changelog still has them.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Let Spark write Parquet: to the directory or address in --out, else into the repository.")
+    ] = False,
+) -> None:
+    """Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured."""
+    with workbench(name, configs) as bench:
+        if spark:
+            _by_spark(bench, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
+            return
+        side = tables.open_side(bench, store, savepoint)
+        rows = _limited(_rows(side, key, deleted=deleted), limit)
+        if out:
+            if form is FileFormat.TABLE:
+                raise ConfigInvalid("a table is for the screen", next_step="choose --format json, csv or parquet for a file")
+            count = tables.write_table(rows, side.form, form, Path(out))
+        elif form is FileFormat.PARQUET:
+            raise ConfigInvalid("Parquet needs a file", next_step="name one with --out")
+        elif form is FileFormat.TABLE:
+            count = _print(rows, side, unlimited=not limit)
+        else:
+            count = tables.write_text(rows, side.form, form, sys.stdout)
+    say(f"{count} rows of store {store} in {side.name}, {len(side.partitions)} partitions")
+
+
+def _rows(side: Side, key: str | None, *, deleted: bool) -> Iterator[Row]:
+    codec = RowCodec(side.form)
+    wanted = None if key is None else from_text(side.form.key.format, key)
+    document = side.form.key.format.document
+    for one in tables.tables(side):
+        for row in codec.rows(one, deleted=deleted):
+            if wanted is None or (canonical(row["key"]) == canonical(str(wanted)) if document else row["key"] == wanted):
+                yield row
+
+
+def _limited(rows: Iterable[Row], limit: int) -> Iterator[Row]:
+    return itertools.islice(rows, limit) if limit else iter(rows)
+
+
+def _print(rows: Iterator[Row], side: Side, *, unlimited: bool) -> int:
+    shown = _folded(*schema_of(side.form).names)
+    for row in itertools.islice(rows, _SHOWN) if unlimited else rows:
+        shown.add_row(*map(escape, tables.in_columns(row, side.form)))
+    Console().print(shown)
+    more = sum(1 for _ in rows)
+    if more:
+        say(f"{more} more rows are not shown: --limit and --format json show them")
+    return shown.row_count + more
+
+
+def _folded(*names: str) -> Table:
+    # What does not fit goes on in the next line: a value that is cut off is no answer.
+    shown = Table()
+    for name in names:
+        shown.add_column(name, overflow="fold")
+    return shown
+
+
+def _by_spark(bench: Workbench, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
+    if not plain or savepoint == tables.LIVE:
+        raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --key and --limit out, and name a savepoint")
+    directory = out if "://" in out else Path(out).absolute().as_uri() if out else None
+    request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", deleted=deleted, directory=directory)
+    savepoint_id, done = runner(bench, logs).export(request)
+    for part in done.parts:
+        Console().print(part.key, highlight=False, soft_wrap=True)
+    say(f"{done.rows} rows of store {store} in {savepoint_id}" + ("" if directory is None else f", written to {directory}"))
+
+
+def state_diff(
+    name: Name,
+    store: Store,
+    before: Annotated[str, typer.Argument(metavar="A", help="A savepoint's id, or `latest`.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another savepoint's id, `latest`, or `live`.")],
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many differences; 0 for all. Counts are of all.")] = _SHOWN,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a store at two moments, key by key. Exit code 0 when they are equal, 9 when not, 10 when neither has a key."""
+    with workbench(name, configs) as bench:
+        one, other = tables.open_side(bench, store, before), tables.open_side(bench, store, after)
+        found = tables.compare(one, other)
+    rows = found.rows[:limit] if limit else found.rows
+    if as_json:
+        print_json(
+            {
+                "before": found.before,
+                "after": found.after,
+                "counts": found.counts,
+                "differences": [
+                    {**row, **{side: tables.as_json(row[side], form) for side, form in _forms(one, other) if row[side]}} for row in rows
+                ],
+            }
+        )
+    else:
+        _print_differences(rows, one, other)
+    counts = found.counts
+    say(
+        f"{counts.compared} keys compared, {counts.before} in {found.before} and {counts.after} in {found.after}: "
+        f"{counts.changed} changed, {counts.added} added, {counts.removed} removed"
+    )
+    if not counts.compared:
+        say("nothing was compared: neither side holds a key")
+        raise typer.Exit(NOTHING_COMPARED)
+    if not counts.equal:
+        raise typer.Exit(DIFFERENT)
+
+
+def _forms(one: Side, other: Side) -> tuple[tuple[str, StoreFormat], ...]:
+    return ("before", one.form), ("after", other.form)
+
+
+def _print_differences(rows: Iterable[Row], one: Side, other: Side) -> None:
+    shown = _folded("key", "change", one.name, other.name)
+    for row in rows:
+        sides = {
+            side: dict(zip(row[side], tables.in_columns(row[side], form), strict=True)) for side, form in _forms(one, other) if row[side]
+        }
+        known = sides.get("after") or sides["before"]
+        key = " ".join(
+            [known["key"], *(known[part] for part in ("window_start", "window_end", "window_seq", "valid_from") if part in known)]
+        )
+        cells = [_cells(sides.get(side), row["parts"]) for side in ("before", "after")]
+        shown.add_row(*map(escape, [key, ", ".join([row["change"], *row["parts"]]), *cells]))
+    if shown.row_count:
+        Console().print(shown)
+
+
+def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
+    names = parts or ["value"]
+    return "" if row is None else " ".join(row.get(name, row.get("valid_from", "")) for name in names)
+
+
+def state_write(
+    name: Name,
+    store: Store,
+    table: Annotated[Path, typer.Option("--from", metavar="FILE", help="The whole table: Parquet (.parquet) or JSON lines.")],
+    savepoint: Annotated[str, typer.Option("--savepoint", metavar="ID", help="The savepoint that it was made from.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the new savepoint.")],
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would change.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named. The old one stays."""
+    request = tables.EditRequest(
+        store=store, base=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
+    )
+    with workbench(name, configs) as bench:
+        form = tables.open_side(bench, store, savepoint).form
+        done = tables.write_state(bench, request, tables.read_table(table, form), dry_run=dry_run)
+    if as_json:
+        print_json(done)
+        return
+    say(f"{done.kept} keys as they were, {done.changed} changed, {done.added} added, {done.removed} removed")
+    if not done.partitioner_seen:
+        say("no key of the savepoint shows which partitioner the application uses: Kafka's own was taken")
+    if done.savepoint_id is None:
+        say("nothing was written")
+    else:
+        Console().print(f"savepoint {done.savepoint_id}: edited; a restore takes it only by this id", soft_wrap=True)

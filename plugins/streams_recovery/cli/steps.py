@@ -1,0 +1,120 @@
+"""A restore from the command line, from its beginning or from where an earlier one broke off: the same steps as the DAG, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streams_recovery import restores
+from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.journal import Phase
+from streams_recovery.drills import Removed
+from streams_recovery.jobs.submit import JobName
+from streams_recovery.savepoints import JobPlan
+from streams_recovery.workbench import Workbench
+
+Say = Callable[[str], None]
+Job = Callable[[JobName, JobPlan, restores.RestoreTicket], None]
+
+# A load that was interrupted goes on behind what it left, so trying again costs what is missing and no more.
+LOAD_ATTEMPTS = 3
+
+
+def carry_out(
+    bench: Workbench,
+    ticket: restores.RestoreTicket,
+    job: Job,
+    say: Say,
+    *,
+    before_start: Callable[[], object] = lambda: None,
+    at_ends: Callable[[], None] = lambda: None,
+) -> restores.RestoreReport:
+    """Every step that the restore's journal does not show as done, ``before_start`` right before the application is started, and ``at_ends`` right
+    before the last one. On an error the restore is left in a state that can be resumed, or, while nothing was destroyed, as if it had not begun.
+    """
+    try:
+        phase = restores.phase_of(bench, ticket)
+        if phase.rank < Phase.STARTED.rank:
+            _until_loaded(bench, ticket, phase, job, say)
+            _until_wiped(bench, ticket, job, say)
+        before_start()
+        if phase.rank < Phase.RECOVERED.rank:
+            started = restores.start(bench, ticket)
+            say(f"started {', '.join(started.instances)}")
+            recovered = restores.await_recovered(bench, ticket, started)
+            say(f"recovered in {recovered.seconds} s")
+        if restores.stored_plan(bench, ticket).point is not None:
+            ended = restores.stop_at_ends(bench, ticket)
+            say(f"stopped at the ends of {ended.partitions} partitions")
+        at_ends()
+        return restores.finish(bench, ticket, restores.verified(bench, ticket))
+    except BaseException:
+        left = restores.abandon(bench, ticket)
+        say(f"stopped in phase {left.phase}: {left.next_step}")
+        raise
+
+
+def _until_loaded(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase, job: Job, say: Say) -> None:
+    restores.stop(bench, ticket)
+    say("application stopped")
+    if phase.rank < Phase.SAVED.rank:
+        _save(bench, ticket, job, say)
+    if phase.rank < Phase.CREATED.rank:
+        prepared = restores.prepare(bench, ticket)
+        say(f"{len(prepared.created)} internal topics created")
+    if phase.rank < Phase.LOADED.rank and not ticket.request.from_input:
+        loaded = _load(bench, ticket, job, say)
+        say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
+
+
+def _save(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
+    begun = restores.save_state(bench, ticket)
+    try:
+        job("backup", begun.job, ticket)
+    except RecoveryError as error:
+        if ticket.request.safety is restores.SafetyPolicy.REQUIRED:
+            raise
+        say(f"the safety savepoint could not be copied: {error}")
+    saved = restores.keep_state(bench, ticket, begun)
+    told = f"{saved.consistency}, {saved.records} records" if saved.savepoint_id else saved.none_because
+    say(f"safety savepoint {saved.savepoint_id or 'not taken'}: {told}")
+
+
+def _load(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> restores.LoadSummary:
+    attempt = 1
+    while True:
+        try:
+            plan = restores.plan_load(bench, ticket)
+            job("restore", plan, ticket)
+        except TransientError as error:
+            if attempt == LOAD_ATTEMPTS:
+                raise
+            say(f"load attempt {attempt} of {LOAD_ATTEMPTS}: {error.reason}")
+            attempt += 1
+        else:
+            return restores.check_load(bench, ticket, plan.result_key)
+
+
+def _until_wiped(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
+    if ticket.request.from_input:
+        say(f"{len(restores.verify_cleared(bench, ticket).gone)} internal topics are gone")
+    else:
+        check = restores.plan_verify(bench, ticket)
+        job("verify", check, ticket)
+        verified = restores.check_verify(bench, ticket, check.result_key)
+        say(f"{verified.rows_compared} records and {verified.keys_compared} keys compared, all equal")
+    offsets = restores.set_offsets(bench, ticket)
+    say(f"{offsets.partitions} offsets set, {offsets.with_metadata} with metadata")
+    restores.wipe(bench, ticket)
+
+
+def removed(
+    remove: Callable[[Workbench, restores.RestoreTicket], Removed], scratch: Workbench, ticket: restores.RestoreTicket, say: Say
+) -> tuple[str, ...]:
+    """Take an application away that was there for a while; told, with what is left of it when that failed, but never in the way of what happened before."""
+    try:
+        gone = remove(scratch, ticket)
+    except RecoveryError as error:
+        say(f"{scratch.application_id} could not be removed: {error}")
+        return (error.reason,)
+    say(f"{len(gone.topics)} topics of {scratch.application_id} removed")
+    return ()

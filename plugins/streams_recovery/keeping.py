@@ -1,0 +1,17 @@
+"""What was said about single savepoints: kept whatever the rules of retention say, or left to them again."""
+
+from __future__ import annotations
+
+from streams_recovery.core.retention import KeepMark
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.workbench import Workbench
+
+
+def marks(bench: Workbench) -> NumberedLog[KeepMark]:
+    """All that was said, oldest first."""
+    return NumberedLog(bench.repository, bench.layout.keeps, KeepMark)
+
+
+def mark(bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str) -> None:
+    """Say it. Checks nothing: neither that the savepoint is there nor that nobody expires it meanwhile."""
+    marks(bench).append(KeepMark(savepoint_id=savepoint_id, keep=keep, at=bench.clock(), requested_by=requested_by, reason=reason))

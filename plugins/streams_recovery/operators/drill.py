@@ -1,0 +1,63 @@
+"""The steps of a drill that no other restore has: clearing up before it, taking everything away after it, writing down what it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+
+from streams_recovery import drills
+from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.moment import requested_by, run_id_of
+from streams_recovery.operators.restore import RestoreStepOperator
+from streams_recovery.restores import RestoreTicket
+from streams_recovery.workbench import Workbench
+
+# What a task that did not succeed has returned, as JSON.
+_NOTHING = "null"
+
+
+class ClearDrillOperator(StepOperator):
+    """Take away what a drill that died has left."""
+
+    def step(self, bench: Workbench, context: Context) -> drills.Removed:
+        """Clear up."""
+        return drills.clear(bench, run_id=run_id_of(context))
+
+
+class RemoveDrillOperator(RestoreStepOperator):
+    """Stop the drill's application and take away everything of it."""
+
+    def step(self, bench: Workbench, context: Context) -> drills.Removed:
+        """Remove."""
+        return drills.remove(bench, self.held_ticket)
+
+
+class ConcludeDrillOperator(StepOperator):
+    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket`` and ``removed`` are the JSON of
+    the tasks that opened the restore and removed the drill, ``began_at`` is when it was planned; each is nothing when its task did not succeed.
+    """
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "removed", "began_at")
+
+    def __init__(self, *, ticket: str, removed: str, began_at: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.ticket = ticket
+        self.removed = removed
+        self.began_at = began_at
+
+    def step(self, bench: Workbench, context: Context) -> drills.DrillEntry:
+        """Conclude."""
+        ticket = None if self.ticket == _NOTHING else received(RestoreTicket, self.ticket, "open")
+        entry = drills.conclude(
+            bench,
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            began_at=int(self.began_at) if self.began_at.isdigit() else bench.clock(),
+            ticket=ticket,
+            left=() if ticket is None or self.removed != _NOTHING else ("what the task remove could not take away",),
+        )
+        self.log.info("Drill %s: RPO %s s, RTO %s s", entry.outcome, entry.rpo_seconds, entry.rto_seconds)
+        drills.raise_unless_succeeded(entry)
+        return entry

@@ -1,0 +1,191 @@
+"""The steps of reprocessing that no other restore has: which interval and which lane, is there input, handing over, taking everything away, the entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
+from airflow.sdk.exceptions import AirflowSkipException
+
+from streams_recovery import reprocessing, restores
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.moments import EPOCH
+from streams_recovery.core.reprocess import written_interval
+from streams_recovery.core.slices import Interval
+from streams_recovery.drills import Removed
+from streams_recovery.operators.base import StepOperator, airflow_errors, received, workbench_of
+from streams_recovery.operators.moment import requested_by, run_id_of
+from streams_recovery.operators.restore import RestoreStepOperator
+from streams_recovery.reprocessing import Claimed, Planned
+from streams_recovery.workbench import Workbench
+
+# What a task that did not succeed has returned, as JSON.
+_NOTHING = "null"
+
+
+def why_not_now(run_type: str) -> str | None:
+    """Why a run of this type processes nothing, None when it does."""
+    if run_type != "scheduled":
+        return None
+    return "this DAG processes the past again, and a schedule only gives it intervals: create a backfill, or trigger it with from and to"
+
+
+def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None, datetime | None]) -> Interval:
+    """The interval of a run: the data interval of a backfill, else the one between the params. Raises ``ConfigInvalid``."""
+    if begin or end:
+        if run_type == "backfill":
+            raise ConfigInvalid(
+                "a backfill has the intervals of the schedule, and from and to are given", next_step="leave from and to out"
+            )
+        return written_interval(begin, end)
+    if run_type != "backfill" or data[0] is None or data[1] is None:
+        raise ConfigInvalid("no interval is given", next_step="create a backfill, or give from and to with their time zones")
+    first, last = ((at - EPOCH) // timedelta(milliseconds=1) for at in (data[0], data[1]))
+    return Interval(start=first, end=last)
+
+
+class ClaimIntervalSensor(BaseSensorOperator):
+    """Which interval this run is for, and a lane for it; waits, without a worker, while all lanes are taken. ``asked`` has a template for every field of
+    ``reprocessing.Asked``, and ``from`` and ``to``. A run by the schedule is skipped.
+    """
+
+    template_fields: Sequence[str] = ("application_name", "asked")
+
+    def __init__(self, *, application_name: str, asked: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.application_name = application_name
+        self.asked = dict(asked)
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look for a free lane."""
+        run = context["dag_run"]
+        why = why_not_now(run.run_type)
+        if why is not None:
+            raise AirflowSkipException(why)
+        asked = {name: text for name, text in self.asked.items() if name not in ("from", "to", "tombstones")}
+        with airflow_errors(), workbench_of(self.application_name) as bench:
+            interval = interval_of(run.run_type, self.asked["from"], self.asked["to"], (run.data_interval_start, run.data_interval_end))
+            wanted = reprocessing.Asked(**asked, tombstones=self.asked["tombstones"] == "True")
+            claimed = reprocessing.claim(bench, reprocessing.requested(bench, wanted, interval), run_id=run_id_of(context))
+            if claimed is None:
+                self.log.info("All lanes are taken, by the intervals %s", ", ".join(reprocessing.busy(bench)))
+                return PokeReturnValue(is_done=False)
+        return PokeReturnValue(is_done=True, xcom_value=codec.encode(claimed))
+
+
+class OfIntervalOperator(StepOperator):
+    """A step that needs to know what was claimed: the JSON of the task that did."""
+
+    template_fields: Sequence[str] = ("application_name", "claimed")
+
+    def __init__(self, *, claimed: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.claimed = claimed
+
+    @property
+    def request(self) -> reprocessing.ReprocessRequest:
+        """What is asked for."""
+        return received(Claimed, self.claimed, "claim").request
+
+
+class SourcedOperator(OfIntervalOperator):
+    """A step that takes from the application itself, whose id is ``source_id``."""
+
+    def __init__(self, *, source_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.source_id = source_id
+
+
+class ClearIntervalOperator(SourcedOperator):
+    """Take away what an earlier run of the interval has left, its results side by side too."""
+
+    def step(self, bench: Workbench, context: Context) -> Removed:
+        """Clear up."""
+        return reprocessing.clear(bench, self.source_id, self.request, run_id=run_id_of(context))
+
+
+class PlanIntervalOperator(SourcedOperator):
+    """Say what would be processed. Changes nothing."""
+
+    def step(self, bench: Workbench, context: Context) -> Planned:
+        """Plan."""
+        planned = reprocessing.plan(bench, self.source_id, self.request)
+        self.log.info("%s", planned.text)
+        return planned
+
+
+class OpenIntervalOperator(SourcedOperator):
+    """Begin the restore. ``planned`` is the JSON of the plan; an interval without input is skipped from here on."""
+
+    template_fields: Sequence[str] = (*SourcedOperator.template_fields, "planned")
+
+    def __init__(self, *, planned: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.planned = planned
+
+    def step(self, bench: Workbench, context: Context) -> restores.RestoreTicket:
+        """Open."""
+        planned = received(Planned, self.planned, "plan")
+        if planned.records == 0:
+            raise AirflowSkipException(planned.text)
+        return reprocessing.open_interval(
+            bench, self.source_id, self.request, planned, run_id=run_id_of(context), requested_by=requested_by(context)
+        )
+
+
+class HandOverOperator(RestoreStepOperator):
+    """Hand over what the interval brought. ``claimed`` is the JSON of the task that claimed it."""
+
+    template_fields: Sequence[str] = (*RestoreStepOperator.template_fields, "claimed")
+
+    def __init__(self, *, claimed: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.claimed = claimed
+
+    def step(self, bench: Workbench, context: Context) -> reprocessing.HandOverReport:
+        """Hand over."""
+        return reprocessing.hand_over(bench, self.held_ticket, received(Claimed, self.claimed, "claim").request)
+
+
+class RemoveIntervalOperator(RestoreStepOperator):
+    """Stop the interval's application and take away everything of it but what it handed over."""
+
+    def step(self, bench: Workbench, context: Context) -> Removed:
+        """Remove."""
+        return reprocessing.remove(bench, self.held_ticket)
+
+
+class ConcludeIntervalOperator(OfIntervalOperator):
+    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. ``planned``, ``ticket`` and ``removed`` are the
+    JSON of the tasks before, nothing where one did not succeed.
+    """
+
+    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "removed")
+
+    def __init__(self, *, planned: str, ticket: str, removed: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.planned = planned
+        self.ticket = ticket
+        self.removed = removed
+
+    def step(self, bench: Workbench, context: Context) -> reprocessing.ReprocessEntry:
+        """Conclude."""
+        why = why_not_now(context["dag_run"].run_type)
+        if why is not None:
+            raise AirflowSkipException(why)
+        ticket = None if self.ticket == _NOTHING else received(restores.RestoreTicket, self.ticket, "open")
+        entry = reprocessing.conclude(
+            bench,
+            self.request,
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            planned=None if self.planned == _NOTHING else received(Planned, self.planned, "plan"),
+            ticket=ticket,
+            left=() if ticket is None or self.removed != _NOTHING else ("what the task remove could not take away",),
+        )
+        self.log.info("Interval %s: %s", self.request.slice.interval.name, entry.outcome)
+        reprocessing.raise_unless_succeeded(entry)
+        return entry

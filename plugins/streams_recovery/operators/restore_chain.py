@@ -1,0 +1,112 @@
+"""The tasks that every restore in place consists of, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator
+
+from streams_recovery.operators.base import result_of
+from streams_recovery.operators.restore import (
+    AbandonRestoreOperator,
+    AwaitRecoveredOperator,
+    CheckLoadOperator,
+    FinishRestoreOperator,
+    KeepStateOperator,
+    OpenRestoreOperator,
+    PlanRestoreOperator,
+    PrepareTopicsOperator,
+    ResetConsumerGroupOperator,
+    SaveStateOperator,
+    StartApplicationOperator,
+    StopApplicationOperator,
+    StopAtEndsOperator,
+    VerifyChangelogsOperator,
+    VerifyClearedOperator,
+    WipeStateOperator,
+)
+from streams_recovery.operators.spark import CompareRecordsOperator, CopyStateOperator, LoadRecordsOperator
+
+JOB = timedelta(hours=12)
+READING = timedelta(hours=24)
+
+
+def restore_chain(
+    application_name: str, request: Mapping[str, str], *, subject: str, from_input: bool = False, stops: bool = False
+) -> None:
+    """Lay the tasks of a restore into the DAG that is being defined. ``request`` has a template for every field of ``RestoreRequest``;
+    ``subject`` is the question on the approval page. With ``from_input`` there is nothing to load and to compare, and the proof that all
+    internal topics are gone stands in its place. One that ``stops`` leaves the application down at the ends of its input.
+
+    The approval comes before the lock and the stop, so that a waiting run holds nothing. *abandon* is the teardown: it brings the application
+    back as long as nothing was destroyed, and says what to do when something was.
+    """
+    ticket = result_of("open_restore")
+    shared = {"application_name": application_name, "ticket": ticket}
+    plan = PlanRestoreOperator(task_id="plan", application_name=application_name, asked=request)
+    approve = approval(subject)
+    approved_hash = "{{ ti.xcom_pull(task_ids='plan')['hash'] }}"
+    open_restore = OpenRestoreOperator(
+        task_id="open_restore", application_name=application_name, asked=request, approved_hash=approved_hash
+    )
+    open_restore.as_setup()
+    abandon = AbandonRestoreOperator(task_id="abandon", **shared).as_teardown(setups=open_restore)
+    before = plan >> approve >> open_restore
+    for step in (*restore_steps(application_name, ticket, from_input=from_input, stops=stops), abandon):
+        before = before >> step
+
+
+def approval(subject: str, *, group: str = "") -> ApprovalOperator:
+    """The task that waits for a person who has read what *plan* of the same ``group`` says."""
+    return ApprovalOperator(
+        task_id="approve",
+        subject=subject,
+        body=f"{{{{ ti.xcom_pull(task_ids='{group}plan')['text'] }}}}",
+        defaults="Reject",
+        fail_on_reject=True,
+        response_timeout=READING,
+        execution_timeout=None,
+    )
+
+
+def restore_steps(
+    application_name: str,
+    ticket: str,
+    *,
+    from_input: bool = False,
+    stops: bool = False,
+    group: str = "",
+    before_start: Sequence[BaseOperator] = (),
+) -> list[BaseOperator]:
+    """The tasks of a restore that is open, in their order, from the stop to the evidence. ``ticket`` is the template of what *open_restore* returned;
+    ``group`` is that of the tasks, with a dot behind it. ``before_start`` come right before the start.
+    """
+    shared = {"application_name": application_name, "ticket": ticket}
+    begun, started = result_of(f"{group}save_state"), result_of(f"{group}start_application")
+    return [
+        StopApplicationOperator(task_id="stop_application", **shared),
+        SaveStateOperator(task_id="save_state", **shared),
+        CopyStateOperator(task_id="copy_state", begun=begun, execution_timeout=JOB, **shared),
+        KeepStateOperator(task_id="keep_state", begun=begun, **shared),
+        PrepareTopicsOperator(task_id="prepare_topics", **shared),
+        *([VerifyClearedOperator(task_id="verify_cleared", **shared)] if from_input else _loading(shared, group)),
+        ResetConsumerGroupOperator(task_id="reset_consumer_group", **shared),
+        WipeStateOperator(task_id="wipe_state", **shared),
+        *before_start,
+        StartApplicationOperator(task_id="start_application", **shared),
+        AwaitRecoveredOperator(task_id="await_recovered", started=started, execution_timeout=JOB, **shared),
+        *([StopAtEndsOperator(task_id="stop_at_ends", execution_timeout=JOB, **shared)] if stops else []),
+        FinishRestoreOperator(task_id="finish", **shared),
+    ]
+
+
+def _loading(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
+    return [
+        # A retry goes on behind what was loaded.
+        LoadRecordsOperator(task_id="load_records", execution_timeout=JOB, retries=2, retry_delay=timedelta(seconds=30), **shared),
+        CheckLoadOperator(task_id="check_load", outcome=result_of(f"{group}load_records"), **shared),
+        CompareRecordsOperator(task_id="compare_records", execution_timeout=JOB, **shared),
+        VerifyChangelogsOperator(task_id="verify_changelogs", outcome=result_of(f"{group}compare_records"), **shared),
+    ]

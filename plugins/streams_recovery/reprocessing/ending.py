@@ -1,0 +1,111 @@
+"""The end of an interval: everything of it is taken away but what it handed over, its lane is given back, and an entry says what came of it."""
+
+from __future__ import annotations
+
+import itertools
+
+from streams_recovery.core.drill import furthest
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.handing import HandOver
+from streams_recovery.core.journal import JournalEntry
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.plan import RestorePlan
+from streams_recovery.core.reprocess import HandOverReport, ReprocessEntry, ReprocessRequest, succeeded
+from streams_recovery.drills import removing
+from streams_recovery.drills.removing import Removed
+from streams_recovery.reprocessing.beginning import WHAT, Planned, outputs_of
+from streams_recovery.reprocessing.handing import handed
+from streams_recovery.reprocessing.lanes import give_back
+from streams_recovery.restores import RestoreTicket
+from streams_recovery.restores.opening import PLAN
+from streams_recovery.storage.notes import Notes
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.workbench import Workbench
+
+# Intervals end side by side, and the entry of a step that is repeated is among the newest.
+_NEWEST = 100
+
+
+def remove(bench: Workbench, ticket: RestoreTicket) -> Removed:
+    """Stop the interval's application and take away all of it, but for results that were handed over side by side. Then its lane is free. Raises
+    ``ApplicationRunning``, and ``Damaged`` when something is left: the lane stays taken then.
+    """
+    report = handed(bench.notes, ticket.restore_id)
+    keep = outputs_of(bench).values() if report is not None and report.how is HandOver.SIDE_BY_SIDE else ()
+    removed = removing.remove(bench, ticket, keep=tuple(keep), what=WHAT)
+    wanted = ticket.request.slice
+    if wanted is not None:
+        give_back(bench, ticket.request.source, wanted.interval.name, run_id=None)
+    return removed
+
+
+def conclude(
+    bench: Workbench,
+    request: ReprocessRequest,
+    *,
+    run_id: str,
+    requested_by: str,
+    planned: Planned | None,
+    ticket: RestoreTicket | None,
+    left: tuple[str, ...],
+) -> ReprocessEntry:
+    """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its lane back. ``bench`` is that
+    of the application itself. Repeating it adds nothing.
+    """
+    interval = request.slice.interval
+    journal, savepoint, report = ((), None, None) if ticket is None else _restored(bench, ticket)
+    reached = furthest(journal) if journal else None
+    records = None if planned is None else planned.records
+    entry = ReprocessEntry(
+        run=run_id,
+        requested_by=requested_by,
+        reason=request.reason,
+        start=interval.start,
+        end=interval.end,
+        base=request.base,
+        at=bench.clock(),
+        restore_id=None if ticket is None else ticket.restore_id,
+        savepoint_id=savepoint,
+        records=records,
+        reached=reached,
+        handed=report,
+        left=left,
+        succeeded=succeeded(records, reached, report, left),
+    )
+    if not left:
+        give_back(bench, bench.application_id, interval.name, run_id=run_id)
+    log = _log(bench)
+    known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if (one.run, one.start) == (run_id, interval.start)), None)
+    if known is not None and (known.restore_id, known.outcome) == (entry.restore_id, entry.outcome):
+        return known
+    log.append(entry)
+    return entry
+
+
+def raise_unless_succeeded(entry: ReprocessEntry) -> None:
+    """Raise ``Damaged``, so that nobody takes an interval for processed that is not."""
+    if not entry.succeeded:
+        left = f"; left: {', '.join(entry.left)}" if entry.left else ""
+        raise Damaged(
+            f"the interval {entry.outcome}{left}",
+            next_step="see the first task of this run that failed; the application itself was not touched, and the interval can be run again",
+            run=entry.run,
+        )
+
+
+def history(bench: Workbench) -> list[ReprocessEntry]:
+    """Every interval that was processed again, oldest run first."""
+    return _log(bench).read_all()
+
+
+def _restored(bench: Workbench, ticket: RestoreTicket) -> tuple[tuple[JournalEntry, ...], str | None, HandOverReport | None]:
+    layout = Layout(ticket.application_id)
+    notes = Notes(bench.repository, layout)
+    journal = NumberedLog(bench.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
+    planned = notes.read(RestorePlan, ticket.restore_id, PLAN)
+    with_state = planned.point is not None and planned.point.with_state
+    return tuple(journal), planned.savepoint_id if with_state else None, handed(notes, ticket.restore_id)
+
+
+def _log(bench: Workbench) -> NumberedLog[ReprocessEntry]:
+    return NumberedLog(bench.repository, bench.layout.reprocessed, ReprocessEntry)

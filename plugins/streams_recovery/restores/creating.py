@@ -1,0 +1,120 @@
+"""Internal topics of a restore: created empty and under hold, and begun again where an interrupted load cannot be continued."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from streams_recovery import holds
+from streams_recovery.core import codec
+from streams_recovery.core.continuing import Found, Standing, found
+from streams_recovery.core.errors import OffsetsUnstable, PrefixDiffers, TargetNotEmpty
+from streams_recovery.core.hold import RESTORE_HOLD, HoldPurpose, TopicHold
+from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.plan import RestorePlan, TopicToCreate
+from streams_recovery.restores.opening import note
+from streams_recovery.restores.values import RestoreTicket
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+
+LOAD_RESULT: Final = "load-result"
+# Longer than a job whose lock was taken needs to notice it and to end.
+STILL_SECONDS: Final = 6.0
+_STILL_PATIENCE: Final = 120.0
+
+
+def create_topic(bench: Workbench, ticket: RestoreTicket, step: TopicToCreate, phase: Phase) -> None:
+    """Create one topic empty, under hold where the plan has one for it, and write down which one it is."""
+    created = bench.cluster.create_topic(
+        step.name, partitions=len(step.partitions), replication_factor=step.replication_factor, config=step.held_config
+    )
+    if step.held_config != step.final_config:
+        keys = set(RESTORE_HOLD) | (set(step.final_config) - set(step.held_config))
+        hold = TopicHold(topic=step.name, topic_id=created.topic_id, previous={key: step.final_config.get(key) for key in keys})
+        holds.record(bench, "applied", HoldPurpose.RESTORE, ticket.restore_id, (hold,))
+    note(bench, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
+
+
+def standings(
+    bench: Workbench, planned: RestorePlan, *, still_seconds: float = STILL_SECONDS, patience: float = _STILL_PATIENCE
+) -> dict[TopicPartition, Standing]:
+    """Every partition as it is. Where records are already, only once all ends stood still for ``still_seconds``: a worker of an earlier attempt
+    may live. Raises ``OffsetsUnstable`` when they do not within ``patience`` seconds.
+    """
+    rows = {TopicPartition(topic.name, part.partition): part.rows for topic in planned.create for part in topic.partitions}
+    ends = _ends(bench, list(rows))
+    if any(ends.values()):
+        ends = _settled(bench, ends, still_seconds, patience)
+    starts = bench.cluster.log_starts(list(ends))
+    return {tp: Standing(tp=tp, start=starts[tp], end=end, rows=rows[tp]) for tp, end in ends.items()}
+
+
+def _ends(bench: Workbench, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    existing = bench.cluster.describe_topics({tp.topic for tp in partitions})
+    wanted = [tp for tp in partitions if tp.topic in existing and tp.partition < existing[tp.topic].partitions]
+    return bench.cluster.high_watermarks(wanted)
+
+
+def _settled(bench: Workbench, ends: dict[TopicPartition, int], still_seconds: float, patience: float) -> dict[TopicPartition, int]:
+    latest = [ends]
+
+    def still() -> dict[TopicPartition, int] | None:
+        # Not as the interval of the poll, which cuts its last one short: two looks count only when they are this far apart.
+        time.sleep(still_seconds)
+        now = _ends(bench, list(ends))
+        same = now == latest[-1]
+        latest.append(now)
+        return now if same else None
+
+    settled = poll(still, seconds=patience, interval=0)
+    if settled is None:
+        moving = sorted(str(tp) for tp, end in latest[-1].items() if end != latest[-2].get(tp))
+        raise OffsetsUnstable(
+            f"somebody still writes to {', '.join(moving[:5])}",
+            next_step="end the Spark job of the run that broke off, then run this step again",
+            topics=moving,
+        )
+    return settled
+
+
+def begin_again(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> list[Standing]:
+    """Delete and create again every topic whose records cannot be the beginning of what belongs there, or were compared and are not. Returns how
+    all partitions stand then. Raises ``TargetNotEmpty`` for topics with records that this restore did not create.
+    """
+    standing = standings(bench, planned)
+    ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics([step.name for step in planned.create]).items()}
+    refused, created = _refused(bench, ticket), created_by(written)
+    again, strangers = [], []
+    cut = {topic.name for topic in planned.in_place.later} if planned.in_place else set()
+    for step in planned.create:
+        parts = [standing.get(TopicPartition(step.name, part.partition)) for part in step.partitions]
+        records = sum(part.end - part.start for part in parts if part)
+        kind = found(ids.get(step.name), created.get(step.name, ()), records)
+        differs = ids.get(step.name) in refused or any(part is None or part.present is None for part in parts)
+        # Somebody else's record in an input may be the only copy there is.
+        if kind is Found.STRANGER_FULL or (step.name in cut and records and differs):
+            strangers.append(step.name)
+        elif kind is not Found.OURS or differs:
+            again.append(step)
+    if strangers:
+        raise TargetNotEmpty(
+            f"topics of {bench.application_id} hold records that are not of this restore: {', '.join(strangers)}",
+            next_step="find out who created them or wrote to them, and stop that; if nobody needs these records, delete the topics and resume this "
+            "restore",
+            topics=strangers,
+        )
+    bench.cluster.delete_topics([step.name for step in again if step.name in ids])
+    for step in again:
+        create_topic(bench, ticket, step, Phase.CREATED)
+    rows = {TopicPartition(step.name, part.partition): part.rows for step in again for part in step.partitions}
+    return [*(standing | {tp: Standing(tp=tp, start=0, end=0, rows=count) for tp, count in rows.items()}).values()]
+
+
+def _refused(bench: Workbench, ticket: RestoreTicket) -> set[str]:
+    """Ids of topics whose records an earlier attempt compared with the savepoint and found different."""
+    stem = failure_key(bench.layout.work(ticket.restore_id, LOAD_RESULT)).removesuffix("json")
+    keys = [key for key in bench.repository.keys(stem.rpartition("/")[0] + "/") if key.startswith(stem)]
+    failures = [codec.loads(JobFailure, bench.repository.get(key), where=key) for key in keys]
+    return {failure.facts.get("topic_id", "") for failure in failures if failure.error == PrefixDiffers.__name__}

@@ -1,0 +1,65 @@
+"""The end of a restore to a moment: the application has processed all of its input, and everything that this caused, and is stopped there."""
+
+from __future__ import annotations
+
+import time
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ApplicationNotReady, Refused
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.names import internal_role
+from streams_recovery.leases import kept
+from streams_recovery.restores.opening import guarded, stored_plan
+from streams_recovery.restores.values import EndsSummary, RestoreTicket
+from streams_recovery.stopping import bring_down
+from streams_recovery.survey import repartition_partitions
+from streams_recovery.waiting import while_falling
+from streams_recovery.workbench import Workbench
+
+_NAMED = 10
+
+
+def stop_at_ends(bench: Workbench, ticket: RestoreTicket) -> EndsSummary:
+    """Wait until inputs and repartition topics are read to their ends, then stop every instance. Repeating it is harmless.
+
+    As long as they are worked off there is no limit. Raises ``Refused`` for a restore that goes on behind the savepoint, and ``ApplicationNotReady``
+    naming what was not read when nothing had moved for the configured time, or when somebody else stopped the application before.
+    """
+    guarded(bench, ticket, at_least=Phase.RECOVERED, before=Phase.CLOSED)
+    planned = stored_plan(bench, ticket)
+    if planned.point is None:
+        raise Refused(f"restore {ticket.restore_id} goes on behind its savepoint", next_step="let the application run")
+    began = time.monotonic()
+    inputs = [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
+    if any(status.state is not InstanceState.GONE for status in bench.application.status()):
+        with kept(bench, ticket):
+            patience = float(bench.config.restore.catch_up_timeout_seconds)
+            while_falling(lambda: sum(_unread(bench, inputs).values()), patience=patience)
+        _require_read(bench, inputs)
+    report = bring_down(bench)
+    # Once more, now that nothing moves.
+    partitions = _require_read(bench, inputs)
+    return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))
+
+
+def _require_read(bench: Workbench, inputs: list[TopicPartition]) -> int:
+    left = [f"{tp} by {count}" for tp, count in _unread(bench, inputs).items()]
+    if left:
+        raise ApplicationNotReady(
+            f"{bench.application_id} has not processed all of its input, it is behind on {', '.join(left[:_NAMED])}",
+            next_step="look at the instances' logs, start those that are down, and run this step again",
+            left=left,
+        )
+    return len(inputs) + len(repartition_partitions(bench))
+
+
+def _unread(bench: Workbench, inputs: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Partitions that are not read to their ends, and how many offsets are left. Committed offsets are read before ends: whatever the input below
+    them caused is in the logs by then, so that ends that are reached have nothing behind them, however many repartition topics follow each other.
+    """
+    partitions = [*inputs, *repartition_partitions(bench)]
+    committed = bench.groups.committed(bench.application_id, partitions)
+    ends = bench.cluster.high_watermarks(partitions)
+    left = {tp: ends[tp] - (0 if known is None else known.offset) for tp, known in committed.items()}
+    return {tp: count for tp, count in sorted(left.items()) if count > 0}

@@ -1,0 +1,12 @@
+"""Reduce changelogs to the newest row of each key, and prove that their state is the same. One specification in, one result out: see core.reduction."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_jobs.job import run_job
+from spark_jobs.transforms.reducing import reduce_partitions
+from streams_recovery.core.reduction import ReduceSpec
+
+if __name__ == "__main__":
+    sys.exit(run_job("compact", ReduceSpec, reduce_partitions))

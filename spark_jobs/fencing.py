@@ -1,0 +1,55 @@
+"""A job that outlives the run it belongs to must not go on writing: it looks whether the run's lock is still held, and ends with it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from streams_recovery.core.errors import LockLost, RecoveryError
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.lease import LockTicket
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+
+LOOK_SECONDS: Final = 2.0
+
+
+@contextmanager
+def fenced(repository: Repository, application_id: str, ticket: LockTicket | None, note: Callable[[RecoveryError], int]) -> Iterator[None]:
+    """End this process, and with it its tasks, soon after somebody else took the lock. ``note`` leaves the reason and gives the exit code.
+
+    What it cannot see it does not act on: while the repository does not answer, the job goes on. A task that writes after all is noticed by
+    its successor, whose records then do not land where they should. Without a ticket nothing is watched.
+    """
+    done = threading.Event()
+
+    def watch(held: LockTicket) -> None:
+        lock = ApplicationLock(repository, Layout(application_id), lambda: time.time_ns() // 1_000_000)
+        while not done.wait(LOOK_SECONDS):
+            try:
+                if lock.holds(held):
+                    continue
+            except RecoveryError:
+                continue
+            # Not an exception: the main thread waits inside the JVM, whose tasks end with this process and with nothing less.
+            os._exit(note(_lost(held)))
+
+    if ticket is not None:
+        threading.Thread(target=watch, args=(ticket,), name="lock-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _lost(ticket: LockTicket) -> LockLost:
+    return LockLost(
+        f"{ticket.owner} no longer holds the lock it took as number {ticket.number}: this job ended itself",
+        next_step="do not go on with this run; see what the other one did",
+        owner=ticket.owner,
+        number=ticket.number,
+    )

@@ -1,0 +1,12 @@
+"""Write a store's table as Parquet. One specification in, one result out: see core.state_export."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_jobs.job import run_job
+from spark_jobs.transforms.tables import export_table
+from streams_recovery.core.state_export import StateSpec
+
+if __name__ == "__main__":
+    sys.exit(run_job("state", StateSpec, export_table))

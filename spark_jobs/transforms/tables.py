@@ -1,0 +1,130 @@
+"""A store as a table: its decoded rows as a DataFrame, for a view in Spark SQL or for Parquet. No row passes through the driver."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.window import Window
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.logs import by_log, one_log_at_a_time, rows_of
+from spark_jobs.transforms.spread import TaskFailed, collected, error_in, marking
+from spark_jobs.transforms.state import newest
+from streams_recovery.core import codec
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.model import StoreKind
+from streams_recovery.core.state_export import StateResult, StateSpec, TablePart
+from streams_recovery.core.state_table import Entry, StoreFormat
+from streams_recovery.formats.rows import RowCodec, schema_of
+from streams_recovery.storage.repository import AlreadyExists
+
+_COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers", "valid_to")
+
+
+def state_table(spark: SparkSession, spec: StateSpec, access: Access) -> DataFrame:
+    """The store's table, with the columns of ``formats.rows``. Use it as a view: ``state_table(...).createOrReplaceTempView("totals")``."""
+    files = {one.partition: one.files for one in spec.partitions}
+    rows = rows_of(spark, files, access).withColumn("topic", F.lit(spec.store)).withColumnRenamed("log", "partition")
+    found = _current(rows, spec.form.kind)
+    wanted = found if spec.deleted else found.filter(F.col("value").isNotNull())
+    schema = schema_of(spec.form)
+    return wanted.mapInArrow(
+        lambda batches: marking(lambda several: _decoded(several, spec.form, schema), batches), from_arrow_schema(schema)
+    )
+
+
+def _current(rows: DataFrame, kind: StoreKind) -> DataFrame:
+    """The newest row of each key, and of each of its versions where a store has those; a version ends where the next one begins."""
+    also = ("timestamp",) if kind is StoreKind.VERSIONED else ()
+    found = newest(rows, "row", *also).select("partition", "offset", "key", "row.*")
+    if kind is not StoreKind.VERSIONED:
+        return found.withColumn("valid_to", F.lit(None).cast("long")).select(*_COLUMNS)
+    versions = Window.partitionBy("partition", "key").orderBy("timestamp")
+    return found.withColumn("valid_to", F.lead("timestamp").over(versions)).select(*_COLUMNS)
+
+
+def _decoded(batches: Iterator[pa.RecordBatch], form: StoreFormat, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    row_codec = RowCodec(form)
+    for batch in batches:
+        rows = [row_codec.row(_entry(plain), plain["valid_to"]) for plain in batch.to_pylist()]
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _entry(plain: dict[str, Any]) -> Entry:
+    headers = tuple((header["key"], header["value"]) for header in plain["headers"] or ()) or None
+    return Entry(
+        partition=plain["partition"],
+        offset=plain["offset"],
+        timestamp=plain["timestamp"],
+        key=plain["key"],
+        value=plain["value"],
+        headers=headers,
+    )
+
+
+def export_table(spark: SparkSession, spec: StateSpec, access: Access) -> StateResult:
+    """Write the table as Parquet, to the directory that is named or into the repository. What is there already is never replaced."""
+    started = time.monotonic()
+    rows = state_table(spark, spec, access)
+    if spec.directory is not None:
+        _write(rows, spec.directory)
+        written = spark.read.schema(rows.schema).parquet(spec.directory).count()
+        return StateResult(rows=written, parts=(), seconds=time.monotonic() - started)
+    parts = _stored(rows, spec, access)
+    return StateResult(rows=sum(part.rows for part in parts), parts=parts, seconds=time.monotonic() - started)
+
+
+def _write(rows: DataFrame, directory: str) -> None:
+    try:
+        rows.write.mode("errorifexists").parquet(directory)
+    except PySparkException as error:
+        cause = error_in(str(error))
+        if cause is None:
+            raise
+        raise TaskFailed(cause) from None
+
+
+def _stored(rows: DataFrame, spec: StateSpec, access: Access) -> tuple[TablePart, ...]:
+    """One file of each partition that has a row, in the order of keys."""
+    order = [name for name in ("key", "window_start", "window_end", "window_seq", "valid_from") if name in rows.columns]
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for partition, pieces in itertools.groupby(by_log(batches), key=lambda piece: piece[0]):
+            part = _store_part((piece.drop_columns(["log"]) for _, piece in pieces), partition, spec, access)
+            yield pa.record_batch([pa.array([codec.dumps(part).decode()])], names=["result"])
+
+    by_partition = one_log_at_a_time(rows.withColumn("log", F.col("partition")), len(spec.partitions), *order)
+    tasks = by_partition.mapInArrow(lambda batches: marking(write, batches), "result string")
+    found = [codec.loads(TablePart, row.result.encode(), where="a task's result") for row in collected(tasks)]
+    return tuple(sorted(found, key=lambda part: part.key))
+
+
+def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpec, access: Access) -> TablePart:
+    key = Layout(spec.application_id).table(spec.savepoint_id, spec.store, spec.run, partition)
+    schema, rows = schema_of(spec.form), 0
+    repository = access.repository()
+    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
+        path = Path(directory) / "part.parquet"
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for piece in pieces:
+                columns = [piece.column(field.name).cast(field.type) for field in schema]
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+                rows += len(piece)
+        try:
+            repository.put_file(key, path)
+        except AlreadyExists:
+            # The same rows in the same order: an earlier attempt of this task wrote the very same file.
+            if repository.size(key) != path.stat().st_size:
+                raise
+    return TablePart(key=key, rows=rows)

@@ -1,0 +1,84 @@
+"""The client of Airflow's API against a server that answers as Airflow does when its database is busy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from embedded import airflow_client
+from embedded.airflow_client import AirflowClient
+from streams_recovery.core.errors import ApplicationNotReady, Refused
+
+HANGS_UP = 0
+
+
+class Server(ThreadingHTTPServer):
+    """Gives these answers to requests, one after the other, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: list[int] = []
+        self.sent: list[dict[str, object]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        self.server.sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        status = self.server.answers.pop(0)
+        if status == HANGS_UP:
+            return
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(b'{"detail": "database is locked"}')
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as found:
+        Thread(target=found.serve_forever, daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[AirflowClient]:
+    found = AirflowClient(f"http://127.0.0.1:{server.server_port}", "admin", "secret", {})
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("answers", [[500, 200], [404, 503, 200], [500, 409], [HANGS_UP, 409]])
+def test_a_run_is_triggered_once_whatever_became_of_the_answer(server: Server, client: AirflowClient, answers: list[int]) -> None:
+    server.answers = list(answers)
+    run_id = client.trigger("a_dag", {"reason": "test"})
+    assert [sent["dag_run_id"] for sent in server.sent] == [run_id] * len(answers)
+
+
+def test_params_that_do_not_fit_are_not_sent_again(server: Server, client: AirflowClient) -> None:
+    server.answers = [400]
+    with pytest.raises(Refused, match="a_dag was not triggered"):
+        client.trigger("a_dag", {})
+    assert len(server.sent) == 1
+
+
+def test_a_database_that_stays_busy_is_told(server: Server, client: AirflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_client, "_BUSY_SECONDS", 1.0)  # a minute and a half in a test of seconds
+    server.answers = [500] * 5
+    with pytest.raises(Refused, match="database is locked"):
+        client.trigger("a_dag", {})
+
+
+def test_a_server_that_never_answers_is_told(server: Server, client: AirflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_client, "_BUSY_SECONDS", 1.0)  # a minute and a half in a test of seconds
+    server.answers = [HANGS_UP] * 5
+    with pytest.raises(ApplicationNotReady, match="dagRuns was not answered"):
+        client.trigger("a_dag", {})

@@ -1,0 +1,69 @@
+"""Looking into files, and taking the rows that were counted: both see the same rows, and those that the plain definition means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.transforms.archive import taken
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.manifest import SegmentFile
+from streams_recovery.core.slices import Interval, Looked, Slice, bounds_of, slice_log
+from streams_recovery.kafka.records import SEGMENT_SCHEMA
+from streams_recovery.segments import first_timestamp, look_into
+from streams_recovery.storage.repository import Repository
+from tests.unit.core.test_slices import expected, slices
+from tests.unit.core.test_time_cut import Log, logs
+from tests.unit.core.values import segment
+
+
+def table(rows: tuple[tuple[int, int], ...]) -> pa.Table:
+    plain = [{"offset": offset, "timestamp": at, "timestamp_type": 0, "key": b"k", "value": b"v", "headers": None} for offset, at in rows]
+    return pa.Table.from_pylist(plain, schema=SEGMENT_SCHEMA)
+
+
+@settings(max_examples=60, deadline=None)
+@given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30), groups=st.integers(1, 4))
+def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted, *, whole: bool, first: int | None, groups: int) -> None:
+    repository = Repository(StorageLocation(backend="memory"), None)
+    for piece, file in zip([piece for piece in log.pieces if piece], log.image.files(), strict=True):
+        sink = pa.BufferOutputStream()
+        pq.write_table(table(piece), sink, row_group_size=groups)
+        repository.create(file.key, sink.getvalue().to_pybytes())
+        assert first_timestamp(repository, file) == piece[0][1]
+    bounds = bounds_of(wanted, whole=whole, first=first)
+
+    def look(file: SegmentFile, limits):
+        return look_into(repository, file, limits)
+
+    cut = slice_log(log.image.files(), bounds, look)
+    rows, _ = expected(log, bounds)
+    found = [
+        (offset, at)
+        for piece in log.pieces
+        for batch in table(piece).to_batches()
+        for offset, at in zip(*(taken(batch, cut.rows).column(name).to_pylist() for name in ("offset", "timestamp")), strict=True)
+    ]
+    assert found == rows
+    assert cut.rows.rows == len(rows)
+    assert cut.rows.slice is not None
+    assert cut.rows.slice.own == sum(at in wanted.interval for _, at in rows)
+
+
+def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> None:
+    rows = ((0, 5), (1, 9), *((offset, 5) for offset in range(2, 70_000)))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table(rows), sink)
+    repository = Repository(StorageLocation(backend="memory"), None)
+    repository.create("orders/segments/t/0/a.parquet", sink.getvalue().to_pybytes())
+    file = replace(segment(0, 70_000, [0, 69_999]).file, key="orders/segments/t/0/a.parquet")
+    wanted = Slice(interval=Interval(start=5, end=6), lateness=3)
+    assert look_into(repository, file, bounds_of(wanted, whole=False)) == Looked(rows=1, behind=0, own=1, first_later=1, stop=1)
+    later = replace(wanted, lateness=4)
+    assert look_into(repository, file, bounds_of(later, whole=False)) == Looked(
+        rows=69_999, behind=69_998, own=69_999, first_later=1, stop=None
+    )

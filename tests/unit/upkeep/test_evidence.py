@@ -1,0 +1,309 @@
+"""What a repository must hold besides files: manifests that were published, logs without holes. And one bad object hides no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+import zstandard
+
+from spark_jobs.transforms.auditing import audit_file
+from streams_recovery import group_offsets, standstills, upkeep
+from streams_recovery.core.audit import AuditSpec
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
+from streams_recovery.core.findings import Cause
+from streams_recovery.core.hold import HoldEntry, HoldPurpose
+from streams_recovery.core.journal import JournalEntry, Phase
+from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.offset_snapshot import OffsetSnapshot
+from streams_recovery.core.retention import DAY_MS
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.workbench import Workbench
+from tests.data import make_golden
+from tests.unit.core.test_plan import PLAN
+from tests.unit.upkeep.test_audit import FIRST, NEWEST, SECOND, audited
+from tests.unit.upkeep.test_expire import age
+
+T0 = make_golden.T0
+THIRD = "20261121T020000Z-0000000003"
+RESTORE = "20261121T030000Z-00000000aa"
+
+OpenGolden = Callable[..., Workbench]
+
+
+def path_of(bench: Workbench, key: str) -> Path:
+    return Path(str(bench.config.storage.path)) / key
+
+
+def third(bench: Workbench) -> Path:
+    """A savepoint that this release published, with its record; it shares the second one's files. Returns where its manifest is."""
+    published = replace(bench.savepoints.read(SECOND), savepoint_id=THIRD, parent_id=SECOND)
+    return path_of(bench, bench.savepoints.publish(published))
+
+
+def on(bench: Workbench, repository: Repository) -> Workbench:
+    return replace(bench, repository=repository, savepoints=SavepointStore(repository, bench.layout))
+
+
+def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    path = third(bench)
+    assert audited(bench, "structure").good
+    path.unlink()
+    report = audited(bench, "structure")
+    (lost,) = report.findings
+    assert (lost.cause, lost.savepoints, lost.key) == (Cause.LOST_MANIFEST, (THIRD,), bench.layout.manifest(THIRD))
+    assert "was published and has not expired" in lost.problem
+    assert (report.exit_code, report.savepoints, report.files) == (28, 2, 4), "the others were checked"
+    with pytest.raises(Damaged, match="put it back"):
+        upkeep.raise_unless_good(report)
+    (alone,) = audited(bench, "structure", THIRD).findings
+    assert alone == lost
+    assert audited(bench, "structure", SECOND).good, "another one is whole"
+    third(bench)
+    bench.savepoints.retire(THIRD, at=T0)
+    path.unlink()
+    assert audited(bench, "structure").good
+
+
+def test_when_every_manifest_vanished_that_is_what_is_said(golden: OpenGolden) -> None:
+    bench = golden("no-manifest")
+    good = golden("good", place="whole")
+    bench.savepoints.publish(good.savepoints.read(FIRST))
+    path_of(bench, bench.layout.manifest(FIRST)).unlink()
+    report = audited(bench, "full")
+    assert report.causes == (Cause.LOST_MANIFEST, Cause.NOTHING_CHECKED)
+
+
+def test_nothing_expires_by_a_manifest_that_is_lost(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    path = third(bench)
+    orphan = path_of(bench, "golden/segments/golden-totals-changelog/0/orphan.parquet")
+    orphan.write_bytes(b"the lost manifest might have named it")
+    age(bench, days=1000, now=T0)
+    kept = path.read_bytes()
+    path.unlink()
+    report = upkeep.expire(bench, "r1")
+    assert f"{THIRD} (lost)" in str(report.plan.blocked)
+    assert orphan.exists()
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(kept)
+    upkeep.expire(bench, "r2")
+    assert not orphan.exists()
+
+
+def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGolden) -> None:
+    class KeepsRecords(Repository):
+        def delete(self, keys: list[str]) -> None:
+            for key in keys:
+                if "/published/" in key:
+                    raise ConfigInvalid(f"{key} is locked until next year", next_step="wait")
+                super().delete([key])
+
+    bench = golden("good", now=T0)
+    path = third(bench)
+    bench.savepoints.retire(THIRD, at=T0 - 8 * DAY_MS)
+    path.unlink()
+    report = upkeep.expire(on(bench, KeepsRecords(bench.repository.location)), "r1")
+    assert len(report.left) == 1
+    assert bench.savepoints.expired() >= {THIRD}
+    assert audited(bench, "structure").good, "half forgotten is not lost"
+    later = golden("good", now=T0 + 3_600_000)
+    upkeep.expire(later, "r2")
+    assert THIRD not in later.savepoints.expired()
+    assert later.savepoints.published() == []
+    assert audited(later, "structure").good
+
+
+def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="quarter's end")
+    path_of(bench, bench.layout.manifest(FIRST)).unlink()
+    (lost,) = audited(bench, "structure").findings
+    assert (lost.savepoints, "marked to be kept" in lost.problem) == ((FIRST,), True)
+    upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="given up")
+    assert audited(bench, "structure").good
+    with pytest.raises(NotFound):
+        upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
+    bench.notes.write(RESTORE, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    log = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
+    log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
+    (lost,) = audited(bench, "structure").findings
+    assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
+
+
+def test_a_manifest_that_was_edited_well_is_still_not_what_was_published(golden: OpenGolden) -> None:
+    bench = golden("good")
+    path = third(bench)
+    plain = json.loads(zstandard.ZstdDecompressor().decompress(path.read_bytes()))
+    next(topic for topic in plain["topics"] if topic["role"] == "input")["partitions"][0]["committed"]["offset"] += 1
+    path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(json.dumps(plain).encode()))
+    assert bench.savepoints.read(THIRD).savepoint_id == THIRD, "it can be read all the same"
+    (found,) = audited(bench, "structure").findings
+    assert (found.cause, found.savepoints, found.problem) == (Cause.DAMAGED_MANIFEST, (THIRD,), "is not what was published")
+    path_of(bench, bench.layout.published(THIRD)).write_bytes(b"{}")
+    (found,) = audited(bench, "structure").findings
+    assert (found.cause, found.key) == (Cause.DAMAGED_RECORD, bench.layout.published(THIRD))
+
+
+def logs(bench: Workbench) -> dict[str, str]:
+    """Three entries and more in every log of the application; returns each log's prefix."""
+    for number in range(3):
+        upkeep.mark(bench, FIRST, keep=number == 1, requested_by="me", reason="")
+        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, topics=(), clear=True))
+        journal = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
+        journal.append(JournalEntry(phase=Phase.OPENED, at=T0, created=()))
+        standstills.begin(bench, f"run {number}", QuiesceMode.PAUSE, ())
+        snapshot = OffsetSnapshot(
+            format_version=1,
+            snapshot_id=SECOND,
+            application_id="golden",
+            cluster_id="c",
+            taken_at=number,
+            savepoint_id=None,
+            requested_by="me",
+            reason="",
+            groups=(),
+            unread={},
+        )
+        group_offsets.keep(bench, snapshot)
+    layout = bench.layout
+    return {
+        "locks": layout.locks,
+        "standstills": layout.standstills,
+        "holds": layout.holds,
+        "keeps": layout.keeps,
+        "journal": layout.journal(RESTORE),
+        "offsets": layout.offset_snapshot(SECOND),
+    }
+
+
+@pytest.mark.parametrize("log", ["locks", "standstills", "holds", "keeps", "journal", "offsets"])
+@pytest.mark.parametrize("damage", ["hole", "torn", "strange"])
+def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) -> None:
+    bench = golden("good", now=T0)
+    prefix = logs(bench)[log]
+    whole = audited(bench, "structure")
+    assert whole.good
+    assert whole.records == 6 + 3 + 3 + 3 + 3 + 3, "what was read is counted"
+    second = path_of(bench, f"{prefix}000000000002.json")
+    if damage == "hole":
+        second.unlink()
+    elif damage == "torn":
+        second.write_bytes(second.read_bytes()[:-5])
+    else:
+        second.with_name("notes.txt").write_bytes(b"somebody was here")
+    report = audited(bench, "structure")
+    (found,) = report.findings
+    assert found.cause is Cause.DAMAGED_RECORD
+    assert found.key == (f"{prefix}notes.txt" if damage == "strange" else f"{prefix}000000000002.json")
+    assert (report.savepoints, report.files) == (2, 4)
+    assert audited(bench, "structure", SECOND).good, "no log is asked about one savepoint"
+
+
+def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    prefixes = logs(bench)
+    for name in prefixes:
+        path_of(bench, f"{prefixes[name]}000000000001.json").unlink()
+    assert {found.key for found in audited(bench, "structure").findings} == {
+        f"{prefixes[name]}000000000001.json" for name in ("holds", "keeps", "journal", "offsets")
+    }
+
+
+def test_old_entries_are_read_by_a_full_audit_only(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    for number in range(30):
+        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, topics=(), clear=True))
+    path_of(bench, f"{bench.layout.holds}000000000003.json").write_bytes(b"x")
+    assert audited(bench, "structure").records == 20
+    report = audited(bench, "full")
+    assert (report.records, report.causes) == (30, (Cause.DAMAGED_RECORD,))
+
+
+class Refusing(Repository):
+    """A real repository that will not give away some objects, or answers nothing at all."""
+
+    def __init__(self, real: Repository, *refused: str, error: type[ConfigInvalid | RepositoryUnavailable], down: bool = False) -> None:
+        super().__init__(real.location)
+        self.refused, self.error, self.down = refused, error, down
+
+    def _check(self, key: str) -> None:
+        if any(part in key for part in self.refused):
+            raise self.error(f"reading {key} failed", next_step="see why")
+
+    def get(self, key: str) -> bytes:
+        self._check(key)
+        return super().get(key)
+
+    def open(self, key: str) -> BinaryIO:
+        self._check(key)
+        return super().open(key)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        if self.down:
+            raise RepositoryUnavailable("nobody answers", next_step="see why")
+        return super().keys(prefix)
+
+
+@pytest.mark.parametrize("error", [ConfigInvalid, RepositoryUnavailable])
+@pytest.mark.parametrize("what", ["a segment", "a manifest", "a record", "a log's entry"])
+def test_what_cannot_be_read_is_said_and_everything_else_is_read(
+    golden: OpenGolden, what: str, error: type[ConfigInvalid | RepositoryUnavailable]
+) -> None:
+    bench = golden("flipped-bit", now=T0)
+    third(bench)
+    logs(bench)
+    keys = {
+        "a segment": "golden-totals-changelog/1/",
+        "a manifest": bench.layout.manifest(FIRST),
+        "a record": bench.layout.published(THIRD),
+        "a log's entry": f"{bench.layout.keeps}000000000002.json",
+    }
+    report = audited(on(bench, Refusing(bench.repository, keys[what], error=error)), "full")
+    assert report.causes == (Cause.ALTERED_FILE, Cause.NOT_READ), "the damage beside it is found, and counts for more"
+    (unread,) = [found for found in report.findings if found.cause is Cause.NOT_READ]
+    assert keys[what] in unread.key
+    assert "failed" in unread.problem
+    altered = [found for found in report.findings if found.cause is Cause.ALTERED_FILE]
+    assert [NEWEST in found.key for found in altered] == [True]
+    assert report.files_read == (3 if what == "a segment" else 4)
+    assert report.savepoints == (2 if what == "a manifest" else 3)
+
+
+def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
+    bench = golden("good")
+    report = audited(on(bench, Refusing(bench.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
+    assert (report.good, report.exit_code, report.files_read) == (False, 22, 3)
+
+
+def test_a_repository_that_answers_nothing_ends_the_audit(golden: OpenGolden) -> None:
+    bench = golden("good")
+    ticket = upkeep.plan_audit(bench, savepoint=SECOND, level="full", run_id="r")
+    (wanted, *_) = bench.notes.read_key(AuditSpec, str(ticket.job.spec_key)).files
+    for key, read in (
+        ("manifest.json.zst", lambda down: upkeep.plan_audit(down, savepoint=SECOND, level="full", run_id="r")),
+        ("segments/", lambda down: audit_file(down.repository, down.layout, wanted)),
+    ):
+        with pytest.raises(RepositoryUnavailable, match="nobody answers"):
+            read(on(bench, Refusing(bench.repository, key, error=RepositoryUnavailable, down=True)))
+
+
+def test_safety_savepoints_are_audited_like_any_other(golden: OpenGolden) -> None:
+    bench = golden("missing-segment")
+    saved = replace(bench.savepoints.read(SECOND), savepoint_id=THIRD)
+    path = path_of(bench, bench.safety.publish(saved))
+    report = audited(bench, "structure")
+    (missing,) = report.findings
+    assert (report.savepoints, missing.savepoints) == (3, (SECOND, THIRD))
+    assert audited(bench, "structure", THIRD).exit_code == 26
+    path.unlink()
+    (lost, _) = audited(bench, "structure").findings
+    assert (lost.cause, lost.key) == (Cause.LOST_MANIFEST, bench.layout.safety.manifest(THIRD))
+    assert "safety/" in lost.key

@@ -1,0 +1,61 @@
+"""Expiry beside others, and by a clock that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from streams_recovery import upkeep
+from streams_recovery.core.errors import LockHeld, LockLost
+from streams_recovery.core.retention import DAY_MS
+from streams_recovery.leases import LEASE_SECONDS
+from streams_recovery.workbench import Workbench
+from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.unit.upkeep.test_expire import T0, age, root
+
+OpenGolden = Callable[..., Workbench]
+
+
+def files(bench: Workbench) -> set[str]:
+    return {str(path) for path in root(bench).rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("owner", "purpose"), [("savepoint cli-1", "savepoint of golden"), ("restore cli-1", "restore of golden")])
+def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner: str, purpose: str) -> None:
+    bench = golden("good", now=T0)
+    age(bench, days=1000, now=T0)
+    lock = bench.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
+    before = files(bench)
+    with pytest.raises(
+        LockHeld, match=rf"{owner} holds the lock for {purpose}.*its lease ends in 1800 s.*unlock <name> '{owner}'"
+    ) as caught:
+        upkeep.expire(bench, "r")
+    assert caught.value.exit_code == 5
+    assert files(bench) == before
+    bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+    assert audited(bench, "full").good
+
+
+@pytest.mark.parametrize("days", [-2, 2, 400])
+def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, days: int) -> None:
+    bench = golden("good", now=T0 + days * DAY_MS)
+    age(bench, days=0, now=T0)
+    for run in ("once", "twice"):
+        upkeep.expire(bench, run)
+        assert bench.savepoints.ids() == [SECOND]
+        assert audited(bench, "full").good
+    assert upkeep.plan_expiry(bench).expire == ()
+
+
+def test_a_clock_ahead_that_takes_the_lock_of_a_living_run_takes_none_of_its_files(golden: OpenGolden) -> None:
+    bench, ahead = golden("good", now=T0), golden("good", now=T0 + 2 * DAY_MS)
+    lock = bench.lock.acquire("savepoint cli-1", lease_seconds=LEASE_SECONDS, purpose="savepoint of golden")
+    copied = root(bench) / "segments" / "golden-totals-changelog" / "0" / "of-a-savepoint-in-the-making.parquet"
+    copied.write_bytes(b"rows")
+    age(bench, days=0, now=T0)
+    report = upkeep.expire(ahead, "r")
+    assert (report.expired, report.files_removed) == ((FIRST,), 0)
+    assert copied.exists()
+    with pytest.raises(LockLost, match="savepoint cli-1 no longer holds the lock"):
+        bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)

@@ -1,0 +1,75 @@
+"""A repository with a reduced savepoint: it stands for the one it was made from as long as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery import upkeep
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.model import Consistency
+from streams_recovery.workbench import Workbench
+from tests.data.make_golden import FIRST, REDUCED, SECOND, T0
+
+OpenGolden = Callable[..., Workbench]
+SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000000000000054-golden.parquet"
+
+
+def kept(bench: Workbench) -> set[str]:
+    return {decision.savepoint_id for decision in upkeep.plan_expiry(bench).keep}
+
+
+def test_the_reduced_one_is_the_newest(golden: OpenGolden) -> None:
+    bench = golden("reduced")
+    assert bench.savepoints.ids() == [FIRST, SECOND, REDUCED]
+    newest = bench.savepoints.latest(Consistency.EXACT)
+    assert newest is not None
+    assert (newest.savepoint_id, newest.replaces, newest.parent_id) == (REDUCED, SECOND, SECOND)
+    source = bench.savepoints.read(SECOND)
+    assert newest.records < source.records
+    assert (newest.captured_at, newest.committed(), newest.proof) == (source.captured_at, source.committed(), source.proof)
+
+
+def test_it_is_the_newest_wherever_its_id_sorts(golden: OpenGolden) -> None:
+    bench = golden("reduced")
+    first = replace(bench.savepoints.read(REDUCED), savepoint_id="20261121T010000Z-0000000000")
+    bench.savepoints.publish(first)
+    bench.repository.delete([bench.layout.manifest(REDUCED)])
+    assert bench.savepoints.ids()[-1] == SECOND
+    assert bench.savepoints.latest() == first
+
+
+def test_a_damaged_manifest_of_the_pair_does_not_hide_the_other(golden: OpenGolden) -> None:
+    bench = golden("reduced")
+    for savepoint_id, left in ((SECOND, REDUCED), (REDUCED, None)):
+        bench.repository.delete([bench.layout.manifest(savepoint_id)])
+        bench.repository.create(bench.layout.manifest(savepoint_id), b"torn")
+        if left is None:
+            with pytest.raises(Damaged):
+                bench.savepoints.latest()
+        else:
+            found = bench.savepoints.latest()
+            assert found is not None
+            assert found.savepoint_id == left
+
+
+def test_only_a_whole_one_lets_its_source_expire(golden: OpenGolden) -> None:
+    bench = golden("reduced", now=T0 + 90 * 86_400_000)
+    assert kept(bench) == {REDUCED}
+    bench.repository.delete([SMALL])
+    assert kept(bench) == {SECOND, REDUCED}, "the damaged one stays to be looked at, and what it was made from counts again"
+
+
+def test_files_that_both_need_outlive_the_source(golden: OpenGolden) -> None:
+    month = 30 * 86_400_000
+    first = golden("reduced", now=T0 + month)
+    upkeep.expire(first, "first")
+    later = golden("reduced", now=T0 + 10_000 * month)
+    report = upkeep.expire(later, "second")
+    assert report.files_removed > 0
+    assert later.savepoints.ids() == [REDUCED]
+    sizes = {file.key: file.bytes for file in later.repository.listed(later.layout.segments)}
+    assert later.savepoints.read(REDUCED).whole(sizes)
+    assert set(sizes) == {file.key for _, file in later.savepoints.read(REDUCED).files()}
