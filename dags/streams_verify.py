@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Param
 
 from streams_recovery.config.locating import load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.savepoint_id import PATTERN
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.spark import ReadFilesOperator
 from streams_recovery.operators.upkeep import ConcludeAuditOperator, PlanAuditOperator
@@ -21,9 +22,7 @@ from streams_recovery.operators.upkeep import ConcludeAuditOperator, PlanAuditOp
 def streams_verify(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     params = {
-        "savepoint": Param(
-            "all", type="string", pattern=r"^(all|\d{8}T\d{6}Z-[0-9a-f]{10})$", title="Savepoint", description="all: every one there is"
-        ),
+        "savepoint": Param("all", type="string", pattern=f"^(all|{PATTERN})$", title="Savepoint", description="all: every one there is"),
         "level": Param(
             config.verify.level,
             type="string",

@@ -1,0 +1,65 @@
+"""Runs an application that is down in between: from a start to the ends its inputs had then, or for a while, and down again.
+
+For input that comes rarely, for cold data, and for work that is to be done at certain hours. The application id stays the same, so every run goes on
+where the one before it ended. Without new input nothing is started. An application that runs already is left alone: the run fails and says so.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, Param
+
+from streams_recovery.config.locating import load_applications
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.operators.base import result_of
+from streams_recovery.operators.increment import BeginIncrementOperator, EndIncrementOperator
+from streams_recovery.operators.sensors import EndsReachedSensor
+
+
+def streams_run(name: str, config: ApplicationConfig) -> DAG:
+    """The DAG of one application."""
+    params = {
+        "until": Param(
+            "",
+            type="string",
+            pattern=r"^(|ends|duration:P[0-9DTHMS]{1,40})$",
+            title="Until",
+            description="ends: where the inputs end at the start. duration:PT30M: so long. Empty: as configured.",
+        ),
+        "reason": Param("", type="string", maxLength=500, title="Reason"),
+    }
+    with DAG(
+        f"streams_run_{name}",
+        schedule=config.run.schedule,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=params,
+        doc_md=__doc__,
+        description=f"A run of {config.application.id}, which is down in between",
+        tags=["streams-recovery", "run", name],
+        default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
+    ) as dag:
+        begin = BeginIncrementOperator(task_id="start_application", application_name=name, until="{{ params.until }}")
+        await_ends = EndsReachedSensor(
+            task_id="await_ends",
+            application_name=name,
+            captured=result_of("start_application"),
+            at_most=timedelta(minutes=config.run.timeout_minutes),
+            execution_timeout=None,
+        )
+        end = EndIncrementOperator(
+            task_id="stop_application",
+            application_name=name,
+            begun=result_of("start_application"),
+            retries=5,
+            retry_delay=timedelta(seconds=30),
+        )
+        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success.
+        begin.as_setup() >> await_ends >> end.as_teardown(setups=begin, on_failure_fail_dagrun=True)
+    return dag
+
+
+for _name, _config in load_applications().items():
+    globals()[f"streams_run_{_name}"] = streams_run(_name, _config)
