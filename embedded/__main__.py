@@ -10,7 +10,8 @@ import time
 from embedded.stack import PROJECT
 from streams_recovery.core.errors import RecoveryError
 
-LIMIT_SECONDS = 720
+# Of each strategy played by itself; all of them have their sum.
+LIMIT_SECONDS = {"full": 720, "rebuild": 420, "run": 420, "pitr": 720, "reprocess": 720, "clone": 720}
 
 
 def main() -> int:
@@ -20,13 +21,15 @@ def main() -> int:
     for name, text in (("demo", "lose an application and bring it back"), ("up", "leave the stack running")):
         command = commands.add_parser(name, help=text)
         command.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
+        if name == "demo":
+            command.add_argument("--strategy", choices=[*LIMIT_SECONDS, "all"], default="full")
     commands.add_parser("down", help="stop what `up` started")
     arguments = parser.parse_args()
     # SIGTERM unwinds like Ctrl-C, so that everything started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if arguments.command == "demo":
-            return _demo(arguments.guarantee)
+            return _demo(arguments.guarantee, arguments.strategy)
         from embedded.running import down, up  # noqa: PLC0415 - the demonstration does not need it
 
         return up(PROJECT / "build" / "stack", arguments.guarantee) if arguments.command == "up" else down(PROJECT / "build" / "stack")
@@ -38,20 +41,23 @@ def main() -> int:
         return 130
 
 
-def _demo(guarantee: str) -> int:
+def _demo(guarantee: str, strategy: str) -> int:
+    # `down` has to work also when something is broken that only the demonstration needs.
     from embedded.demo.story import play  # noqa: PLC0415
-    from embedded.demo.telling import Teller  # noqa: PLC0415
+    from embedded.demo.telling import Teller, write  # noqa: PLC0415
 
     directory = PROJECT / "build" / "demo"
     directory.mkdir(parents=True, exist_ok=True)
     teller = Teller()
     began = time.monotonic()
-    report = play(directory, guarantee, teller)
-    report.write(directory / "report.json")
-    teller.summary(report)
-    seconds = time.monotonic() - began
+    strategies = list(LIMIT_SECONDS) if strategy == "all" else [strategy]
+    reports = play(directory, guarantee, strategies, teller)
+    write(reports, directory / "report.json")
+    seconds, limit = time.monotonic() - began, sum(LIMIT_SECONDS[name] for name in strategies)
     teller.say(f"report in {directory / 'report.json'}; {seconds:.0f} s in all")
-    return 0 if report.good and seconds < LIMIT_SECONDS else 1
+    if seconds >= limit:
+        teller.say(f"[bold]too slow[/bold]: more than {limit} s counts as failed; run it again with nothing else on this machine")
+    return 0 if all(report.good for report in reports) and seconds < limit else 1
 
 
 if __name__ == "__main__":

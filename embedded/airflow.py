@@ -56,7 +56,7 @@ class Airflow:
         for service in SERVICES:
             self._processes.start(f"airflow-{service}", [*command, service], environment=environment, cwd=self._home)
         self._await_health()
-        return AirflowClient(self.url, USER, self.password)
+        return AirflowClient(self.url, USER, self.password, environment)
 
     def _await_health(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -95,12 +95,15 @@ class Airflow:
             "API__BASE_URL": self.url,
             "API__WORKERS": "1",
             "API_AUTH__JWT_SECRET": self._jwt_secret(),
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._home / 'airflow.db'}",
+            # One writer at a time: whoever waits no longer than the five seconds of the default is turned away on a busy machine.
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._home / 'airflow.db'}?timeout=60",
             "LOGGING__WORKER_LOG_SERVER_PORT": str(ports.worker_logs),
             "LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports.trigger_logs),
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+            # A supervisor notices that its task's process is gone only when this is over, and keeps the executor's slot until then.
+            "WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
             "DAG_PROCESSOR__REFRESH_INTERVAL": "300",
         }

@@ -6,6 +6,8 @@ import base64
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -16,7 +18,7 @@ from embedded.ports import HOST, require_free
 from embedded.processes import Processes
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
 
-_START_SECONDS = 90.0
+_START_SECONDS = 180.0
 
 # One node has nothing to replicate to, few partitions start faster, and what a cluster does every few minutes is to be seen in seconds.
 _SETTINGS = """\
@@ -46,19 +48,33 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 """
 
 
-def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerExtras:
+    """What makes a broker different from the plain one. ``settings`` go over the usual ones (a text with ``{host}``, ``{port}`` or ``{controller}``
+    gets this broker's), ``format_arguments`` to the tool that formats its directory, ``client`` is how a client must connect.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    format_arguments: tuple[str, ...] = ()
+    client: Mapping[str, str] = field(default_factory=dict)
+
+
+def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int, extras: BrokerExtras | None = None) -> str:
     """Start a broker on ``port``, on the data of ``directory`` if there is some, and return its address once it answers."""
+    extras = extras or BrokerExtras()
     require_free(port, "the broker")
     require_free(controller_port, "the broker's controller")
     directory.mkdir(parents=True, exist_ok=True)
     settings = directory / "server.properties"
-    settings.write_text(_SETTINGS.format(host=HOST, port=port, controller=controller_port, logs=directory / "logs"))
+    # Of a key that comes twice the last one counts.
+    text = _SETTINGS + "".join(f"{key}={value}\n" for key, value in extras.settings.items())
+    settings.write_text(text.format(host=HOST, port=port, controller=controller_port, logs=directory / "logs"))
     java = [str(find_java()), "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{kafka_jars()}/*"]
     if not (directory / "logs" / "meta.properties").exists():
-        _format([*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)])
+        _format([*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings), *extras.format_arguments])
     processes.start("broker", [*java, "kafka.Kafka", str(settings)])
     address = f"{HOST}:{port}"
-    _await_answer(processes, address)
+    _await_answer(processes, address, extras.client)
     return address
 
 
@@ -74,9 +90,9 @@ def _format(command: list[str]) -> None:
         raise ConfigInvalid(f"the broker's directory cannot be formatted: {done.stderr[-500:]}", next_step="check the disk and its rights")
 
 
-def _await_answer(processes: Processes, address: str) -> None:
+def _await_answer(processes: Processes, address: str, how: Mapping[str, str]) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    client = AdminClient({"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 250})
+    client = AdminClient({**how, "bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 250})
     while time.monotonic() < deadline:
         processes.check("broker")
         try:

@@ -11,6 +11,8 @@ from pathlib import Path
 from streams_recovery.core.errors import ConfigInvalid
 
 MINIMUM = 17
+# For the JVM of Spark. A job here takes seconds, and an optimizing compiler would spend half of its processor time on code that never runs again.
+SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def find_java() -> Path:

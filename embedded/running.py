@@ -12,7 +12,6 @@ from embedded.processes import Processes
 from embedded.stack import PROJECT, Ports, Stack
 from examples.order_processing.generator import create_topics
 from streams_recovery.application.factory import open_application
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Refused
 
 ORDERS_A_SECOND = 100
@@ -26,14 +25,14 @@ def up(directory: Path, guarantee: str) -> int:
     if known is not None and answers(known.ports.broker):
         raise Refused("the stack is up already", next_step="run `make down` first, or use the one that runs")
     directory.mkdir(parents=True, exist_ok=True)
-    stack = Stack(directory=directory, ports=Ports.of(free_ports(7)), guarantee=guarantee, schedule=SCHEDULE)
+    stack = Stack(directory=directory, ports=Ports.of(free_ports(8)), guarantee=guarantee, schedule=SCHEDULE)
     _remember(stack)
     processes = Processes(directory / "processes")
     try:
         processes.__enter__()
         airflow = _start(stack, processes)
     except BaseException:
-        open_application(stack.config().runs, stack.config().application.id).stop(timeout=30)
+        stack.stop_application()
         processes.stop_all()
         raise
     first, second = stack.ports.instances
@@ -66,10 +65,7 @@ def down(directory: Path) -> int:
     if known is None:
         sys.stdout.write("nothing to stop\n")
         return 0
-    config = known.config()
-    application = open_application(config.runs, config.application.id)
-    instances = [status.name for status in application.status() if status.state is not InstanceState.GONE]
-    application.stop(timeout=30)
+    instances = known.stop_application()
     stopped = Processes(directory / "processes").stop_all()
     sys.stdout.write(f"stopped: {', '.join((*stopped, *instances)) or 'nothing was running'}\n")
     return 0
@@ -77,7 +73,7 @@ def down(directory: Path) -> int:
 
 def _remember(stack: Stack) -> None:
     ports = stack.ports
-    numbers = [ports.broker, ports.controller, *ports.instances, ports.airflow, ports.worker_logs, ports.trigger_logs]
+    numbers = [ports.broker, ports.controller, *ports.instances, ports.airflow, ports.worker_logs, ports.trigger_logs, ports.drill]
     (stack.directory / _FILE).write_text(json.dumps({"ports": numbers, "guarantee": stack.guarantee}))
 
 

@@ -10,11 +10,16 @@ from pathlib import Path
 
 from embedded.broker import start_broker
 from embedded.jars import kafka_jars
-from embedded.java import find_java
+from embedded.java import SHORT_JOBS, find_java
 from embedded.ports import HOST
 from embedded.processes import Processes
+from streams_recovery.application.factory import open_application
+from streams_recovery.application.port import InstanceState
+from streams_recovery.config.drilling import drilled
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.reprocess import EXAMPLE
+from streams_recovery.config.reprocessing import reprocessed
 
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "include" / "configs"
@@ -31,11 +36,12 @@ class Ports:
     airflow: int
     worker_logs: int
     trigger_logs: int
+    drill: int
 
     @classmethod
     def of(cls, numbers: list[int]) -> Ports:
-        """From seven free ports."""
-        broker, controller, first, second, airflow, worker_logs, trigger_logs = numbers
+        """From eight free ports."""
+        broker, controller, first, second, airflow, worker_logs, trigger_logs, drill = numbers
         return cls(
             broker=broker,
             controller=controller,
@@ -43,6 +49,7 @@ class Ports:
             airflow=airflow,
             worker_logs=worker_logs,
             trigger_logs=trigger_logs,
+            drill=drill,
         )
 
 
@@ -74,6 +81,8 @@ class Stack:
             "STREAMS_RECOVERY_CLASSPATH": f"{kafka_jars()}/*",
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),
+            "ORDER_PROCESSOR_DRILL_PORT": str(self.ports.drill),
+            "STREAMS_RECOVERY_DRILL_SCHEDULE": "none",
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap}}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}),
         }
@@ -92,11 +101,23 @@ class Stack:
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
+            "SPARK_SUBMIT_OPTS": SHORT_JOBS,
         }
 
     def config(self) -> ApplicationConfig:
         """The example application's configuration in this stack."""
         return load_named(APPLICATION, CONFIGS, {**os.environ, **self.variables})
+
+    def stop_application(self) -> list[str]:
+        """Stop every instance of the example application, and those of a drill or an interval that broke off. Returns the names of those that lived."""
+        stopped, own = [], self.config()
+        lanes = range(own.reprocess.parallel) if own.reprocess is not None and own.reprocess.enabled else ()
+        # Whichever interval it was, its instances are known by their lane.
+        for config in (own, drilled(own), *(reprocessed(own, f"{EXAMPLE}:{lane}") for lane in lanes)):
+            application = open_application(config.runs, config.application.id)
+            stopped += [status.name for status in application.status() if status.state is not InstanceState.GONE]
+            application.stop(timeout=30)
+        return stopped
 
     def start_broker(self, processes: Processes) -> None:
         """Start Kafka."""

@@ -26,9 +26,9 @@ def wait_counted(bench: Workbench, orders: int, *, seconds: float) -> None:
     raise ApplicationNotReady(f"{counted} of {orders} orders were counted in {seconds:.0f} s", next_step="see the application's logs")
 
 
-def differences(bench: Workbench, expected: Stores) -> dict[str, int]:
+def differences(bench: Workbench, expected: Stores, *, settle_seconds: float = _SETTLE_SECONDS) -> dict[str, int]:
     """For every store the number of keys that are missing, extra or different; joins get a moment to settle. Raises nothing: counts."""
-    deadline = time.monotonic() + _SETTLE_SECONDS
+    deadline = time.monotonic() + settle_seconds
     found = _differences(bench, expected)
     while any(found.values()) and time.monotonic() < deadline:
         time.sleep(2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,33 +16,29 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The outcome. ``rpo_seconds`` is the newest input acknowledged before the disaster minus the newest one found in the recovered state;
-    ``rto_seconds`` the time from the disaster until the application was RUNNING and caught up.
-    """
+    """How one strategy went: every check by its name, and what was measured. Phases have seconds."""
 
     strategy: str
     guarantee: str
-    savepoints: list[str]
-    records_copied: list[int]
-    keys_compared: int
-    state_equal: bool
-    changelogs_equal: bool
-    incremental: bool
-    tail_and_suppress_covered: bool
-    offset_metadata_equal: bool
-    continued_correctly: bool
-    rpo_seconds: float
-    rto_seconds: float
+    checks: dict[str, bool]
+    figures: dict[str, Any]
     phases: dict[str, float]
 
     @property
     def good(self) -> bool:
-        """True when every check held."""
-        return all(value for value in dataclasses.asdict(self).values() if isinstance(value, bool))
+        """True when there were checks and every one held."""
+        return bool(self.checks) and all(self.checks.values())
 
-    def write(self, path: Path) -> None:
-        """As JSON."""
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+    def plain(self) -> dict[str, Any]:
+        """Checks and figures beside each other, for JSON."""
+        return {"strategy": self.strategy, "guarantee": self.guarantee, **self.figures, **self.checks, "phases": self.phases}
+
+
+def write(reports: Sequence[Report], path: Path) -> None:
+    """One report as it is, several as a list."""
+    plain = [report.plain() for report in reports]
+    document = plain[0] if len(plain) == 1 else {"strategy": "all", "guarantee": reports[0].guarantee, "strategies": plain}
+    path.write_text(json.dumps(document, indent=2) + "\n")
 
 
 @dataclass(slots=True)
@@ -52,6 +48,7 @@ class Teller:
     console: Console = field(default_factory=lambda: Console(highlight=False))
     phases: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
+    _number: int = 0
 
     def say(self, line: str) -> None:
         """One line with the time since the beginning."""
@@ -59,17 +56,23 @@ class Teller:
 
     @contextmanager
     def phase(self, name: str, title: str) -> Iterator[None]:
-        """A phase under its title; its seconds go into the report."""
-        self.console.print(f"\n[bold cyan]{title}[/bold cyan]")
+        """A phase under its title and number; its seconds go into the report."""
+        self._number += 1
+        self.console.print(f"\n[bold cyan]{self._number}. {title}[/bold cyan]")
         began = time.monotonic()
         yield
         self.phases[name] = round(time.monotonic() - began, 1)
         self.say(f"[green]done in {self.phases[name]} s[/green]")
 
+    def take_phases(self) -> dict[str, float]:
+        """The phases since this was last asked."""
+        taken, self.phases = self.phases, {}
+        return taken
+
     def summary(self, report: Report) -> None:
         """The table at the end."""
-        table = Table("what", "value", title="All checks hold" if report.good else "SOME CHECKS FAILED")
-        for name, value in dataclasses.asdict(report).items():
+        table = Table("what", "value", title=f"{report.strategy}: {'all checks hold' if report.good else 'SOME CHECKS FAILED'}")
+        for name, value in report.plain().items():
             if name != "phases":
                 table.add_row(name, f"[{'green' if value else 'red'}]{value}" if isinstance(value, bool) else str(value))
         self.console.print(table)

@@ -16,9 +16,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.function.BiConsumer;
 import java.util.stream.Collectors;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -47,6 +49,7 @@ import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
@@ -55,6 +58,7 @@ import org.apache.kafka.streams.query.StateQueryRequest;
 import org.apache.kafka.streams.query.VersionedKeyQuery;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreType;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.ReadOnlySessionStore;
@@ -87,7 +91,9 @@ public class OrderProcessing {
       error.printStackTrace(System.out);
       return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
     });
-    Control control = new Control(streams);
+    Restoring restoring = new Restoring();
+    streams.setGlobalStateRestoreListener(restoring);
+    Control control = new Control(streams, restoring);
     HttpServer server = HttpServer.create(new InetSocketAddress(env("HTTP_HOST", "127.0.0.1"), Integer.parseInt(env("HTTP_PORT", "18081"))), 0);
     server.createContext("/", control::handle);
     server.setExecutor(Executors.newFixedThreadPool(4));
@@ -122,9 +128,22 @@ public class OrderProcessing {
     settings.put("processing.guarantee", env("PROCESSING_GUARANTEE", "exactly_once_v2"));
     settings.put("commit.interval.ms", env("COMMIT_INTERVAL_MS", "100"));
     settings.put("num.stream.threads", env("NUM_STREAM_THREADS", "1"));
-    settings.put("session.timeout.ms", session);
-    settings.put("heartbeat.interval.ms", session / 3);
+    String protocol = env("GROUP_PROTOCOL", "classic");
+    settings.put("group.protocol", protocol);
+    if (protocol.equals("classic")) {
+      // In groups of the newer protocols the broker decides about both.
+      settings.put("session.timeout.ms", session);
+      settings.put("heartbeat.interval.ms", session / 3);
+    }
     settings.put("replication.factor", env("REPLICATION_FACTOR", "-1"));
+    settings.put("num.standby.replicas", env("NUM_STANDBY_REPLICAS", "0"));
+    // Any lag is acceptable, so no instance warms up a task that another one has: those are standby tasks too, and Kafka Streams 4.3.1 can die of
+    // them when it is resumed after a pause (KAFKA-20731).
+    settings.put("acceptable.recovery.lag", env("ACCEPTABLE_RECOVERY_LAG", Long.toString(Long.MAX_VALUE)));
+    // A static member keeps its place in the group over a restart: it does not leave when it is closed.
+    if (!env("GROUP_INSTANCE_ID", "").isEmpty()) {
+      settings.put("group.instance.id", env("GROUP_INSTANCE_ID", ""));
+    }
     settings.put("auto.offset.reset", "earliest");
     settings.put("default.key.serde", Serdes.StringSerde.class);
     settings.put("default.value.serde", Serdes.StringSerde.class);
@@ -279,16 +298,52 @@ public class OrderProcessing {
     }
   }
 
-  /** The HTTP interface: health, pause and resume, and every key of every store that this instance is active for. */
+  /** Counts, by offsets, what the stores of active tasks and global stores still have to read from their topics. */
+  private static class Restoring implements StateRestoreListener {
+    private final Map<TopicPartition, Long> ends = new ConcurrentHashMap<>();
+    private final Map<TopicPartition, Long> left = new ConcurrentHashMap<>();
+
+    long left() {
+      return left.values().stream().mapToLong(Long::longValue).sum();
+    }
+
+    @Override
+    public void onRestoreStart(TopicPartition log, String store, long start, long end) {
+      ends.put(log, end);
+      left.put(log, Math.max(0, end - start));
+    }
+
+    @Override
+    public void onBatchRestored(TopicPartition log, String store, long lastOffset, long records) {
+      left.computeIfPresent(log, (same, before) -> Math.max(0, ends.get(log) - lastOffset - 1));
+    }
+
+    @Override
+    public void onRestoreEnd(TopicPartition log, String store, long records) {
+      left.remove(log);
+    }
+
+    @Override
+    public void onRestoreSuspended(TopicPartition log, String store, long records) {
+      left.remove(log);
+    }
+  }
+
+  /**
+   * The HTTP interface: health, pause and resume, and every key of every store that this instance is active for; as a replica, also of what it only
+   * stands by for.
+   */
   private static class Control {
     private static final List<String> KEY_VALUE =
         List.of("order-totals", "latest-orders", "enriched-orders", "region-totals", "product-sales", "inventory");
     private static final List<String> WINDOW = List.of("orders-per-minute", "order-counts");
     private final KafkaStreams streams;
+    private final Restoring restoring;
     private volatile boolean paused;
 
-    Control(KafkaStreams streams) {
+    Control(KafkaStreams streams, Restoring restoring) {
       this.streams = streams;
+      this.restoring = restoring;
     }
 
     void handle(HttpExchange exchange) throws IOException {
@@ -298,7 +353,8 @@ public class OrderProcessing {
           switch (path[0]) {
             case "health" -> health(exchange);
             case "pause", "resume" -> hold(exchange, path[0].equals("pause"));
-            case "state" -> state(exchange, path);
+            case "state" -> state(exchange, path, false);
+            case "replicas" -> state(exchange, path, true);
             default -> answer(exchange, 404, error("no such path"));
           }
         } catch (UnknownStateStoreException unknown) {
@@ -312,7 +368,9 @@ public class OrderProcessing {
     private void health(HttpExchange exchange) throws IOException {
       boolean well = streams.state().isRunningOrRebalancing();
       ObjectNode body = JSON.createObjectNode().put("state", streams.state().name()).put("paused", paused);
-      body.put("applicationId", env("APPLICATION_ID", "order-processor"));
+      body.put("applicationId", env("APPLICATION_ID", "order-processor")).put("restoring", restoring.left());
+      // Tasks that are warmed up are standby tasks too.
+      body.put("standby_tasks", streams.metadataForLocalThreads().stream().mapToInt(thread -> thread.standbyTasks().size()).sum());
       answer(exchange, well ? 200 : 503, body);
     }
 
@@ -330,7 +388,7 @@ public class OrderProcessing {
       answer(exchange, 200, JSON.createObjectNode().put("paused", paused));
     }
 
-    private void state(HttpExchange exchange, String[] path) throws IOException {
+    private void state(HttpExchange exchange, String[] path, boolean standby) throws IOException {
       if (path.length < 2) {
         ObjectNode stores = JSON.createObjectNode();
         stores.putPOJO("stores", List.of(KEY_VALUE, WINDOW, List.of("order-sessions", "order-versions")));
@@ -338,7 +396,7 @@ public class OrderProcessing {
         return;
       }
       Map<String, Object> found = new java.util.HashMap<>();
-      visit(path[1], found::put);
+      visit(path[1], standby, found::put);
       if (path.length == 2) {
         answer(exchange, 200, JSON.valueToTree(found));
       } else if (found.containsKey(path[2])) {
@@ -348,19 +406,24 @@ public class OrderProcessing {
       }
     }
 
-    private void visit(String store, BiConsumer<String, Object> take) {
+    private <T> T opened(String store, boolean standby, QueryableStoreType<T> type) {
+      StoreQueryParameters<T> wanted = StoreQueryParameters.fromNameAndType(store, type);
+      return streams.store(standby ? wanted.enableStaleStores() : wanted);
+    }
+
+    private void visit(String store, boolean standby, BiConsumer<String, Object> take) {
       if (KEY_VALUE.contains(store)) {
-        ReadOnlyKeyValueStore<String, JsonNode> values = streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.keyValueStore()));
+        ReadOnlyKeyValueStore<String, JsonNode> values = opened(store, standby, QueryableStoreTypes.keyValueStore());
         try (KeyValueIterator<String, JsonNode> all = values.all()) {
           all.forEachRemaining(entry -> take.accept(entry.key, entry.value));
         }
       } else if (WINDOW.contains(store)) {
-        ReadOnlyWindowStore<String, Long> windows = streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.windowStore()));
+        ReadOnlyWindowStore<String, Long> windows = opened(store, standby, QueryableStoreTypes.windowStore());
         try (KeyValueIterator<Windowed<String>, Long> all = windows.all()) {
           all.forEachRemaining(entry -> take.accept(windowName(entry.key), entry.value));
         }
       } else if (store.equals("order-sessions")) {
-        ReadOnlySessionStore<String, Long> sessions = streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.sessionStore()));
+        ReadOnlySessionStore<String, Long> sessions = opened(store, standby, QueryableStoreTypes.sessionStore());
         try (KeyValueIterator<Windowed<String>, Long> all = sessions.fetch(null, null)) {
           all.forEachRemaining(entry -> take.accept(windowName(entry.key) + "-" + entry.key.window().end(), entry.value));
         }
@@ -383,7 +446,7 @@ public class OrderProcessing {
     /** A versioned store cannot be listed; it has the keys of order-totals, which is in the same tasks. */
     private List<String> customers() {
       List<String> keys = new ArrayList<>();
-      visit("order-totals", (key, value) -> keys.add(key));
+      visit("order-totals", false, (key, value) -> keys.add(key));
       return keys;
     }
 

@@ -10,7 +10,9 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -85,6 +87,18 @@ class Generator:
             if progress is not None and (done + 1) % _TOLD == 0:
                 progress(done + 1)
         self.flush()
+
+    @contextmanager
+    def trickle(self, rate: float) -> Iterator[None]:
+        """Orders go on coming in meanwhile. Raises at the end what the broker refused."""
+        stop = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            feeding = pool.submit(self.feed, 10**9, rate=rate, stop=stop)
+            try:
+                yield
+            finally:
+                stop.set()
+        feeding.result()
 
     def flush(self) -> None:
         """Wait for every acknowledgement. Raises what the broker refused."""

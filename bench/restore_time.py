@@ -1,0 +1,114 @@
+"""How long a restore takes from the full log and from the newest record of each key, with ten updates a key: both in one run, on one stack.
+
+    PYTHONPATH=plugins:. .venv/bin/python bench/restore_time.py [--keys 20000] [--updates 10]
+
+Prints a row for each and their ratio. Figures depend on the machine; the ratio is what to look at. It asserts nothing about time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from embedded.demo.checks import differences, wait_counted
+from embedded.demo.disaster import destroy
+from embedded.ports import free_ports
+from embedded.processes import Processes
+from embedded.stack import Ports, Stack
+from examples.order_processing.generator import Generator, create_topics
+from examples.order_processing.orders import World
+from examples.order_processing.truth import truth
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.running import Runner
+from streams_recovery.compacting import CompactRequest
+from streams_recovery.core.plan import RestoreRequest
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.workbench import Workbench, open_workbench
+
+STEP_MS, PAST_MS = 20, 12 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """An application with its input, and what runs jobs for it."""
+
+    bench: Workbench
+    generator: Generator
+    runner: Runner
+
+
+@contextmanager
+def stage(directory: Path, keys: int) -> Iterator[Stage]:
+    """Kafka and the application, gone at the end."""
+    stack = Stack(directory=directory, ports=Ports.of(free_ports(8)), guarantee="exactly_once_v2")
+    world = World(seed=5, customers=keys, products=50, start_ms=time.time_ns() // 1_000_000 - PAST_MS, step_ms=STEP_MS)
+    connections = EnvironmentConnections({**os.environ, **stack.variables})
+    with Processes(directory / "processes") as processes, open_workbench(stack.config(), connections) as bench:
+        stack.start_broker(processes)
+        create_topics(stack.bootstrap)
+        generator = Generator(stack.bootstrap, world)
+        generator.feed_reference_data()
+        bench.application.start()
+        try:
+            yield Stage(bench=bench, generator=generator, runner=Runner(bench=bench, master="local[2]", logs=directory / "logs", say=print))
+        finally:
+            bench.application.stop(timeout=30)
+
+
+def restored(on: Stage, savepoint: str) -> tuple[int, float]:
+    """Lose everything and bring it back: records written, and seconds until the application has caught up."""
+    request = RestoreRequest(
+        source="",
+        savepoint=savepoint,
+        confirm=on.bench.application_id,
+        reason="benchmark",
+    )
+    destroy(on.bench)
+    began = time.monotonic()
+    report = on.runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=lambda _: True)
+    seconds = time.monotonic() - began
+    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    if any(wrong.values()):
+        raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")
+    return report.rows, seconds
+
+
+def measure(on: Stage, orders: int) -> Table:
+    """Both restores of the same state."""
+    on.generator.feed(orders)
+    wait_counted(on.bench, orders, seconds=900)
+    full = on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
+    compact = CompactRequest(savepoint="latest", run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
+    reduced = on.runner.compact(compact)
+    if reduced is None:
+        raise SystemExit("there was nothing to reduce")
+    found = {"full log": restored(on, full), "newest of each key": restored(on, reduced.savepoint_id)}
+    table = Table("restored from", "records", "seconds", "ratio")
+    slowest = found["full log"][1]
+    for name, (rows, seconds) in found.items():
+        table.add_row(name, f"{rows:,}", f"{seconds:.1f}", f"{seconds / slowest:.2f}")
+    return table
+
+
+def main() -> None:
+    """Run it."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--keys", type=int, default=20_000)
+    arguments.add_argument("--updates", type=int, default=10)
+    asked = arguments.parse_args()
+    with tempfile.TemporaryDirectory(prefix="restore-time-") as directory, stage(Path(directory), asked.keys) as on:
+        Console().print(measure(on, asked.keys * asked.updates))
+
+
+if __name__ == "__main__":
+    main()

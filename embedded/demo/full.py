@@ -1,0 +1,118 @@
+"""Full state: everything is lost, and comes back from a savepoint. Before that, a mistake is made and undone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from embedded.demo.checks import newest_recovered_ms
+from embedded.demo.disaster import destroy
+from embedded.demo.scene import Scene, right
+from embedded.stack import APPLICATION
+from examples.order_processing.truth import truth
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import StoreKind, TopicPartition, TopicRole
+from streams_recovery.workbench import Workbench
+
+RESTORE, UNDO = "streams_restore_full", "streams_undo"
+FEEDS = (60_000, 30_000, 30_000, 80_000)
+_EARLY = (1_000, 1_000)
+_TRICKLE_RATE = 800.0
+
+
+def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
+    """Play it and return checks and figures."""
+    mistake = _mistake(scene)
+    bench, generator, teller = scene.bench, scene.generator, scene.teller
+    with teller.phase("first_savepoint", f"{FEEDS[0]:,} orders, then a savepoint while more come in"):
+        scene.feed(FEEDS[0])
+        first = _savepoint_under_load(scene)
+    with teller.phase("second_savepoint", f"{FEEDS[1]:,} more orders, then an incremental savepoint"):
+        scene.feed(FEEDS[1])
+        second = _savepoint_under_load(scene)
+        manifest = bench.savepoints.read(second["savepoint_id"])
+        incremental = _incremental(bench, bench.savepoints.read(first["savepoint_id"]), second)
+    with teller.phase("disaster", f"{FEEDS[2]:,} more orders, then everything is lost"):
+        scene.feed(FEEDS[2])
+        newest_before, lost_at = generator.newest_acknowledged_ms or 0, time.monotonic()
+        teller.say(f"deleted {len(destroy(bench))} internal topics, the consumer group and all local state")
+    with teller.phase("restore", "The restore DAG: plan, approval, load, verify, offsets, wipe, start"):
+        run_id = scene.run(RESTORE, {"application": APPLICATION, "savepoint": second["savepoint_id"]})
+        rto = time.monotonic() - lost_at
+        verified = scene.airflow.result(RESTORE, run_id, "verify_changelogs")
+        offsets = scene.airflow.result(RESTORE, run_id, "reset_consumer_group")
+    with teller.phase("recovered", "What came back"):
+        scene.await_counted()
+        recovered = scene.wrong()
+        rpo = (newest_before - newest_recovered_ms(bench, generator.world)) / 1000
+    with teller.phase("continue", f"{FEEDS[3]:,} more orders: does it go on counting correctly?"):
+        scene.feed(FEEDS[3])
+        continued = scene.wrong()
+    keys = sum(len(keys) for keys in truth(generator.world, range(generator.sent)).values())
+    checks = {
+        "mistake_undone": mistake,
+        "state_equal": right(recovered),
+        "changelogs_equal": _all_stores_compared(manifest, verified),
+        "incremental": incremental,
+        "tail_and_suppress_covered": _covered(manifest, verified),
+        "offset_metadata_equal": offsets["with_metadata"] == sum(1 for c in manifest.committed().values() if c.metadata) > 0,
+        "continued_correctly": right(continued),
+    }
+    figures = {
+        "savepoints": [first["savepoint_id"], second["savepoint_id"]],
+        "records_copied": [first["new_records"], second["new_records"]],
+        "keys_compared": verified["keys_compared"] + keys,
+        # The newest input that Kafka acknowledged before the disaster, minus the newest that the recovered state knows.
+        "rpo_seconds": rpo,
+        # From the disaster until the application was RUNNING and had caught up.
+        "rto_seconds": round(rto, 1),
+    }
+    return checks, figures
+
+
+def _mistake(scene: Scene) -> bool:
+    """A restore with the wrong offsets loses orders, and its undo brings them back. Early, while there is little to load."""
+    chosen = {"application": APPLICATION, "confirm": scene.bench.application_id}
+    with scene.teller.phase(
+        "mistake", f"{_EARLY[0]:,} orders, a savepoint, {_EARLY[1]:,} more; then somebody restores it and skips their input"
+    ):
+        scene.feed(_EARLY[0])
+        savepoint = scene.savepoint()["savepoint_id"]
+        scene.feed(_EARLY[1])
+        scene.run(RESTORE, {**chosen, "savepoint": savepoint, "offsets": "latest", "replace": True})
+        lost = scene.wrong(settle_seconds=0)
+    with scene.teller.phase("undo", "The undo DAG brings back what was there"):
+        scene.run(UNDO, chosen)
+        return lost["order-totals"] > 0 and right(scene.wrong())
+
+
+def _savepoint_under_load(scene: Scene) -> dict[str, Any]:
+    # A savepoint of an idle application would prove little.
+    with scene.generator.trickle(_TRICKLE_RATE):
+        return scene.savepoint()
+
+
+def _incremental(bench: Workbench, first: Manifest, second: dict[str, Any]) -> bool:
+    """Nothing below the first savepoint's ends was fetched again: what was fetched fits between them and the logs' ends now."""
+    before = {
+        TopicPartition(topic.name, part.partition): part.end if topic.role is TopicRole.CHANGELOG else part.log_start
+        for topic in first.topics
+        if topic.archived
+        for part in topic.partitions
+    }
+    ends = bench.cluster.high_watermarks(list(before))
+    new = sum(ends[tp] - end for tp, end in before.items() if tp in ends)
+    return bool(second["parent_id"] == first.savepoint_id and 0 < second["fetched"] <= new)
+
+
+def _all_stores_compared(manifest: Manifest, verified: dict[str, Any]) -> bool:
+    changelogs = {topic.name for topic in manifest.topics if topic.role is TopicRole.CHANGELOG}
+    equal = {store["topic"] for store in verified["stores"] if store["keys_compared"] > 0 and store["keys_different"] == 0}
+    return bool(changelogs) and changelogs == equal
+
+
+def _covered(manifest: Manifest, verified: dict[str, Any]) -> bool:
+    tail = sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION)
+    suppress = {topic.name for topic in manifest.topics if topic.store is StoreKind.SUPPRESS}
+    buffered = sum(store["keys_compared"] for store in verified["stores"] if store["topic"] in suppress)
+    return tail > 0 and buffered > 0

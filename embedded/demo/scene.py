@@ -1,0 +1,107 @@
+"""What every strategy is shown on: a running application, a running Airflow, and a generator that knows the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from embedded.airflow_client import AirflowClient
+from embedded.applications import Applications
+from embedded.demo.checks import differences, wait_counted
+from embedded.demo.telling import Teller
+from embedded.stack import APPLICATION, Stack
+from examples.order_processing.generator import Generator
+from examples.order_processing.truth import truth
+from streams_recovery.core.errors import ApplicationNotReady, Refused
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+
+BACKUP = f"streams_backup_{APPLICATION}"
+_RUN_SECONDS = 600.0
+_TOLD = ("running", "awaiting_input", "success", "failed", "upstream_failed", "up_for_retry")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Everything that is on stage."""
+
+    stack: Stack
+    bench: Workbench
+    airflow: AirflowClient
+    generator: Generator
+    teller: Teller
+
+    def run(self, dag_id: str, conf: dict[str, Any]) -> str:
+        """A run through Airflow to its end, approved when it asks. Raises ``ApplicationNotReady`` unless it succeeded."""
+        run_id = self.airflow.trigger(dag_id, {"reason": "demonstration", **conf})
+        self.await_run(dag_id, run_id)
+        return run_id
+
+    def await_run(self, dag_id: str, run_id: str) -> None:
+        """A run that was started already, to its end. Raises as ``run`` does."""
+        self.teller.say(f"Airflow run [bold]{dag_id}[/bold] {run_id}")
+
+        def told(task: str, state: str) -> None:
+            if state in _TOLD:
+                self.teller.say(f"    {task}: {state}")
+
+        def approve(body: str) -> bool:
+            self.teller.say(f"    approving: {body.splitlines()[2] if body.count(chr(10)) > 1 else body[:120]}")
+            return True
+
+        state = self.airflow.wait(dag_id, run_id, seconds=_RUN_SECONDS, told=told, approve=approve)
+        if state != "success":
+            failures = self.airflow.failures(dag_id, run_id)
+            raise ApplicationNotReady(f"{dag_id} ended as {state}:\n{failures}", next_step="see the task logs above")
+
+    def savepoint(self) -> dict[str, Any]:
+        """Take one through the DAG and return publish's summary."""
+        run_id = self.run(BACKUP, {})
+        found: dict[str, Any] = self.airflow.result(BACKUP, run_id, "publish")
+        new, tails = found["new_records"], found["tail_records"]
+        self.teller.say(f"savepoint {found['savepoint_id']}: {found['consistency']}, {new:,} new records, {tails:,} of them unread tails")
+        return found
+
+    def feed(self, count: int) -> None:
+        """Feed and wait until all of it is counted."""
+        self.generator.feed(count, progress=lambda done: self.teller.say(f"    {done:,} of {count:,} orders"))
+        self.await_counted()
+
+    def await_counted(self) -> None:
+        """Wait until every order that Kafka acknowledged is counted."""
+        wait_counted(self.bench, self.generator.acknowledged, seconds=300)
+
+    def await_running(self) -> None:
+        """Wait until every instance is RUNNING."""
+
+        def running() -> bool | None:
+            return True if all(status.streams_state == "RUNNING" for status in self.bench.application.status()) else None
+
+        if poll(running, seconds=120, interval=0.5) is None:
+            raise ApplicationNotReady(
+                "the application did not come up", next_step="see its logs", states=str(self.bench.application.status())
+            )
+
+    def several(self) -> Applications:
+        """The stack, where it has more than one application. Raises ``Refused`` otherwise."""
+        if not isinstance(self.stack, Applications):
+            raise Refused("this needs more than one application", next_step="play it on a stack that has them")
+        return self.stack
+
+    def output_ends(self) -> dict[str, int]:
+        """Where the application's outputs end, by partition."""
+        topics = self.bench.cluster.describe_topics(self.bench.config.topics.outputs)
+        partitions = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
+        return {str(tp): end for tp, end in self.bench.cluster.high_watermarks(partitions).items()}
+
+    def wrong(self, *, settle_seconds: float = 60.0) -> dict[str, int]:
+        """Keys that differ from the truth of all orders fed so far, by store. Joins get that long to settle."""
+        found = differences(self.bench, truth(self.generator.world, range(self.generator.sent)), settle_seconds=settle_seconds)
+        self.teller.say(f"keys that differ from the truth, by store: {found}")
+        return found
+
+
+def right(wrong: dict[str, int]) -> bool:
+    """Whether stores were compared and none differs."""
+    return bool(wrong) and not any(wrong.values())
