@@ -6,9 +6,17 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from embedded.java import SHORT_JOBS
+
+if TYPE_CHECKING:
+    from tests.s3 import S3Server
+    from tests.secured_broker import Secured
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_JOBS)
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that. What tests start must be interruptible everywhere.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,3 +44,21 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with Processes(directory) as processes:
         port, controller = free_ports(2)
         yield start_broker(processes, directory / "broker", port=port, controller_port=controller)
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server for the whole session."""
+    from tests.s3 import s3_server
+
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A real broker with TLS, SASL and an authorizer."""
+    from tests.secured_broker import secured_broker
+
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker

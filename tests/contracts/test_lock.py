@@ -145,3 +145,17 @@ def test_forgetting_old_records_changes_nothing_about_whose_turn_it_is(locks: tu
     mine.renew(ticket, lease_seconds=60)
     mine.release(ticket)
     assert theirs.acquire("run 6", lease_seconds=60, purpose="p").number > ticket.number
+
+
+def test_looking_whether_a_lock_is_held_adds_nothing_and_sees_what_ended_it(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
+    mine, theirs = locks
+    ticket = mine.acquire("restore 1", lease_seconds=60, purpose="restore")
+    clock.forward(600)
+    assert theirs.holds(ticket), "a lease that ran out takes the lock from nobody"
+    mine.renew(ticket, lease_seconds=60)
+    assert mine.holds(ticket)
+    assert theirs.take_from("restore 1")
+    assert not mine.holds(ticket)
+    again = theirs.acquire("restore 1", lease_seconds=60, purpose="restore")
+    assert theirs.holds(again)
+    assert not mine.holds(ticket), "the same owner's next acquisition is another one"

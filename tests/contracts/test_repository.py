@@ -19,12 +19,14 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import Consistency
 from streams_recovery.core.savepoint_id import new_id
+from streams_recovery.storage.creating import Retries
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.notes import Notes
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.contracts.conftest import CREDENTIALS, OpenRepository
+from tests.contracts.conftest import OpenRepository
+from tests.s3 import CREDENTIALS, S3Server
 from tests.unit.core.test_manifest import image
 
 LAYOUT = Layout("orders")
@@ -148,15 +150,15 @@ def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
 
 def test_a_store_that_does_not_answer_is_a_passing_failure() -> None:
     location = StorageLocation(backend="s3", bucket="b", endpoint="http://127.0.0.1:1", path_style=True, allow_http=True)
-    with pytest.raises(RepositoryUnavailable) as caught:
-        Repository(location, CREDENTIALS).get("key")
+    with pytest.raises(RepositoryUnavailable, match=r"reading key in .* failed after 2 attempts") as caught:
+        Repository(location, CREDENTIALS, Retries(attempts=2)).get("key")
     assert CREDENTIALS.secret_access_key not in str(caught.value)
     assert CREDENTIALS.secret_access_key not in repr(CREDENTIALS)
 
 
-def test_wrong_credentials_are_refused_without_being_shown(s3_endpoint: str) -> None:
+def test_wrong_credentials_are_refused_without_being_shown(s3: S3Server) -> None:
     wrong = StorageCredentials(access_key_id="test-access", secret_access_key="wrong-secret-canary")
-    location = StorageLocation(backend="s3", bucket="some-bucket", endpoint=s3_endpoint, path_style=True, allow_http=True)
+    location = StorageLocation(backend="s3", bucket="some-bucket", endpoint=s3.endpoint, path_style=True, allow_http=True)
     with pytest.raises(RecoveryError) as caught:
         Repository(location, wrong).get("key")
     assert not isinstance(caught.value, RepositoryUnavailable)
@@ -228,6 +230,7 @@ def test_the_newest_note_is_read_and_older_ones_stay(repository: Repository) -> 
     notes.write("run-2", "cut", Entry(text="another run"))
     assert notes.read(Entry, "run", "cut") == Entry(text="second")
     assert notes.read_key(Entry, first) == Entry(text="first")
+    assert notes.answer(first, "copied") == LAYOUT.work("run", "copied.0001")
 
 
 def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:

@@ -1,7 +1,7 @@
-"""Makes the golden repositories beside this file: a good one, and one with each kind of damage.
+"""Makes the golden repositories beside this file: a good one, one with a reduced savepoint, and one with each kind of damage.
 
 Run it only when the format changes (``python tests/data/make_golden.py``), and read the difference: what is here was written by an older
-release as far as the tests are concerned, and must stay readable.
+release as far as the tests are concerned, and must stay readable. ``older`` was, by format version 1: nothing here can make it any more.
 """
 
 from __future__ import annotations
@@ -9,23 +9,28 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
+from streams_recovery.core.reduced import ReducedFrom, Reduction, ReductionProof
+from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.kafka.segments import write_segment
 
 HERE = Path(__file__).parent
 APPLICATION = "golden"
 LAYOUT = Layout(APPLICATION)
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
+REDUCED = "20261121T010000Z-0000000003"
 CHANGELOG, REPARTITION, INPUT = "golden-totals-changelog", "golden-by-region-repartition", "orders"
 T0 = 1_795_219_200_000
 
@@ -89,7 +94,7 @@ def manifest(savepoint_id: str, hour: int, parent: str | None, topics: tuple[Top
         reasons=(),
     )
     return Manifest(
-        format_version=1,
+        format_version=2,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="golden-cluster",
@@ -114,8 +119,10 @@ def write_manifest(root: Path, savepoint_id: str, plain: bytes) -> None:
     path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(plain))
 
 
-def good(root: Path) -> None:
-    """Two savepoints; the second shares the first one's files. Compacted offsets, markers, a gap, an unread tail, an unarchived input."""
+def good(root: Path) -> Manifest:
+    """Two savepoints; the second, which is returned, shares the first one's files. Compacted offsets, markers, a gap, an unread tail, an
+    unarchived input.
+    """
     first = segment(root, TopicPartition(CHANGELOG, 0), 0, 40, [o for o in range(40) if o % 4 != 1])
     second = segment(root, TopicPartition(CHANGELOG, 0), 40, 55, list(range(41, 54)))
     other = segment(root, TopicPartition(CHANGELOG, 1), 3, 9, [3, 8])
@@ -127,7 +134,41 @@ def good(root: Path) -> None:
     publish(root, manifest(FIRST, 0, None, (changelog, quiet, inputs)))
     grown = topic(CHANGELOG, TopicRole.CHANGELOG, (image(0, 55, (first, second)), image(1, 9, (other,), gaps=gap)))
     unread = topic(REPARTITION, TopicRole.REPARTITION, (image(0, 21, (tail,), commit=17),))
-    publish(root, manifest(SECOND, 1, FIRST, (grown, unread, inputs)))
+    newest = manifest(SECOND, 1, FIRST, (grown, unread, inputs))
+    publish(root, newest)
+    return newest
+
+
+def reduced(root: Path) -> None:
+    """The good one, and a third savepoint of the second one's cut: of one changelog partition only the newest row of each living key is left. The
+    partition with a gap stays as it was.
+    """
+    source = good(root)
+    changelog, unread, inputs = source.topics
+    whole, gapped = changelog.partitions
+    rows = pa.concat_tables(pq.read_table(root / file.key) for file in whole.files())
+    newest = {row["key"]: row for row in rows.to_pylist() if row["key"] is not None}
+    offsets = sorted(row["offset"] for row in newest.values() if row["value"] is not None)
+    piece = replace(segment(root, TopicPartition(CHANGELOG, 0), 0, offsets[-1] + 1, offsets), reduced=Reduction.LATEST_PER_KEY)
+    rest = CopiedRange(start=piece.end, end=whole.end, file=None, reduced=Reduction.LATEST_PER_KEY)
+    digest = RowDigest()
+    for row in sorted((row for row in newest.values() if row["value"] is not None), key=lambda row: row["key"]):
+        digest.update(rows.filter(pc.equal(rows["offset"], row["offset"])).combine_chunks().to_batches()[0])
+    proof = ReductionProof(
+        topic=CHANGELOG,
+        partition=0,
+        rows_before=whole.rows,
+        rows_after=len(offsets),
+        keys=len(newest),
+        state_before=len(offsets),
+        state_after=len(offsets),
+        digest_before=digest.hexdigest(),
+        digest_after=digest.hexdigest(),
+    )
+    partitions = (replace(whole, ranges=(piece, rest)), gapped)
+    smaller = replace(changelog, full_since=source.captured_at, partitions=partitions)
+    provenance = replace(source.provenance, run_id="run-reduced", reduced_from=ReducedFrom(savepoint_id=SECOND, proofs=(proof,)))
+    publish(root, replace(source, savepoint_id=REDUCED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
 
 
 def newest_file(root: Path) -> Path:
@@ -169,7 +210,7 @@ def _escape(plain: dict[str, Any]) -> None:
 
 
 def _future(plain: dict[str, Any]) -> None:
-    plain["format_version"] = 2
+    plain["format_version"] = 3
 
 
 def _flip(root: Path) -> None:
@@ -202,9 +243,11 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def main() -> None:
-    """Make all of them anew."""
-    shutil.rmtree(HERE / "golden", ignore_errors=True)
+    """Make all of them anew, but the older one."""
+    for name in ("good", "reduced", *DAMAGES):
+        shutil.rmtree(HERE / "golden" / name, ignore_errors=True)
     good(HERE / "golden" / "good")
+    reduced(HERE / "golden" / "reduced")
     for name, damage in DAMAGES.items():
         shutil.copytree(HERE / "golden" / "good", HERE / "golden" / name)
         damage(HERE / "golden" / name)

@@ -2,84 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from streams_recovery import restores, savepoints
-from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import OffsetsUnstable, Refused, TargetNotEmpty
 from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition
-from streams_recovery.savepoints import SavepointRequest, Ticket
-from streams_recovery.savepoints.values import CutDraft
+from streams_recovery.core.model import Consistency, TopicPartition
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.unfinished import dismiss
-from streams_recovery.workbench import Workbench, open_workbench
-
-STOPPED = json.dumps([{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}])
-CONFIG = """
-version: 1
-name: small
-application: {{id: {id}, guarantee: exactly_once_v2}}
-topics: {{inputs: [{id}.in], outputs: [{id}.out]}}
-storage: {{backend: filesystem, path: {path}}}
-backup: {{consistency: {{timeout_seconds: 2}}, segment_max_records: 1000}}
-runs:
-  kind: command
-  command:
-    status: [{python}, -c, "print('''{stopped}''')"]
-    stop: [{python}, -c, "print('''{stopped}''')"]
-    start: ["true"]
-    wipe: ["true"]
-"""
-
-
-@dataclass(frozen=True)
-class Small:
-    """An application without code: it stopped cleanly with four records of five processed."""
-
-    bench: Workbench
-    input: TopicPartition
-    output: TopicPartition
-    changelog: TopicPartition
-    tail: TopicPartition
-
-
-@pytest.fixture
-def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
-    name = f"small{uuid.uuid4().hex[:8]}"
-    stopped = STOPPED.replace('"', '\\"')
-    (tmp_path / "small.yaml").write_text(CONFIG.format(id=name, path=tmp_path / "repository", python=sys.executable, stopped=stopped))
-    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
-    topics = [f"{name}.in", f"{name}.out", f"{name}-totals-changelog", f"{name}-by-key-repartition"]
-    with open_workbench(load_named("small", tmp_path, {}), EnvironmentConnections(kafka)) as bench:
-        for topic in topics:
-            config = {"cleanup.policy": "compact" if topic.endswith("changelog") else "delete"}
-            bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
-        found = Small(bench, *(TopicPartition(topic, 0) for topic in topics))
-        for tp, count in ((found.input, 5), (found.output, 4), (found.changelog, 4), (found.tail, 4)):
-            produce(bench, tp, count)
-        commits = {found.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}
-        commits[found.tail] = CommittedOffset(offset=1, metadata="", leader_epoch=None)
-        bench.groups.set_offsets(bench.application_id, commits)
-        yield found
-        bench.cluster.delete_topics([topic for topic in topics if topic in bench.cluster.topic_names()])
-
-
-def produce(bench: Workbench, tp: TopicPartition, count: int) -> None:
-    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
-    for number in range(count):
-        producer.produce(tp.topic, b"v%d" % number, b"k%d" % number, tp.partition)
-    assert producer.flush(30) == 0
+from tests.integration.small import Small, asked, begun, cut, produce, publish
 
 
 @pytest.fixture
@@ -95,19 +31,6 @@ def hanging(small: Small) -> Iterator[Producer]:
     producer.begin_transaction()
     yield producer
     producer.abort_transaction(30)
-
-
-def begun(bench: Workbench) -> Ticket:
-    return savepoints.begin(bench, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=QuiesceMode.STOP))
-
-
-def cut(bench: Workbench) -> CutDraft:
-    ticket = begun(bench)
-    try:
-        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
-    finally:
-        savepoints.finish(bench, ticket)
-    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
 
 
 def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Small) -> None:
@@ -128,7 +51,8 @@ def test_a_hanging_transaction_on_the_application_s_own_topics_is_named_and_noth
     hanging.produce(tp.topic, b"x", b"k", tp.partition)
     assert hanging.flush(30) == 0
     began = time.monotonic()
-    with pytest.raises(OffsetsUnstable, match=f"hangs-{small.input.topic}") as caught:
+    named = rf"{tp}: producer \d+ \(hangs-{small.input.topic}\), open for \d+ s, from offset 4"
+    with pytest.raises(OffsetsUnstable, match=named) as caught:
         cut(small.bench)
     assert time.monotonic() - began < 60
     assert str(tp) in str(caught.value)
@@ -146,30 +70,6 @@ def test_another_team_s_hanging_transaction_on_an_input_does_not_block(small: Sm
     assert draft.consistency is Consistency.EXACT
     (image,) = next(topic for topic in draft.topics if topic.name == small.input.topic).partitions
     assert image.end == 5, "an input ends where its last stable offset is"
-
-
-def publish(small: Small) -> str:
-    """A savepoint of the stopped application. Its changelog is copied here, as a Spark task would."""
-    from streams_recovery.core.jobs import BackupResult, BackupSpec
-    from streams_recovery.kafka.copying import copy_range
-
-    bench = small.bench
-    ticket = begun(bench)
-    savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
-    plan = savepoints.plan_copy(bench, ticket)
-    if plan.spec_key is not None and plan.result_key is not None:
-        ranges = bench.notes.read_key(BackupSpec, plan.spec_key).ranges
-        done = tuple(
-            copy_range(bench.connection, bench.repository, bench.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex)
-            for wanted in ranges
-        )
-        from streams_recovery.core import codec
-
-        bench.repository.create(plan.result_key, codec.dumps(BackupResult(ranges=done, seconds=0)))
-    savepoints.gather(bench, ticket, plan.result_key)
-    summary = savepoints.publish(bench, ticket)
-    savepoints.finish(bench, ticket)
-    return summary.savepoint_id
 
 
 def test_a_long_range_becomes_several_segments_that_continue_each_other(small: Small) -> None:
@@ -204,7 +104,7 @@ def test_state_that_a_restore_left_half_way_is_never_saved(small: Small) -> None
         log.append(JournalEntry(phase=phase, at=1, created=()))
     assert cut(bench).consistency is Consistency.EXACT, "nothing was destroyed yet"
     log.append(JournalEntry(phase=Phase.CREATED, at=1, created=()))
-    with pytest.raises(Refused, match=rf"restore {restore_id} .* broke off.*dismiss <name> {restore_id}"):
+    with pytest.raises(Refused, match=rf"restore {restore_id} .* broke off.*resume small {restore_id}.*dismiss small {restore_id}"):
         cut(bench)
     assert bench.lock.holder() is None
     dismiss(bench, restore_id)
@@ -241,12 +141,12 @@ def test_a_truncated_changelog_is_copied_in_full_again(small: Small) -> None:
 def test_a_restore_refuses_topics_of_another_version_of_the_application(small: Small) -> None:
     savepoint = publish(small)
     bench = small.bench
-    request = restores.RestoreRequest(savepoint=savepoint, allow_ahead=False, reason="")
+    request = asked(bench, savepoint=savepoint)
     bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     newer = f"{bench.application_id}-newer-changelog"
     bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
     try:
-        with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*stop it and delete them first"):
+        with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*name each topic that may go"):
             restores.plan(bench, request)
     finally:
         bench.cluster.delete_topics([newer])

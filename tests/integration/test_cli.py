@@ -164,10 +164,17 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     assert "not a compressed manifest" in listed["damaged"]
     assert "damaged" in command("savepoints", "list", NAME).out
     audited = command("verify", NAME, "--json")
-    assert audited.code == 6
+    assert audited.code == 27
     report = json.loads(audited.out)
     assert (report["good"], report["savepoints"], len(report["findings"])) == (False, 0, 1)
     assert ID in report["findings"][0]["savepoints"]
+
+
+def test_a_moment_that_is_none_or_that_nothing_fits(command: Command, tmp_path: Path) -> None:
+    expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
+    expect(command("restore", NAME, "--reason", "x", "--as-of", "configured"), 2, "no moment is given")
+    expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00Z", "--by", "position"), 3, "has the records of all its inputs")
+    assert stored(tmp_path) == []
 
 
 def test_a_level_that_does_not_exist(command: Command) -> None:

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def connection(bootstrap: str) -> KafkaConnection:
-    return KafkaConnection.from_extra({"bootstrap.servers": bootstrap}, where="the tests' broker")
-
-
-@pytest.fixture(scope="module")
 def cluster(connection: KafkaConnection) -> Iterator[KafkaCluster]:
     with KafkaCluster(connection, timeout=20) as opened:
         yield opened

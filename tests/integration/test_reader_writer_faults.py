@@ -39,12 +39,6 @@ def connection(broker):
     return connect(broker[0])
 
 
-@pytest.fixture
-def tp(connection):
-    with topic(connection) as name:
-        yield TopicPartition(name, 0)
-
-
 @contextmanager
 def frozen(broker):
     os.kill(broker[1], signal.SIGSTOP)
@@ -73,7 +67,7 @@ def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker
     with PartitionWriter(connection, tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
         writer.write(batch_of(rows_numbered(0, 3)))
         started = time.monotonic()
-        with pytest.raises(BrokerUnavailable, match="no acknowledgement for 1 s, 3 rows wait"):
+        with pytest.raises(BrokerUnavailable, match=r"no acknowledgement from .* for 1 s, 3 rows wait"):
             writer.finish()
         assert time.monotonic() - started < 10
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as LogPosition
 
 from spark_jobs.transforms.comparing import compare_partitions
 from spark_jobs.transforms.copying import copy_ranges
@@ -18,6 +20,8 @@ from spark_jobs.transforms.spread import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.time_cut import CutBy, RowCut
+from streams_recovery.kafka.clients import Clients
 from tests.spark.rows import SHAPES, end_of, read, rows_in, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -74,6 +78,26 @@ def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, 
     assert temporary_files() == before
 
 
+@pytest.mark.parametrize(("by", "taken"), [(CutBy.TIMESTAMP, [0, 2, 4, 5]), (CutBy.POSITION, [0])])
+def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_and_compared(spark, access, connection, topics, by, taken):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    rows = [(at, b"k%d" % number, b"v", None) for number, at in enumerate((10, 30, 20, 30, 20, 20, 40))]
+    write(connection, source, rows)
+    files = tuple(done.copied.file for done in backup(spark, access, (source, 0, 3), (source, 3, 7)))
+    wanted = [rows[number] for number in taken]
+    cut = RowCut(by=by, moment=20, first_later=1, rows=len(wanted), late=0)
+    write(connection, target, wanted[:1])
+    load = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=files, present=1, cut=cut)
+    (loaded,) = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access).partitions
+    assert (loaded.rows, loaded.present) == (len(wanted), 1)
+    assert rows_in(read(connection, target, 0, len(wanted))) == wanted
+    check = PartitionToVerify(topic=source.topic, partition=0, target_topic=target.topic, start=0, end=len(wanted), files=files, cut=cut)
+    for other, equal in ((check, True), (replace(check, cut=replace(cut, moment=10, first_later=0)), False)):
+        (found,) = compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=(other,), keyed=()), access).partitions
+        assert found.equal == equal
+    assert (found.archived_rows, found.loaded_rows) == (1 if by is CutBy.TIMESTAMP else 0, len(wanted))
+
+
 def test_a_segment_is_plain_parquet_to_others(spark, access, connection, topics):
     source = TopicPartition(topics(), 0)
     write(connection, source, SHAPES)
@@ -104,6 +128,25 @@ def test_only_committed_records_of_the_range_are_copied_and_files_continue_each_
     assert loaded.rows == 5
     assert rows_in(read(connection, target, 0, 5)) == [(7, b"k", b"committed", None)] * 5
     assert verify(spark, access, (source, files, target.topic, 0, 5)).partitions[0].equal
+
+
+def test_a_job_tells_what_it_came_too_late_for(spark, access, connection, topics):
+    source, whole = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    write(connection, source, BASE)
+    write(connection, whole, BASE)
+    with Clients(connection, timeout=10) as clients:
+        for future in clients.librdkafka.delete_records([LogPosition(source.topic, 0, 3)]).values():
+            future.result()
+    wanted = tuple(
+        RangeToCopy(topic=tp.topic, partition=0, start=start, end=end, size_hint=end, may_lose=True)
+        for tp, start, end in ((source, 0, 2), (whole, 0, 5), (source, 2, 5))
+    )
+    result = copy_ranges(spark, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access)
+    assert [(done.tp, done.copied.start, done.copied.end, done.copied.file.rows) for done in result.ranges] == [
+        (whole, 0, 5, 5),
+        (source, 3, 5, 2),
+    ]
+    assert [(lost.tp, lost.start, lost.end) for lost in result.lost] == [(source, 0, 2), (source, 2, 3)]
 
 
 def test_attempts_never_meet_and_a_repeated_backup_is_the_same_bytes(spark, access, connection, topics):

@@ -60,7 +60,7 @@ def submit(connection, location, package, tmp_path, new_key):
     (tmp_path / "driver").mkdir()
     (tmp_path / "driver" / "sitecustomize.py").write_text(HIDING)
 
-    def run(job, spec, kind, *, master=TWO_EXECUTORS, spec_key=None):
+    def run(job, spec, kind, *, master=TWO_EXECUTORS, spec_key=None, prefix=()):
         if spec_key is None:
             spec_key = new_key(f"{job}-spec")
             repository.create(spec_key, codec.dumps(spec))
@@ -77,7 +77,9 @@ def submit(connection, location, package, tmp_path, new_key):
             )
             argv = submit_argv(call, master, extra={"spark.driver.maxResultSize": str(RESULT_LIMIT), "spark.executor.cores": "1"})
             environment = {**call.environment, "PYTHONPATH": str(tmp_path / "driver")}
-            return run_submit(argv, environment, log=tmp_path / "job.log", repository=repository, result_key=result_key, kind=kind)
+            return run_submit(
+                [*prefix, *argv], environment, log=tmp_path / "job.log", repository=repository, result_key=result_key, kind=kind
+            )
 
     return run
 

@@ -2,84 +2,99 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow.parquet as pq
-from confluent_kafka import OFFSET_BEGINNING, Consumer
-from confluent_kafka import TopicPartition as Assigned
 
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.savepoints.values import CutDraft
 from streams_recovery.workbench import Workbench
+from tests.system.consuming import records_below
 
 Sums = dict[str, tuple[int, int]]
+Partitions = dict[int, dict[str, bytes | None]]
+STORES = ("order-totals", "latest-orders", "product-sales", "ticks-first", "ticks-second")
 
 
-def problems(bench: Workbench, draft: CutDraft) -> list[str]:
+class Read:
+    """The input and the changelogs as far as they were read, folded. Reading goes on where it stopped: a later cut costs what came since."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.totals: Sums = {}
+        self.latest: dict[str, dict[str, Any]] = {}
+        self.sales: Sums = {}
+        self.newest: dict[TopicPartition, int] = {}
+        self.changelogs = {f"{bench.application_id}-{store}-changelog": store for store in STORES}
+        # The same key may be in several partitions: each is a state of its own.
+        self.stores: dict[str, Partitions] = {store: {} for store in STORES}
+        self._bootstrap = bench.connection.bootstrap_servers
+        self._ends: dict[TopicPartition, int] = {}
+
+    def go_on(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Read up to these ends."""
+        assert all(ends[tp] >= end for tp, end in self._ends.items()), "a later cut ends before an earlier one"
+        for tp, message in records_below(self._bootstrap, ends, self._ends):
+            key, value = message.key().decode(), message.value()
+            if tp.topic in self.changelogs:
+                self.stores[self.changelogs[tp.topic]].setdefault(tp.partition, {})[key] = value
+                continue
+            self.newest[tp] = max(self.newest.get(tp, -1), message.timestamp()[1])
+            if value is not None:
+                order = json.loads(value)
+                _count(self.totals, key, order)
+                _count(self.sales, str(order["product"]), order)
+                self.latest[key] = order
+        self._ends = dict(ends)
+
+
+def problems(bench: Workbench, draft: CutDraft, read: Read | None = None) -> list[str]:
     """What the changelogs up to the cut's ends hold besides, or instead of, the effects of the input below its committed offsets.
 
     ``order-totals`` and ``latest-orders`` are one step from the input. ``product-sales`` is behind a repartition topic: what its changelog
-    lacks must be in the copied tail. The two tick stores move together or not at all.
+    lacks must be in the copied tail. The two tick stores move together or not at all. ``read`` is what was read for earlier cuts.
     """
-    application, stores = bench.application_id, ("order-totals", "latest-orders", "product-sales", "ticks-first", "ticks-second")
-    changelogs = {store: f"{application}-{store}-changelog" for store in stores}
-    ends = {
-        cut.tp: (cut.committed.offset if cut.committed else 0) if topic.name == "orders" else cut.end
-        for topic in draft.topics
-        if topic.name in ("orders", *changelogs.values())
-        for cut in topic.partitions
-    }
-    logs = _records(bench.connection.bootstrap_servers, ends)
-    orders = [(key, json.loads(value)) for tp, log in logs.items() if tp.topic == "orders" for key, value in log if value is not None]
-    # The same key may be in several partitions: each is a state of its own.
-    raw = {store: {tp.partition: dict(log) for tp, log in logs.items() if tp.topic == topic} for store, topic in changelogs.items()}
-    found = []
-    if _sums(raw["order-totals"]) != _folded(orders):
+    read = read or Read(bench)
+    read.go_on(
+        {
+            cut.tp: (cut.committed.offset if cut.committed else 0) if topic.name == "orders" else cut.end
+            for topic in draft.topics
+            if topic.name in ("orders", *read.changelogs)
+            for cut in topic.partitions
+        }
+    )
+    raw = read.stores
+    found = _wrong_stream_times(draft, read.newest)
+    if _sums(raw["order-totals"]) != read.totals:
         found.append("order-totals differs from the input below the committed offsets")
-    if _state(raw["latest-orders"]) != dict(orders):
+    if _state(raw["latest-orders"]) != read.latest:
         found.append("latest-orders differs from the input below the committed offsets")
-    unread = _folded(_tail(bench, draft, f"{application}-by-product-repartition"))
-    if _added(_sums(raw["product-sales"]), unread) != _folded((str(order["product"]), order) for _, order in orders):
+    unread: Sums = {}
+    for key, order in _tail(bench, draft, f"{bench.application_id}-by-product-repartition"):
+        _count(unread, key, order)
+    if _added(_sums(raw["product-sales"]), unread) != read.sales:
         found.append("product-sales with its unread tail differs from the input below the committed offsets")
     if not any(raw["ticks-first"].values()) or raw["ticks-first"] != raw["ticks-second"]:
         found.append(f"the tick stores differ: {raw['ticks-first']}, {raw['ticks-second']}")
     return found
 
 
-def _records(bootstrap: str, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[tuple[str, bytes | None]]]:
-    """Key and value of every committed record below each partition's end, in order within a partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "oracle",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    logs: dict[TopicPartition, list[tuple[str, bytes | None]]] = {tp: [] for tp in ends}
-    left = {tp for tp, end in ends.items() if end > 0}
-    try:
-        consumer.assign([Assigned(tp.topic, tp.partition, OFFSET_BEGINNING) for tp in left])
-        while left:
-            messages = consumer.consume(5_000, 20)
-            assert messages, f"no answer about {left}"
-            for message in messages:
-                tp = TopicPartition(message.topic() or "", message.partition() or 0)
-                if message.error() or message.offset() >= ends[tp]:
-                    left.discard(tp)
-                else:
-                    logs[tp].append((message.key().decode(), message.value()))
-    finally:
-        consumer.close()
-    return logs
+def _wrong_stream_times(draft: CutDraft, newest: Mapping[TopicPartition, int]) -> list[str]:
+    """Kafka Streams commits with every offset how far time had come in that partition: what is late after a restore hangs on it."""
+    found = []
+    for cut in next(topic for topic in draft.topics if topic.name == "orders").partitions:
+        if cut.committed is None:
+            continue
+        # TopicPartitionMetadata: a version, then eight bytes.
+        kept = int.from_bytes(base64.b64decode(cut.committed.metadata)[1:9], "big", signed=True) if cut.committed.metadata else None
+        if kept != newest.get(cut.tp):
+            found.append(f"the stream time of {cut.tp} is {kept}, the newest record below its committed offset has {newest.get(cut.tp)}")
+    return found
 
 
-def _state(partitions: dict[int, dict[str, bytes | None]]) -> dict[str, Any]:
+def _state(partitions: Partitions) -> dict[str, Any]:
     return {key: json.loads(value) for part in partitions.values() for key, value in part.items() if value is not None}
 
 
@@ -91,15 +106,12 @@ def _tail(bench: Workbench, draft: CutDraft, topic: str) -> Iterator[tuple[str, 
                     yield row["key"].decode(), json.loads(row["value"])
 
 
-def _folded(orders: Iterable[tuple[str, dict[str, Any]]]) -> Sums:
-    counts, cents = Counter[str](), Counter[str]()
-    for key, order in orders:
-        counts[key] += 1
-        cents[key] += int(order["cents"])
-    return {key: (counts[key], cents[key]) for key in counts}
+def _count(sums: Sums, key: str, order: Mapping[str, Any]) -> None:
+    count, cents = sums.get(key, (0, 0))
+    sums[key] = (count + 1, cents + int(order["cents"]))
 
 
-def _sums(partitions: dict[int, dict[str, bytes | None]]) -> Sums:
+def _sums(partitions: Partitions) -> Sums:
     return {key: (int(value["count"]), int(value["cents"])) for key, value in _state(partitions).items()}
 
 

@@ -22,6 +22,8 @@ from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench, open_workbench
 
 ORDERS = 4_000
+# A broker refuses timestamps more than an hour ahead: a test may feed 2 million orders of 5 ms each before that.
+_PAST_MS = 7_200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,19 @@ class Stage:
 
 
 @contextmanager
-def stage(directory: Path, *, guarantee: str = "exactly_once_v2", orders: int = ORDERS, kind: type[Stack] = Stack) -> Iterator[Stage]:
-    """Set the stage in ``directory`` and clear it."""
-    stack = kind(directory=directory, ports=Ports.of(free_ports(7)), guarantee=guarantee)
-    world = World(seed=3, customers=300, products=20, start_ms=time.time_ns() // 1_000_000 - 3_600_000, step_ms=25)
+def stage(
+    directory: Path,
+    *,
+    guarantee: str = "exactly_once_v2",
+    orders: int = ORDERS,
+    kind: type[Stack] = Stack,
+    start_ms: int | None = None,
+    step_ms: int = 5,
+) -> Iterator[Stage]:
+    """Set the stage in ``directory`` and clear it. Orders begin at ``start_ms``, or else two hours ago."""
+    stack = kind(directory=directory, ports=Ports.of(free_ports(8)), guarantee=guarantee)
+    begin = time.time_ns() // 1_000_000 - _PAST_MS if start_ms is None else start_ms
+    world = World(seed=3, customers=300, products=20, start_ms=begin, step_ms=step_ms)
     with (
         Processes(directory / "processes") as processes,
         open_workbench(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as bench,

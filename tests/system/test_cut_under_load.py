@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,11 +14,11 @@ import pytest
 from streams_recovery import savepoints
 from streams_recovery.core.errors import NotExact
 from streams_recovery.core.manifest import CutProof
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.savepoints.values import CutDraft, DraftTopic
 from streams_recovery.workbench import Workbench
-from tests.system.oracle import problems
+from tests.system.oracle import Read, problems
 from tests.system.stage import Stage, stage
 
 RATE = 800.0
@@ -32,20 +31,8 @@ def under_load(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("STREAMS_RECOVERY_COMMIT_INTERVAL_MS", "200")
         environment.setenv("ORDER_PROCESSING_TICK_MS", "250")
-        with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as on, feeding(on):
+        with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as on, on.generator.trickle(RATE):
             yield on
-
-
-@contextmanager
-def feeding(on: Stage) -> Iterator[None]:
-    stop = threading.Event()
-    feeder = threading.Thread(target=lambda: on.generator.feed(10**9, rate=RATE, stop=stop), daemon=True)
-    feeder.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        feeder.join()
 
 
 def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
@@ -61,17 +48,19 @@ def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
     return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
 
 
-def judged(on: Stage, mode: QuiesceMode, moments: int) -> tuple[list[CutProof], int]:
-    """Cuts at seeded moments, each ``exact`` one compared with the truth. Returns all proofs and how many were exact."""
-    bench = with_policy(on.bench, attempts=1, require="ahead_allowed")
+def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] = (1,)) -> tuple[list[CutProof], int]:
+    """Cuts at seeded moments, each ``exact`` one compared with the truth. ``patience`` has numbers of attempts, taken in turn. Returns all proofs and how
+    many were exact.
+    """
+    benches = [with_policy(on.bench, attempts=attempts, require="ahead_allowed") for attempts in patience]
     dice = random.Random(f"{mode} {on.stack.guarantee}")
-    proofs, exact = [], 0
-    for number in range(moments):
+    proofs, exact, read = [], 0, Read(on.bench)
+    for number, bench in zip(range(moments), itertools.cycle(benches), strict=False):
         on.await_running()
         time.sleep(dice.uniform(0.2, 1.5))
         draft = cut_of(bench, mode, f"{mode}-{number}")
         proofs.append(draft.proof)
-        found = problems(bench, draft)
+        found = problems(bench, draft, read)
         sys.stdout.write(
             f"{on.stack.guarantee} {mode} {number}: {draft.consistency}, held {draft.proof.held_seconds} s, "
             f"tails {sum(t.copied.file.rows for t in draft.tails if t.copied.file)}, {found or 'true'}\n"
@@ -91,12 +80,15 @@ def test_a_held_application_gives_exact_cuts(under_load: Stage, mode: QuiesceMod
 
 @pytest.mark.parametrize("moments", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(under_load: Stage, moments: int) -> None:
-    proofs, exact = judged(under_load, QuiesceMode.LIVE, moments)
     if under_load.stack.guarantee == "at_least_once":
+        proofs, exact = judged(under_load, QuiesceMode.LIVE, moments)
         assert exact == 0
         assert all("not proven transactional" in " ".join(proof.reasons) for proof in proofs)
-    elif moments > 5:
-        assert 0 < exact < moments
+        return
+    # On a busy machine hardly one look in a hundred falls between two commits, so every other moment has many.
+    _, exact = judged(under_load, QuiesceMode.LIVE, moments, patience=(1, 1_000))
+    assert exact >= moments // 2
+    assert moments == 5 or exact < moments, "single looks do not all fall between two commits"
 
 
 def with_policy(bench: Workbench, **policy: object) -> Workbench:
@@ -108,7 +100,7 @@ def with_policy(bench: Workbench, **policy: object) -> Workbench:
 
 def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_after_all(under_load: Stage) -> None:
     transactional = under_load.stack.guarantee == "exactly_once_v2"
-    bench = with_policy(under_load.bench, attempts=100 if transactional else 2, fallback="none" if transactional else "pause")
+    bench = with_policy(under_load.bench, attempts=1_000 if transactional else 2, fallback="none" if transactional else "pause")
     before = under_load.await_running()
     draft = cut_of(bench, QuiesceMode.LIVE, "patient")
     assert draft.consistency is Consistency.EXACT
@@ -142,8 +134,43 @@ def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
     orders = next(topic for topic in draft.topics if topic.name == "orders")
     low = {cut.partition: replace(cut.committed, offset=cut.committed.offset - 1) for cut in orders.partitions if cut.committed}
     assert any("order-totals" in found for found in problems(bench, changed(draft, "orders", low)))
+    bare = {cut.partition: replace(cut.committed, metadata="") for cut in orders.partitions if cut.committed}
+    assert any("stream time" in found for found in problems(bench, changed(draft, "orders", bare)))
     assert sum(tail.copied.file.rows for tail in draft.tails if tail.copied.file) > 0
     assert any("unread tail" in found for found in problems(bench, replace(draft, tails=())))
     time.sleep(1.5)
     later = {tp.partition: found for tp, found in bench.groups.committed(bench.application_id, [c.tp for c in orders.partitions]).items()}
     assert any("order-totals" in found for found in problems(bench, changed(draft, "orders", later))), "offsets read after the ends"
+
+
+def test_the_oracle_sees_ends_that_nobody_waited_for(under_load: Stage) -> None:
+    """Ends read in the middle of transactions: when those are committed, their records are below the ends and their input is not below the offsets."""
+    if under_load.stack.guarantee == "at_least_once":
+        return  # no transaction keeps anything back
+    bench = with_policy(under_load.bench, attempts=1, require="ahead_allowed")
+    draft = cut_of(bench, QuiesceMode.PAUSE, "not-waited")
+    assert problems(bench, draft) == []
+    under_load.await_running()
+    orders = next(topic for topic in draft.topics if topic.name == "orders")
+    logs = [cut.tp for topic in draft.topics if topic.name.endswith("-changelog") for cut in topic.partitions]
+    give_up = time.monotonic() + 120
+    while time.monotonic() < give_up:
+        committed = bench.groups.committed(bench.application_id, [cut.tp for cut in orders.partitions])
+        ends, stable = bench.cluster.high_watermarks(logs), bench.cluster.last_stable_offsets(logs)
+        if all(stable[tp] >= end for tp, end in ends.items()):
+            continue
+        hasty = with_ends(changed(draft, "orders", {tp.partition: found for tp, found in committed.items()}), ends)
+        if any("differs from the input below" in found for found in problems(bench, hasty)):
+            return
+    pytest.fail("no cut without waiting was seen to be wrong")
+
+
+def with_ends(draft: CutDraft, ends: dict[TopicPartition, int]) -> CutDraft:
+    """The draft with other ends."""
+    return replace(
+        draft,
+        topics=tuple(
+            replace(topic, partitions=tuple(replace(cut, end=ends.get(cut.tp, cut.end)) for cut in topic.partitions))
+            for topic in draft.topics
+        ),
+    )

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from embedded.stack import PROJECT
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.running import Runs
@@ -17,7 +18,6 @@ from tests.contracts.streams_apps.running import Rig, wait
 
 pytestmark = pytest.mark.kafka
 
-PROJECT = Path(__file__).parents[2]
 NAMES = {
     "ORDERS_TOPIC": "orders",
     "INVENTORY_TOPIC": "inventory",

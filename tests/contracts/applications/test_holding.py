@@ -1,0 +1,90 @@
+"""Pausing, resuming, and wiping local state."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams_recovery.core.errors import (
+    ApplicationNotReady,
+    ApplicationRunning,
+    Refused,
+)
+from tests.contracts.applications.seen import started
+from tests.contracts.streams_apps.running import APPLICATION_ID
+
+
+def test_pause_and_resume(any_rig):
+    one = any_rig()
+    application = started(one)
+    application.resume()
+    application.pause()
+    assert [s.streams_state for s in application.status()] == ["PAUSED", "PAUSED"]
+    application.pause()
+    application.resume()
+    assert [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"]
+
+
+def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):
+    one = rig(per_instance=[{}, {"DEAF": "1"}])
+    application = started(one)
+    with pytest.raises(ApplicationNotReady, match=r"not paused: two \(running, RUNNING\)"):
+        application.pause()
+    application.resume()
+
+
+def test_an_instance_that_is_gone_is_not_paused(rig):
+    one = rig()
+    application = started(one)
+    one.kill("two")
+    with pytest.raises(ApplicationNotReady, match="two"):
+        application.pause()
+    application.resume()
+    application.stop(timeout=10)
+    with pytest.raises(ApplicationNotReady):
+        application.pause()
+
+
+def test_without_a_way_to_pause_it_is_refused(rig):
+    one = rig(control={"pause": None, "resume": None, "query": None})
+    application = started(one)
+    with pytest.raises(Refused, match="no way to pause"):
+        application.pause()
+    application.resume()
+    with pytest.raises(Refused, match=r"no queries|no way to query"):
+        application.query("totals")
+
+
+def test_wipe_refuses_while_anything_runs(any_rig):
+    one = any_rig()
+    application = started(one)
+    one.kill("one")
+    with pytest.raises(ApplicationRunning, match="two"):
+        application.wipe_state()
+    assert all((state / APPLICATION_ID).is_dir() for state in one.states)
+
+
+def test_wipe_removes_the_application_and_nothing_else(any_rig):
+    one = any_rig()
+    application = started(one)
+    application.stop(timeout=10)
+    bystander = one.states[0] / "another-application"
+    bystander.mkdir()
+    report = application.wipe_state()
+    assert report.removed == tuple(str(state / APPLICATION_ID) for state in one.states)
+    assert report.remaining == ()
+    assert not any((state / APPLICATION_ID).exists() for state in one.states)
+    assert bystander.is_dir()
+    assert application.wipe_state().removed == ()
+
+
+def test_wipe_does_not_follow_links(rig):
+    one = rig()
+    application = one.open()
+    elsewhere = one.directory / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    one.states[0].mkdir(parents=True, exist_ok=True)
+    (one.states[0] / APPLICATION_ID).symlink_to(elsewhere)
+    with pytest.raises(Refused, match="symbolic link"):
+        application.wipe_state()
+    assert (elsewhere / "precious").exists()

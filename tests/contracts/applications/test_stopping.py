@@ -1,0 +1,90 @@
+"""Stopping, and who is told to have closed cleanly: what every way of running an application must do, tried on real processes."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.contracts.applications.seen import GONE, RUNNING, clean, started, states
+from tests.contracts.streams_apps.running import wait
+
+
+def test_never_started_is_gone_and_not_clean(rig):
+    application = rig().open()
+    assert states(application) == [GONE, GONE]
+    report = application.stop(timeout=5)
+    assert (report.gone, report.clean) == (True, False)
+
+
+def test_stop_is_witnessed_as_clean_and_stays_so(any_rig):
+    one = any_rig()
+    application = started(one)
+    assert [(s.name, s.state, s.streams_state, s.closed_cleanly) for s in application.status()] == [
+        ("one", RUNNING, "RUNNING", None),
+        ("two", RUNNING, "RUNNING", None),
+    ]
+    assert application.stop(timeout=10).clean
+    wait(lambda: not one.leftovers())
+    again = application.stop(timeout=10)
+    assert again.clean
+    assert "exit status 143" in again.instances[0].detail
+
+
+def test_exit_status_zero_after_a_request_is_clean(rig):
+    one = rig(environment={"ON_TERM": "0"})
+    assert started(one).stop(timeout=10).clean
+
+
+def test_exit_status_of_a_failure_is_not_clean(any_rig):
+    one = any_rig(per_instance=[{"ON_TERM": "1"}])
+    report = started(one).stop(timeout=10)
+    assert report.gone
+    assert clean(report) == [False, True]
+
+
+def test_a_killed_instance_is_not_clean(any_rig):
+    one = any_rig()
+    application = started(one)
+    one.kill("one")
+    first, second = application.status()
+    assert (first.state, first.closed_cleanly, second.state) == (GONE, False, RUNNING)
+    assert clean(application.stop(timeout=10)) == [False, True]
+
+
+def test_an_end_that_nobody_asked_for_is_not_clean(rig):
+    one = rig(environment={"ON_TERM": "0"})
+    application = started(one)
+    one.kill("one", signal.SIGTERM)
+    assert clean(application.stop(timeout=10)) == [False, True]
+
+
+def test_who_ignores_sigterm_is_killed_and_not_clean(any_rig):
+    one = any_rig(per_instance=[{"ON_TERM": "ignore"}])
+    application = started(one)
+    began = time.monotonic()
+    report = application.stop(timeout=1)
+    assert time.monotonic() - began >= 1
+    assert report.gone
+    assert clean(report) == [False, True]
+    assert "SIGKILL" in report.instances[0].detail or "137" in report.instances[0].detail
+    wait(lambda: not one.leftovers())
+
+
+def test_closing_in_error_is_not_clean(rig):
+    one = rig(per_instance=[{"HEALTH": "ERROR"}])
+    report = started(one).stop(timeout=10)
+    assert report.gone
+    assert clean(report) == [False, True]
+    assert "ERROR before" in report.instances[0].detail
+
+
+def test_without_its_witness_an_instance_is_still_found_but_never_clean(rig):
+    one = rig()
+    application = started(one)
+    one.kill_witness("one")
+    assert states(application) == [RUNNING, RUNNING]
+    application.start()
+    report = application.stop(timeout=10)
+    assert report.gone
+    assert clean(report) == [False, True]
+    wait(lambda: not one.leftovers())

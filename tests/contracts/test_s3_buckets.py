@@ -1,0 +1,189 @@
+"""Savepoints, audits and expiry in the kinds of buckets that people have: nothing is lost, and nothing is said to be gone that is there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from streams_recovery import upkeep
+from streams_recovery.core.errors import ConfigInvalid, LockHeld
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.retention import DAY_MS
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.workbench import wall_clock
+from tests.contracts.golden_place import GOOD, command, environment, opened, upload_golden, write_config
+from tests.contracts.test_repository import Entry
+from tests.s3 import CREDENTIALS, S3Server
+from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+
+Place = tuple[StorageLocation, StorageCredentials]
+
+PLACES = ["plain", "versioned", "compliance", "governance", "plain, no right to delete", "compliance, no right to delete"]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, s3: S3Server) -> Place:
+    """A new bucket of every kind, and who writes there."""
+    kind, _, poor = request.param.partition(",")
+    location = s3.bucket(kind)
+    return location, s3.writer(location) if poor else CREDENTIALS
+
+
+def stored(location: StorageLocation, prefix: str = "golden/") -> list[str]:
+    """Keys that are there for everybody."""
+    return list(Repository(location, CREDENTIALS).keys(prefix))
+
+
+def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_path: Path) -> None:
+    upload_golden(*place)
+    with opened(tmp_path, *place) as bench:
+        lock = bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
+        bench.lock.renew(lock, lease_seconds=60)
+        with pytest.raises(LockHeld, match="savepoint r"):
+            bench.lock.acquire("another", lease_seconds=60, purpose="savepoint")
+        for text in ("first", "second"):
+            bench.notes.write("run", "cut", Entry(text=text))
+            NumberedLog(bench.repository, "golden/holds-of-a-test/", Entry).append(Entry(text=text))
+        assert bench.notes.read(Entry, "run", "cut") == Entry(text="second")
+        assert len(NumberedLog(bench.repository, "golden/holds-of-a-test/", Entry).read_all()) == 2
+        with pytest.raises(AlreadyExists):
+            bench.repository.create(bench.layout.manifest(SECOND), b"x")
+        bench.savepoints.publish(bench.savepoints.read(SECOND))
+        bench.lock.release(lock)
+        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
+        assert bench.lock.holder() is None
+        report = audited(bench, "full")
+        assert (report.findings, report.savepoints, report.files_read) == ((), 2, 4)
+        assert report.good
+
+
+@pytest.mark.parametrize("mode", ["compliance", "governance"])
+def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Server, tmp_path: Path, mode: str) -> None:
+    location = s3.bucket(mode)
+    upload_golden(location, CREDENTIALS)
+    before = s3.versions(location)
+    with opened(tmp_path, location, CREDENTIALS) as bench:
+        report = upkeep.expire(bench, "r")
+        (left,) = report.left
+        tomorrow = datetime.now(UTC) + timedelta(days=1)
+        assert left.startswith(f"{bench.layout.manifest(FIRST)}: locked until {tomorrow:%Y-%m-%d} ")
+        assert left.endswith(f"({mode})")
+        assert (report.expired, report.files_removed) == ((), 0)
+        assert bench.savepoints.ids() == [FIRST, SECOND], "it exists as long as it is held"
+        assert stored(location, "golden/expired/") == [], "what stays has not left a copy behind"
+        assert audited(bench, "full").good
+    assert {key: ids for key, ids in s3.versions(location).items() if key in before} == before
+    with opened(tmp_path, location, CREDENTIALS, days_later=1.1) as bench:
+        report = upkeep.expire(bench, "a day later")
+        assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
+        assert bench.savepoints.ids() == [SECOND]
+    assert s3.versions(location)[f"golden/savepoints/{FIRST}/manifest.json.zst"], "the server itself held it longer than our clock says"
+
+
+@pytest.mark.parametrize("held", ["retention", "legal hold"])
+def test_files_that_are_locked_stay_with_the_record_of_whose_they_are(s3: S3Server, tmp_path: Path, held: str) -> None:
+    location = s3.bucket("compliance")
+    upload_golden(location, CREDENTIALS, without=f"savepoints/{SECOND}")
+    with opened(tmp_path, location, CREDENTIALS, days_later=30) as bench:
+        copy = bench.layout.retired(SECOND, wall_clock())
+        bench.repository.put_file(copy, GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst")
+        only_second = [
+            key for key in stored(location, "golden/segments/") if "/00000000000000000040-" in key or "/00000000000000000017-" in key
+        ]
+        until = datetime.now(UTC) + timedelta(days=400)
+        for key in only_second:
+            where = {"Bucket": location.bucket, "Key": f"{location.prefix}/{key}"}
+            if held == "retention":
+                s3.client().put_object_retention(**where, Retention={"Mode": "COMPLIANCE", "RetainUntilDate": until})
+            else:
+                s3.client().put_object_legal_hold(**where, LegalHold={"Status": "ON"})
+        report = upkeep.expire(bench, "r")
+        said = "locked by a legal hold" if held == "legal hold" else f"locked until {until:%Y-%m-%d %H:%M:%S} UTC (compliance)"
+        assert report.left == tuple(f"{key}: {said}" for key in only_second)
+        assert report.files_removed == 0
+        assert set(only_second) < set(stored(location))
+        assert copy in stored(location)
+
+
+def test_in_a_versioned_bucket_what_expired_is_hidden_and_that_is_said(s3: S3Server, tmp_path: Path) -> None:
+    location = s3.bucket("versioned")
+    upload_golden(location, CREDENTIALS)
+    before = s3.versions(location)
+    with opened(tmp_path, location, CREDENTIALS) as bench:
+        report = upkeep.expire(bench, "r")
+        assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
+        assert audited(bench, "full").good
+    after = s3.versions(location)
+    assert all(after[key] == ids for key, ids in before.items()), "every byte can still be brought back"
+
+
+def test_in_a_plain_bucket_files_go_for_good_after_their_grace_period(s3: S3Server, tmp_path: Path) -> None:
+    location = s3.bucket()
+    upload_golden(location, CREDENTIALS, without=f"savepoints/{SECOND}")
+    with opened(tmp_path, location, CREDENTIALS) as bench:
+        bench.repository.put_file(
+            bench.layout.retired(SECOND, wall_clock() - 20 * DAY_MS), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst"
+        )
+        assert upkeep.expire(bench, "young").files_removed == 0
+    with opened(tmp_path, location, CREDENTIALS, days_later=8) as bench:
+        report = upkeep.expire(bench, "old")
+        assert (report.files_removed, report.left, report.versions_kept) == (2, (), False)
+        assert len(stored(location, "golden/segments/")) == 2
+        assert stored(location, "golden/expired/") == []
+        assert audited(bench, "full").good
+
+
+def test_without_the_right_to_delete_expiry_names_everything_and_removes_nothing(s3: S3Server, tmp_path: Path) -> None:
+    location = s3.bucket()
+    poor = s3.writer(location)
+    upload_golden(location, poor, without=f"savepoints/{SECOND}")
+    with opened(tmp_path, location, poor, days_later=30) as bench:
+        bench.repository.put_file(bench.layout.retired(SECOND, wall_clock()), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst")
+        segments = stored(location, "golden/segments/")
+        report = upkeep.expire(bench, "r")
+        assert report.files_removed == 0
+        assert len(report.left) == 2
+        assert all("is not allowed" in left and "AccessDenied" in left for left in report.left)
+        assert stored(location, "golden/segments/") == segments
+        with pytest.raises(ConfigInvalid, match="is not allowed"):
+            bench.repository.delete([segments[0]])
+
+
+@pytest.mark.parametrize("kind", ["plain", "compliance"])
+def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server, tmp_path: Path, kind: str) -> None:
+    location = s3.bucket(kind)
+    who = s3.writer(location) if kind == "plain" else CREDENTIALS
+    keys = upload_golden(location, who)
+    write_config(tmp_path, location)
+    done = command(tmp_path, environment(who), "expire", "golden", "--apply")
+    assert done.returncode == 8, done
+    assert "0 savepoints expired, 0 files removed, 1 could not be removed" in done.stdout
+    assert f"{FIRST}/manifest.json.zst: " in done.stderr
+    assert ("locked until " if kind == "compliance" else "is not allowed") in done.stderr
+    assert "Traceback" not in done.stderr
+    assert who.secret_access_key not in done.stderr + done.stdout
+    assert set(keys) <= set(stored(location))
+
+
+def test_the_command_takes_its_key_from_the_machine_when_no_connection_is_named(s3: S3Server, tmp_path: Path) -> None:
+    location = s3.bucket("versioned")
+    upload_golden(location, CREDENTIALS)
+    write_config(tmp_path, location, connection=None)
+    machine = {"AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id, "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key}
+    done = command(tmp_path, environment(CREDENTIALS) | machine, "expire", "golden", "--apply")
+    assert done.returncode == 0, done
+    assert "1 savepoints expired" in done.stdout
+    assert "The bucket keeps versions" in done.stderr
+
+
+def test_a_bucket_that_does_not_exist_is_named(s3: S3Server) -> None:
+    location = s3.bucket()
+    s3.client().delete_bucket(Bucket=location.bucket)
+    repository = Repository(location, CREDENTIALS)
+    for use in (lambda: list(repository.keys("")), lambda: repository.create("key", b"x"), lambda: repository.get("key")):
+        with pytest.raises(ConfigInvalid, match=f"there is no bucket for s3://{location.bucket}"):
+            use()

@@ -1,0 +1,264 @@
+"""An application without code: a few topics, a consumer group, and programs that answer for its instances. Savepoints of it take a second."""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from streams_recovery import restores, savepoints
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core import codec
+from streams_recovery.core.jobs import BackupResult, BackupSpec
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import CommittedOffset, QuiesceMode, TopicPartition
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.copying import copy_what_is_left
+from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSummary, Ticket
+from streams_recovery.savepoints.values import CutDraft
+from streams_recovery.workbench import Workbench, open_workbench
+
+STOPPED = [{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}]
+RUNNING = [{"name": "one", "state": "running", "streams_state": "RUNNING", "closed_cleanly": None, "detail": "pid 1"}]
+
+
+@dataclass(frozen=True)
+class Small:
+    """An application that stopped cleanly with four records of five processed."""
+
+    bench: Workbench
+    input: TopicPartition
+    output: TopicPartition
+    changelog: TopicPartition
+    tail: TopicPartition
+
+    @property
+    def topics(self) -> list[str]:
+        return [tp.topic for tp in (self.input, self.output, self.changelog, self.tail)]
+
+
+def says(states: Sequence[Mapping[str, object]]) -> list[str]:
+    """A program that prints these states of instances."""
+    return [sys.executable, "-c", f"print({json.dumps(json.dumps(states))})"]
+
+
+@contextmanager
+def small_application(
+    bootstrap: str | Mapping[str, object],
+    directory: Path,
+    *,
+    name: str | None = None,
+    programs: Mapping[str, list[str]] | None = None,
+    topics: Mapping[str, object] | None = None,
+    consistency: Mapping[str, object] | None = None,
+    guarantee: str = "exactly_once_v2",
+    tidy: bool = True,
+) -> Iterator[Small]:
+    """The application in ``directory``, its topics with a few records and its offsets, gone at the end if ``tidy``. ``bootstrap`` may be
+    the whole extra of a connection.
+    """
+    name = name or f"small{uuid.uuid4().hex[:8]}"
+    names = [f"{name}.in", f"{name}.out", f"{name}-totals-changelog", f"{name}-by-key-repartition"]
+    config = {
+        "version": 1,
+        "name": "small",
+        "application": {"id": name, "guarantee": guarantee},
+        "topics": {"inputs": names[:1], "outputs": names[1:2], **(topics or {})},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"consistency": {"timeout_seconds": 2, **(consistency or {})}, "segment_max_records": 1000},
+        "runs": {
+            "kind": "command",
+            "command": {
+                "status": says(STOPPED),
+                "stop": says(STOPPED),
+                "start": ["true"],
+                "wipe": [sys.executable, "-c", 'print(\'{"removed": [], "remaining": []}\')'],
+                **(programs or {}),
+            },
+        },
+    }
+    (directory / "small.yaml").write_text(json.dumps(config))
+    extra = {"bootstrap.servers": bootstrap} if isinstance(bootstrap, str) else bootstrap
+    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
+    with open_workbench(load_named("small", directory, {}), EnvironmentConnections(kafka)) as bench:
+        found = Small(bench, *(TopicPartition(topic, 0) for topic in names))
+        fill(found)
+        yield found
+        if tidy:
+            bench.cluster.delete_topics([topic for topic in names if topic in bench.cluster.topic_names()])
+
+
+@dataclass(frozen=True)
+class _Same:
+    connection: KafkaConnection
+
+    def kafka(self, connection_id: str) -> KafkaConnection:  # noqa: ARG002
+        return self.connection
+
+    def storage(self, connection_id: str | None) -> None:  # noqa: ARG002
+        return None
+
+
+@contextmanager
+def reopened(small: Small, connection: KafkaConnection | None = None) -> Iterator[Small]:
+    """The same application with clients of its own, as the next task has them, or as another user has."""
+    with open_workbench(small.bench.config, _Same(connection or small.bench.connection)) as bench:
+        yield replace(small, bench=bench)
+
+
+def fill(small: Small) -> None:
+    """Topics, records, offsets."""
+    for topic in small.topics:
+        config = {"cleanup.policy": "compact" if topic.endswith("changelog") else "delete"}
+        small.bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+    for tp, count in ((small.input, 5), (small.output, 4), (small.changelog, 4), (small.tail, 4)):
+        produce(small.bench, tp, count)
+    commits = {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}
+    commits[small.tail] = CommittedOffset(offset=1, metadata="", leader_epoch=None)
+    small.bench.groups.set_offsets(small.bench.application_id, commits)
+
+
+def produce(bench: Workbench, tp: TopicPartition, count: int, **settings: object) -> None:
+    """``count`` records with keys and values of their own."""
+    producer = Producer({**bench.connection.client_config(), **settings})
+    for number in range(count):
+        producer.produce(tp.topic, b"v%d" % number, b"k%d" % number, tp.partition)
+    assert producer.flush(30) == 0
+
+
+def commit(bench: Workbench, offsets: Mapping[TopicPartition, int]) -> None:
+    """Other committed offsets."""
+    bench.groups.set_offsets(
+        bench.application_id, {tp: CommittedOffset(offset=offset, metadata="", leader_epoch=None) for tp, offset in offsets.items()}
+    )
+
+
+def delete_below(bench: Workbench, tp: TopicPartition, offset: int) -> None:
+    """What retention does."""
+    admin = AdminClient({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    for future in admin.delete_records([ClientPartition(tp.topic, tp.partition, offset)]).values():
+        future.result(30)
+
+
+def recreate(bench: Workbench, topic: str) -> tuple[str, str]:
+    """Delete a topic and create it again under its name. Returns both ids."""
+    before = bench.cluster.describe_topics([topic])[topic]
+    bench.cluster.delete_topics([topic])
+    policy = {"cleanup.policy": before.config["cleanup.policy"]}
+    return before.topic_id, bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=policy).topic_id
+
+
+def with_policy(bench: Workbench, **policy: object) -> Workbench:
+    """A bench with another policy of consistency."""
+    consistency = bench.config.backup.consistency.model_copy(update=policy)
+    backup = bench.config.backup.model_copy(update={"consistency": consistency})
+    return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
+
+
+def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> Ticket:
+    return savepoints.begin(bench, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode))
+
+
+def cut(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
+    """A cut that is not published."""
+    ticket = begun(bench, mode)
+    try:
+        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    finally:
+        savepoints.finish(bench, ticket)
+    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+
+
+def asked(bench: Workbench, **changes: object) -> restores.RestoreRequest:
+    """A request of somebody who has read what it asks."""
+    plain = restores.RestoreRequest(
+        source="",
+        savepoint="latest",
+        confirm=bench.application_id,
+        reason="test",
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def publish(small: Small) -> str:
+    """A savepoint of the stopped application."""
+    return take(small).savepoint_id
+
+
+def nothing() -> None:
+    pass
+
+
+def take(
+    small: Small,
+    *,
+    after_cut: Callable[[], object] = nothing,
+    after_copy: Callable[[], object] = nothing,
+    mode: QuiesceMode = QuiesceMode.STOP,
+    bench: Workbench | None = None,
+) -> SavepointSummary:
+    """A savepoint, copied here as the tasks of the job would. The two callables meddle between its steps."""
+    bench = bench or small.bench
+    ticket = begun(bench, mode)
+    try:
+        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        after_cut()
+        result_key = copy(bench, ticket)
+        after_copy()
+        savepoints.gather(bench, ticket, result_key)
+        return savepoints.publish(bench, ticket)
+    finally:
+        savepoints.finish(bench, ticket)
+
+
+def copy(bench: Workbench, ticket: Ticket) -> str | None:
+    """What the job does, here. Returns where its result is."""
+    return copied(bench, savepoints.plan_copy(bench, ticket))
+
+
+def copied(bench: Workbench, plan: JobPlan) -> str | None:
+    """A job that is planned already, done here."""
+    if plan.spec_key is not None and plan.result_key is not None:
+        done = [
+            copy_what_is_left(bench.connection, bench.repository, bench.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex)
+            for wanted in bench.notes.read_key(BackupSpec, plan.spec_key).ranges
+        ]
+        result = BackupResult(
+            ranges=tuple(piece for outcome in done for piece in outcome.copied),
+            lost=tuple(piece for outcome in done for piece in outcome.lost),
+            seconds=0,
+        )
+        bench.repository.create(plan.result_key, codec.dumps(result))
+    return plan.result_key
+
+
+def published(small: Small, **meddling: Callable[[], object]) -> Manifest:
+    """The savepoint itself."""
+    return small.bench.savepoints.read(take(small, **meddling).savepoint_id)  # type: ignore[arg-type]
+
+
+def rows_of(bench: Workbench, manifest: Manifest, tp: TopicPartition) -> list[dict[str, object]]:
+    """The rows of one partition as its files have them."""
+    found: list[dict[str, object]] = []
+    for at, file in manifest.files():
+        if at == tp:
+            with pq.ParquetFile(bench.repository.open(file.key)) as parquet:
+                found += parquet.read().to_pylist()
+    return found
+
+
+def untouched(small: Small) -> bool:
+    """No savepoint, no lock, no compaction guard."""
+    found = small.bench.cluster.describe_topics([small.changelog.topic])
+    guards = [topic.config.get("min.compaction.lag.ms") for topic in found.values()]
+    return small.bench.savepoints.ids() == [] and small.bench.lock.holder() is None and not any(guards)

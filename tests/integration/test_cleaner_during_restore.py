@@ -1,0 +1,75 @@
+"""The log cleaner at work while a restore is under way: it comes near nothing that was restored before it may."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.comparing import compare_rows
+from streams_recovery import holds, restores
+from streams_recovery.core.hold import MIN_COMPACTION_LAG
+from streams_recovery.core.jobs import VerifySpec
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+from tests.integration.restoring import loaded, opened, saved
+from tests.integration.small import Small, asked, publish
+from tests.integration.test_record_shapes import lose_state
+from tests.spark.rows import read, rows_in
+
+pytestmark = pytest.mark.kafka
+
+ROWS, KEYS = 600, 5
+# A segment each fifth of a second of event time, and the cleaner comes for any of them at once.
+EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
+
+
+def updated(bench: Workbench, tp: TopicPartition) -> None:
+    """Many updates of few keys: several megabytes, so that they come in several batches, over six seconds of event time."""
+    producer = Producer({**bench.connection.client_config(), "linger.ms": 1000})
+    # Later than what is there: a segment ends by the distance to its first record.
+    began = time.time_ns() // 1_000_000 + 1_000
+    for number in range(ROWS):
+        producer.produce(tp.topic, os.urandom(4_000), b"k%d" % (number % KEYS), tp.partition, timestamp=began + number * 10)
+    assert producer.flush(60) == 0
+
+
+def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_elsewhere(small: Small) -> None:
+    bench, tp = small.bench, small.changelog
+    updated(bench, tp)
+    # Only now: all of it is one segment, the one that is written to, which the cleaner leaves alone.
+    bench.cluster.alter_configs({tp.topic: dict(EAGER)})
+    publish(small)
+    lose_state(small)
+    ticket = opened(bench, asked(bench))
+    saved(bench, ticket)
+    assert loaded(bench, ticket) == 4 + ROWS + 3
+    created = bench.cluster.describe_topics([tp.topic])[tp.topic].config
+    assert {key: created[key] for key in EAGER} == EAGER, "nothing but the hold keeps the cleaner away"
+
+    elsewhere = TopicPartition(f"unheld{uuid.uuid4().hex[:8]}", 0)
+    bench.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
+    updated(bench, elsewhere)
+    end = bench.cluster.high_watermarks([elsewhere])[elsewhere]
+    assert poll(lambda: len(rows_in(read(bench.connection, elsewhere, 0, end))) < ROWS // 2 or None, seconds=120, interval=0.5)
+    time.sleep(3)  # it looks for the next log every second
+
+    job = restores.plan_verify(bench, ticket)
+    assert job.spec_key is not None
+    access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
+    found = {one.topic: compare_rows(one, access) for one in bench.notes.read_key(VerifySpec, job.spec_key).partitions}
+    assert found[tp.topic].loaded_rows == 4 + ROWS
+    assert all(one.equal for one in found.values())
+
+    holds.release_restore_holds(bench)
+    assert MIN_COMPACTION_LAG not in bench.cluster.describe_topics([tp.topic])[tp.topic].config
+    assert poll(lambda: len(rows_in(read(bench.connection, tp, 0, 4 + ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5), (
+        "and then it comes"
+    )
+    restores.abandon(bench, ticket)
+    bench.cluster.delete_topics([elsewhere.topic])

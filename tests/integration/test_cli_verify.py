@@ -1,0 +1,207 @@
+"""`verify` as scripts meet it: each kind of damage ends the process with a code of its own, and JSON names everything that was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded.ports import free_ports
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.retention import KeepMark
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+PROJECT = Path(__file__).resolve().parents[2]
+GOLDEN = PROJECT / "tests" / "data" / "golden"
+FIRST, SECOND, THIRD = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002", "20261121T020000Z-0000000003"
+LAYOUT = Layout("golden")
+CONFIG = """
+version: 1
+name: golden
+application: {{id: golden, guarantee: exactly_once_v2}}
+topics: {{inputs: [orders]}}
+storage: {storage}
+runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a process left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+def third(root: Path) -> Path:
+    """A savepoint published by this release, so with its record."""
+    repository = Repository(StorageLocation(backend="filesystem", path=str(root)))
+    store = SavepointStore(repository, LAYOUT)
+    return root / store.publish(replace(store.read(SECOND), savepoint_id=THIRD, parent_id=SECOND))
+
+
+def lose(root: Path) -> None:
+    third(root).unlink()
+
+
+def mark(root: Path, *, count: int = 3) -> None:
+    log = NumberedLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.keeps, KeepMark)
+    for number in range(count):
+        log.append(KeepMark(savepoint_id=FIRST, keep=True, at=number, requested_by="me", reason=""))
+
+
+def hole(prefix: str) -> Callable[[Path], None]:
+    def damage(root: Path) -> None:
+        for number in (1, 3):
+            path = root / f"{prefix}{number:012}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(_entry(prefix))
+
+    return damage
+
+
+def _entry(prefix: str) -> bytes:
+    lock = {"kind": "release", "owner": "o", "purpose": "p", "acquired": 1, "at": 1, "expires_at": 1, "took_over_from": None}
+    hold = {"kind": "released", "purpose": "copy", "run": "r", "at": 1, "topics": [], "clear": True}
+    keep = {"savepoint_id": FIRST, "keep": False, "at": 1, "requested_by": "me", "reason": ""}
+    return json.dumps({LAYOUT.locks: lock, LAYOUT.holds: hold, LAYOUT.keeps: keep}[prefix]).encode()
+
+
+def unreadable(root: Path) -> None:
+    """A file that even root cannot open."""
+    path = next((root / "golden" / "segments" / "golden-totals-changelog" / "1").iterdir())
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def forget_marked(root: Path) -> None:
+    mark(root)
+    (root / LAYOUT.manifest(FIRST)).unlink()
+
+
+def several(root: Path) -> None:
+    """One of nearly everything."""
+    unreadable(root)
+    hole(LAYOUT.holds)(root)
+    lose(root)
+
+
+# Golden repository, what is done to it besides, arguments, exit code, causes.
+CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[str]]] = {
+    "good": ("good", None, [], 0, []),
+    "good, one": ("good", None, [SECOND], 0, []),
+    "older": ("older", None, [], 0, []),
+    "a whole one beside a damaged one": ("torn-manifest", None, [FIRST], 0, []),
+    "missing segment": ("missing-segment", None, [], 26, ["missing-file"]),
+    "truncated segment": ("truncated-segment", None, [], 25, ["altered-file"]),
+    "overlapping ranges": ("overlapping-ranges", None, [], 27, ["damaged-manifest"]),
+    "missing range": ("missing-range", None, [], 27, ["damaged-manifest"]),
+    "path escape": ("path-escape", None, [], 27, ["damaged-manifest"]),
+    "torn manifest": ("torn-manifest", None, [], 27, ["damaged-manifest"]),
+    "torn manifest, only it": ("torn-manifest", None, [SECOND], 27, ["damaged-manifest", "nothing-checked"]),
+    "no JSON": ("manifest-that-is-no-json", None, [], 27, ["damaged-manifest"]),
+    "future format": ("future-format", None, [], 24, ["unknown-format"]),
+    "lost manifest": ("good", lose, [], 28, ["lost-manifest"]),
+    "lost manifest that was marked": ("good", forget_marked, [], 28, ["lost-manifest"]),
+    "hole in the locks": ("good", hole(LAYOUT.locks), [], 23, ["damaged-record"]),
+    "hole in the holds": ("good", hole(LAYOUT.holds), [], 23, ["damaged-record"]),
+    "hole in the marks": ("good", hole(LAYOUT.keeps), [], 23, ["damaged-record"]),
+    "unreadable segment": ("good", unreadable, [], 22, ["not-read"]),
+    "several": ("truncated-segment", several, [], 28, ["lost-manifest", "altered-file", "damaged-record", "not-read"]),
+}
+
+
+def verify(directory: Path, storage: str, *arguments: str, connections: dict[str, str] | None = None) -> Outcome:
+    """``verify golden ARGUMENTS`` as a process. Neither a broker nor a store is there unless a test says so."""
+    (directory / "golden.yaml").write_text(CONFIG.format(storage=storage))
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY", "AWS"))}
+    environment = inherited | {
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+        "COLUMNS": "1000",
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+        **(connections or {}),
+    }
+    command = [sys.executable, "-m", "streams_recovery", "verify", "golden", *arguments, "--configs", str(directory)]
+    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, timeout=240, check=False)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Outcome]]]:
+    """All cases, a process each, a few at a time."""
+
+    def run(golden: str, change: Callable[[Path], None] | None, arguments: list[str]) -> Outcome:
+        directory = tmp_path_factory.mktemp("verify")
+        shutil.copytree(GOLDEN / golden, directory / "repository")
+        if change:
+            change(directory / "repository")
+        return verify(directory, f"{{backend: filesystem, path: {directory / 'repository'}}}", *arguments, "--json")
+
+    with ThreadPoolExecutor(3) as pool:
+        yield {name: pool.submit(run, golden, change, arguments) for name, (golden, change, arguments, _, _) in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_worst_cause_gives_the_exit_code_and_json_lists_all(outcomes: dict[str, Future[Outcome]], name: str) -> None:
+    *_, code, causes = CASES[name]
+    outcome = outcomes[name].result()
+    assert outcome.code == code, outcome
+    report = outcome.report
+    assert (report["good"], report["exit_code"], report["causes"]) == (code == 0, code, causes)
+    assert {finding["cause"] for finding in report["findings"]} == {cause for cause in causes if cause != "nothing-checked"}
+    assert report["savepoints"] > 0 or "nothing-checked" in causes
+    assert "Traceback" not in outcome.err
+    assert ("Next: " in outcome.err) == (code != 0)
+
+
+def test_the_others_are_checked_when_one_file_cannot_be_read(outcomes: dict[str, Future[Outcome]]) -> None:
+    report = outcomes["unreadable segment"].result().report
+    assert (report["savepoints"], report["files"]) == (2, 3)
+    (finding,) = report["findings"]
+    assert (finding["topic"], finding["partition"], finding["start"], finding["end"]) == ("golden-totals-changelog", 1, 3, 9)
+    assert "symbolic links" in finding["problem"]
+
+
+def test_people_read_the_same_verdict(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "missing-segment", tmp_path / "repository")
+    outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}")
+    assert outcome.code == 26
+    assert "NOT GOOD: 2 savepoints, 0 records, 3 files, 0 of them read with 0 rows, 1 findings" in outcome.out
+    assert f"missing-file: golden/segments/golden-totals-changelog/0/{40:020}-{55:020}-golden.parquet" in outcome.err
+    assert f"needed by {SECOND}" in outcome.err
+
+
+def test_a_repository_without_manifests_is_nothing_to_audit(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "no-manifest", tmp_path / "repository")
+    outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}", "--json")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "4 segments that no manifest names" in outcome.err
+
+
+def test_a_store_that_does_not_answer_has_a_code_of_its_own(tmp_path: Path) -> None:
+    storage = f"{{backend: s3, bucket: b, endpoint: 'http://127.0.0.1:{free_ports(1)[0]}', connection: store, path_style: true, allow_http: true}}"
+    keys = {"AIRFLOW_CONN_STORE": json.dumps({"conn_type": "aws", "login": "key", "password": "canary-secret"})}
+    outcome = verify(tmp_path, storage, "--json", connections=keys)
+    assert outcome.code == 20, outcome
+    assert outcome.report == {"good": False, "exit_code": 20, "causes": ["repository-unreachable"]}
+    assert "RepositoryUnavailable" in outcome.err
+    assert "canary-secret" not in outcome.err

@@ -1,0 +1,281 @@
+"""Outputs that change hands between an application and its clone, on a real broker: who may write, what comes twice, and what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from streams_recovery import clones, restores, savepoints
+from streams_recovery.cli.main import app
+from streams_recovery.clones import Step
+from streams_recovery.clones.switching import entry
+from streams_recovery.core.errors import ApplicationNotReady, LockLost, Refused
+from streams_recovery.core.handover import Role
+from streams_recovery.core.model import TopicRole, spaced
+from streams_recovery.workbench import Workbench
+from tests.integration.pairs import Both, free, open_switch, request, roles, switched, two_applications
+from tests.integration.small import asked, begun, commit, cut, produce, publish, reopened, take
+
+CUT_OVER, ROLL_BACK = Step
+
+
+@pytest.fixture
+def cloned(both: Both) -> Both:
+    """The clone at work beside the old application. Both have read all there is, the old one its repartition topic too."""
+    savepoint = publish(both.small)
+    both.old.application.start()
+    both.cloned(savepoint)
+    commit(both.old, {both.small.input: 5, both.small.tail: 4})
+    return both
+
+
+def patient(bench: Workbench, seconds: int) -> Workbench:
+    limit = bench.config.restore.model_copy(update={"catch_up_timeout_seconds": seconds})
+    return replace(bench, config=bench.config.model_copy(update={"restore": limit}))
+
+
+def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: Both) -> None:
+    old, small, name = cloned.old, cloned.small, spaced(cloned.small.input)
+    real, own = small.output.topic, cloned.own
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", own)
+    produce(old, small.input, 2)
+    commit(old, {small.input: 7})
+    with cloned.clone() as clone:
+        plan = clones.plan_switch(old, clone, request(CUT_OVER))
+        assert (plan.again, plan.lag, plan.outputs) == ({name: 2}, {name: 2}, {own: real})
+        with pytest.raises(Refused, match="2 records behind its input, more than 1"):
+            clones.plan_switch(old, clone, request(CUT_OVER, max_lag=1))
+
+    report = switched(cloned, request(CUT_OVER))
+    assert (report.again, report.records_again, report.live) == ({name: 2}, 2, cloned.clone_id)
+    assert report.tail == {spaced(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
+    assert report.offsets == {old.application_id: {name: 7}, cloned.clone_id: {name: 5}}
+    assert (cloned.started_with("old"), cloned.started_with("next")) == (None, real)
+    assert (roles(cloned), free(cloned)) == ((Role.REPLACED, Role.LIVE), True)
+
+    produce(old, small.input, 3)
+    with cloned.clone() as clone:
+        commit(clone, {small.input: 10})
+    report = switched(cloned, request(ROLL_BACK))
+    assert (report.again, report.live) == ({name: 3}, old.application_id)
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
+    assert (roles(cloned), free(cloned)) == ((Role.LIVE, Role.BESIDE), True)
+    # The clone is as it was, so it may go on beside, and be cut over once more.
+    with cloned.clone() as clone:
+        clone.application.start()
+        assert (cloned.started_with("next"), clone.config.topics.outputs) == (own, (own,))
+        assert clones.plan_switch(old, clone, request(CUT_OVER)).again == {}
+
+
+def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_outputs(cloned: Both) -> None:
+    old, small, real = cloned.old, cloned.small, cloned.small.output.topic
+    switched(cloned, request(CUT_OVER))
+    with pytest.raises(Refused, match="handed its outputs over"):
+        old.application.start()
+    with pytest.raises(Refused, match="handed its outputs over"):
+        restores.plan(old, asked(old, replace=True))
+    before = old.savepoints.ids()
+    assert take(small).savepoint_id not in before, "a savepoint of what is down is taken as ever"
+    assert cloned.started_with("old") is None
+    with cloned.clone() as clone:
+        assert (clone.config.topics.outputs, clone.config.restore.topic_map) == ((real,), {})
+        assert [topic.name for topic in cut(clone).topics if topic.role is TopicRole.OUTPUT] == [real]
+        assert cloned.started_with("next") is None
+        savepoints.finish(clone, begun(clone))
+        assert cloned.started_with("next") == real, "what a dead savepoint had stopped is started as what it is"
+        with pytest.raises(Refused, match="would take back what it has done since"):
+            restores.plan(clone, asked(clone, source=old.application_id, replace=True))
+
+
+def test_without_new_input_nothing_comes_twice(cloned: Both) -> None:
+    with cloned.clone() as clone:
+        commit(clone, {cloned.tail: 3})
+    report = switched(cloned, request(CUT_OVER))
+    assert (report.again, report.records_again, report.tail) == ({}, 0, {})
+    back = switched(cloned, request(ROLL_BACK))
+    assert (back.again, back.tail) == ({}, {})
+
+
+def test_the_old_application_is_waited_for_until_it_has_read_all_that_the_clone_had(cloned: Both) -> None:
+    old, small = cloned.old, cloned.small
+    commit(old, {small.input: 4, small.tail: 1})
+    down: list[str | None] = []
+
+    def later() -> None:
+        while cloned.started_with("next") is not None:
+            time.sleep(0.1)
+        with reopened(small) as elsewhere:
+            time.sleep(1)
+            commit(elsewhere.bench, {small.input: 5})
+            time.sleep(1)
+            down.append(cloned.started_with("old"))
+            commit(elsewhere.bench, {small.tail: 4})
+
+    helper = threading.Thread(target=later)
+    helper.start()
+    report = switched(cloned, request(CUT_OVER))
+    helper.join()
+    assert down == [""], "it ran on until its repartition topic was read too"
+    assert report.again == {}
+
+
+@pytest.mark.parametrize("behind", ["input", "repartition topic"])
+def test_an_old_application_that_does_not_get_so_far_keeps_its_outputs(cloned: Both, behind: str) -> None:
+    commit(cloned.old, {cloned.small.input: 4} if behind == "input" else {cloned.small.tail: 1})
+    old = patient(cloned.old, 1)
+    with cloned.clone() as clone:
+        ticket = open_switch(old, clone, request(CUT_OVER))
+        with pytest.raises(
+            ApplicationNotReady, match="output would be missing" if behind == "input" else "records of repartition topics left"
+        ):
+            clones.stop(old, clone, ticket)
+        left = clones.abandon(old, clone, ticket)
+    assert left.started == (cloned.clone_id,), "the old one was never stopped"
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
+    assert roles(cloned) == (Role.LIVE, Role.BESIDE)
+    assert free(cloned)
+
+
+def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: Both) -> None:
+    old, small = cloned.old, cloned.small
+    old.application.stop(timeout=10)
+    with cloned.clone() as clone:
+        commit(old, {small.input: 4})
+        with pytest.raises(Refused, match=f"has read input that it has not, whose output would be missing: {spaced(small.input)} by 1"):
+            clones.plan_switch(old, clone, request(CUT_OVER))
+        commit(old, {small.input: 5, small.tail: 1})
+        with pytest.raises(Refused, match=f"unread records in repartition topics.*{spaced(small.tail)} by 3"):
+            clones.plan_switch(old, clone, request(CUT_OVER))
+    assert cloned.started_with("next") == cloned.own
+
+
+def test_a_clone_whose_state_is_not_known_is_refused(both: Both) -> None:
+    publish(both.small)
+    with both.clone() as clone:
+        commit(clone, {both.small.input: 5})
+        with pytest.raises(Refused, match="was not restored from a savepoint"):
+            clones.plan_switch(both.old, clone, request(CUT_OVER))
+        with pytest.raises(Refused, match="not configured as a clone"):
+            clones.plan_switch(clone, both.old, request(CUT_OVER))
+
+
+def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transactions(bootstrap: str, tmp_path: Path) -> None:
+    with two_applications(bootstrap, tmp_path, guarantee="at_least_once") as both:
+        savepoint = publish(both.small)
+        both.old.application.start()
+        both.cloned(savepoint)
+        commit(both.old, {both.small.input: 5, both.small.tail: 4})
+        (tmp_path / "next" / "unclean").touch()
+        with both.clone() as clone:
+            ticket = open_switch(both.old, clone, request(CUT_OVER))
+            with pytest.raises(Refused, match="did not close cleanly"):
+                clones.stop(both.old, clone, ticket)
+            assert clones.abandon(both.old, clone, ticket).started == (), "a state that is not known is not started again"
+        assert (both.started_with("old"), both.started_with("next")) == ("", None)
+        assert roles(both) == (Role.LIVE, Role.BESIDE)
+
+
+@pytest.mark.parametrize("way_out", [CUT_OVER, ROLL_BACK])
+@pytest.mark.parametrize("reached", ["stopped", "replaced", "handed over"])
+def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reached: str, way_out: Step) -> None:
+    old, run = cloned.old, uuid.uuid4().hex
+    with cloned.clone() as clone:
+        ticket = open_switch(old, clone, request(CUT_OVER), run=run)
+        clones.stop(old, clone, ticket)
+        # Stopped with more in it than what the clone's input had caused: that is not waited for, and comes twice instead.
+        produce(old, cloned.small.tail, 2)
+        if reached == "replaced":
+            old.handovers.append(entry(old, clone, run, Role.REPLACED, again={}, tail={}))
+        if reached == "handed over":
+            clones.hand_over(old, clone, ticket)
+        for bench in (old, clone):
+            bench.lock.take_from(f"switch {run}")
+        for step in (clones.stop, clones.hand_over, clones.start_live):
+            with pytest.raises(LockLost):
+                step(old, clone, ticket)
+    assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
+    report = switched(cloned, request(way_out))
+    if way_out is CUT_OVER:
+        assert (cloned.started_with("old"), cloned.started_with("next")) == (None, cloned.small.output.topic)
+        assert roles(cloned) == (Role.REPLACED, Role.LIVE)
+    else:
+        assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
+        assert roles(cloned) == (Role.LIVE, Role.BESIDE)
+    assert report.again == {}
+    assert free(cloned)
+
+
+def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> None:
+    old = cloned.old
+    with cloned.clone() as clone:
+        ticket = open_switch(old, clone, request(CUT_OVER))
+        clones.stop(old, clone, ticket)
+        old.handovers.append(entry(old, clone, ticket.run, Role.REPLACED, again={}, tail={}))
+        left = clones.abandon(old, clone, ticket)
+    assert (left.started, "stays down until then" in left.next_step) == ((), True)
+    assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
+    assert free(cloned)
+
+
+def test_of_two_locks_a_dead_run_leaves_none_behind(cloned: Both) -> None:
+    with cloned.clone() as clone:
+        ticket = open_switch(cloned.old, clone, request(CUT_OVER))
+        clone.lock.release(ticket.clone.lock)
+        assert clones.abandon(cloned.old, clone, ticket).started == ()
+    assert (cloned.started_with("old"), cloned.started_with("next"), free(cloned)) == ("", cloned.own, True)
+
+
+def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(cloned: Both) -> None:
+    old, small = cloned.old, cloned.small
+    with cloned.clone() as clone:
+        old.application.stop(timeout=10)
+        old.handovers.append(entry(old, clone, "dead", Role.REPLACED, again={}, tail={}))
+        produce(old, small.input, 1)
+        commit(clone, {small.input: 6})
+        with pytest.raises(Refused, match=f"whose output would be missing: {spaced(small.input)} by 1"):
+            clones.plan_switch(old, clone, request(CUT_OVER))
+    assert switched(cloned, request(ROLL_BACK)).again == {spaced(small.input): 1}
+
+
+def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_be_restored(cloned: Both) -> None:
+    old, small = cloned.old, cloned.small
+    switched(cloned, request(CUT_OVER))
+    old.groups.set_offsets(old.application_id, {small.input: None})
+    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was replaced"):
+        clones.plan_switch(old, clone, request(ROLL_BACK))
+    assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
+    report = switched(cloned, request(ROLL_BACK, restore_first=True))
+    assert report.live == old.application_id
+    assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
+    assert restores.plan(old, asked(old, replace=True)).create != ()
+
+
+def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(cloned: Both) -> None:
+    def command(*arguments: str, typed: str = "") -> Result:
+        return CliRunner().invoke(app, list(arguments), env=cloned.variables, input=typed)
+
+    commit(cloned.old, {cloned.small.input: 5})
+    plan = command("plan", "cut-over", "next", "--json")
+    assert json.loads(plan.stdout)["again"] == {}
+    refused = command("cut-over", "next", "--reason", "test", "--approve", "another")
+    assert "was not approved" in str(refused.exception)
+    refused = command("cut-over", "next", "--reason", "test", typed="no\n")
+    assert "was not approved" in str(refused.exception)
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
+
+    done = command("cut-over", "next", "--reason", "test", "--json", "--approve", json.loads(plan.stdout)["hash"])
+    assert json.loads(done.stdout)["live"] == cloned.clone_id, done.exception
+    assert (cloned.started_with("old"), cloned.started_with("next")) == (None, cloned.small.output.topic)
+    assert "Roll back from" in command("plan", "roll-back", "next").stdout
+    done = command("roll-back", "next", "--reason", "test", typed=f"{cloned.clone_id}\n")
+    assert f"{cloned.old.application_id} writes the outputs" in done.stdout.replace("\n", " "), done.exception
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
+    assert "configured as nobody's clone" in str(command("plan", "cut-over", "small").exception)

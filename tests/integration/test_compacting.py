@@ -1,0 +1,128 @@
+"""A savepoint from a real broker is reduced by a real submission, audited, continued, and restored from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.auditing import audit_file
+from spark_jobs.transforms.loading import load_partition
+from streams_recovery import restores, upkeep
+from streams_recovery.cli.running import Runner
+from streams_recovery.compacting import CompactRequest
+from streams_recovery.config.application import Store
+from streams_recovery.core import codec
+from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
+from streams_recovery.core.jobs import RestoreResult, RestoreSpec
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import StoreKind, TopicPartition
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.workbench import Workbench
+from tests.integration.small import Small, asked, published, rows_of
+
+Row = dict[str, object]
+
+
+def write(small: Small, *records: tuple[bytes, bytes | None]) -> None:
+    """What a store logs."""
+    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    for key, value in records:
+        producer.produce(small.changelog.topic, value, key, small.changelog.partition, headers=[("h", key)])
+    assert producer.flush(30) == 0
+
+
+def updates(count: int, *, start: int = 0) -> list[tuple[bytes, bytes | None]]:
+    """Ten keys over and over; every seventh record deletes one or leaves it empty."""
+    values = {0: None, 7: b""}
+    return [(b"k%d" % (number % 10), values.get(number % 14, b"v%d" % number)) for number in range(start, start + count)]
+
+
+def living(rows: list[Row]) -> list[Row]:
+    """The newest row of each key that has a value, by walking through all of them."""
+    newest = {row["key"]: row for row in rows}
+    return [row for row in rows if newest[row["key"]] is row and row["value"] is not None]
+
+
+def on_the_broker(bench: Workbench, tp: TopicPartition) -> dict[object, tuple[object, ...]]:
+    """The state that the topic stands for now."""
+    start, end = bench.cluster.log_starts([tp])[tp], bench.cluster.high_watermarks([tp])[tp]
+    with RangeReader(bench.connection, tp, start, end) as reader:
+        rows = living([row for batch in reader for row in batch.to_pylist()])
+    return {row["key"]: (row["value"], row["timestamp"], str(row["headers"])) for row in rows}
+
+
+def audited(bench: Workbench) -> AuditReport:
+    """All savepoints read whole, here instead of in tasks."""
+    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="audit")
+    job = upkeep.plan_reading(bench, ticket)
+    assert job.spec_key is not None
+    assert job.result_key is not None
+    files = bench.notes.read_key(AuditSpec, job.spec_key).files
+    done = AuditResult(files=tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files), seconds=0)
+    bench.repository.create(job.result_key, codec.dumps(done))
+    return upkeep.conclude_audit(bench, ticket, job.result_key)
+
+
+def restored(bench: Workbench, savepoint: Manifest) -> int:
+    """Topics replaced by what is in the savepoint, up to the check of what was loaded; the rows in it. Loaded here instead of in tasks."""
+    request = asked(bench, savepoint=savepoint.savepoint_id, replace=True, safety=restores.SafetyPolicy.SKIP)
+    ticket = restores.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=restores.plan(bench, request).hash)
+    try:
+        restores.stop(bench, ticket)
+        restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
+        restores.prepare(bench, ticket)
+        job = restores.plan_load(bench, ticket)
+        assert job.spec_key is not None
+        assert job.result_key is not None
+        access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+        done = tuple(load_partition(wanted, access) for wanted in bench.notes.read_key(RestoreSpec, job.spec_key).partitions)
+        bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done, seconds=0)))
+        return restores.check_load(bench, ticket, job.result_key).rows
+    finally:
+        restores.abandon(bench, ticket)
+
+
+def rows_to_load(bench: Workbench, savepoint: Manifest) -> int:
+    return restores.plan(bench, asked(bench, savepoint=savepoint.savepoint_id, replace=True)).rows
+
+
+@pytest.mark.spark
+def test_a_savepoint_is_reduced_continued_and_restored(small: Small, tmp_path: Path) -> None:
+    bench = replace(small.bench, config=small.bench.config.model_copy(update={"stores": {"totals": Store(kind=StoreKind.KEY_VALUE)}}))
+    small = replace(small, bench=bench)
+    write(small, *updates(300))
+    published(small)
+    write(small, *updates(60, start=300))
+    source = published(small)
+    runner = Runner(bench=bench, master="local[2]", logs=tmp_path / "logs", say=lambda line: None)  # noqa: ARG005
+    request = CompactRequest(savepoint="latest", run_id="r", requested_by="test", reason="smaller")
+    done = runner.compact(request)
+    assert done is not None
+    reduced = bench.savepoints.read(done.savepoint_id)
+    assert bench.savepoints.latest() == reduced
+    expected = living(rows_of(bench, source, small.changelog))
+    assert rows_of(bench, reduced, small.changelog) == expected
+    assert 0 < len(expected) < 10, "some keys live and some are deleted"
+    assert (done.source_id, done.rows_before, done.rows_after, done.keys_compared) == (source.savepoint_id, 364, len(expected), 10)
+    assert rows_of(bench, reduced, small.tail) == rows_of(bench, source, small.tail)
+    assert audited(bench).good
+    assert (rows_to_load(bench, source), rows_to_load(bench, reduced)) == (364 + 3, len(expected) + 3)
+    assert runner.compact(replace(request, run_id="again")) is None, "there is nothing left to reduce"
+
+    write(small, *updates(25, start=360))
+    truth = on_the_broker(bench, small.changelog)
+    continued = published(small)
+    assert continued.parent_id == reduced.savepoint_id
+    before, after = (one.topic(small.changelog.topic) for one in (reduced, continued))
+    assert before is not None
+    assert after is not None
+    assert after.partitions[0].ranges[: len(before.partitions[0].ranges)] == before.partitions[0].ranges
+    assert (after.rows - before.rows, after.full_since) == (25, source.captured_at)
+    assert audited(bench).good
+
+    assert restored(bench, continued) == after.rows + 3
+    assert on_the_broker(bench, small.changelog) == truth

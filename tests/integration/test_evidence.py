@@ -1,0 +1,59 @@
+"""The evidence of a restore in its repository: made of all that was compared or not at all, and found out when it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams_recovery import restores
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.estimate import STEPS, Timed, estimate
+from streams_recovery.core.throttle import Throttle
+from streams_recovery.restores.opening import entries, stored_plan
+from streams_recovery.restores.proving import earlier_restores, keep_evidence, report_of, sizes_of
+from tests.integration.restoring import compared, loaded, opened, saved
+from tests.integration.small import Small, asked, publish
+
+
+def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small: Small, tmp_path: Path) -> None:
+    bench, savepoint = small.bench, publish(small)
+    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    ticket = opened(bench, asked(bench, savepoint=savepoint))
+    saved(bench, ticket)
+    loaded(bench, ticket)
+    found, planned, journal = compared(bench, ticket), stored_plan(bench, ticket), entries(bench, ticket)
+    with pytest.raises(NotFound, match="restores that have some: none"):
+        restores.evidence(bench)
+
+    nothing = replace(found, partitions=(), stores=())
+    for less in (replace(found, partitions=found.partitions[1:]), replace(found, stores=()), nothing):
+        with pytest.raises(Damaged, match="has no evidence that it is equal"):
+            report_of(bench, ticket, planned, less, journal, ())
+
+    report = report_of(bench, ticket, planned, found, journal, ())
+    stored = (tmp_path / "repository" / bench.layout.manifest(savepoint)).read_bytes()
+    assert report.manifests == {savepoint: hashlib.sha256(stored).hexdigest()}
+    assert (report.verdict, report.rows, report.keys_compared) == (restores.Verdict.EQUAL, 7, 4)
+    assert report.seconds is None, "it has not recovered"
+    kept = keep_evidence(bench.repository, bench.layout, report)
+    assert keep_evidence(bench.repository, bench.layout, replace(report, rows=1)) == kept, "what was written first counts"
+    read, page = restores.evidence(bench)
+    assert (read, restores.evidence(bench, ticket.restore_id)[0]) == (report, report)
+    file = tmp_path / "repository" / bench.layout.report(ticket.restore_id)
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in page
+
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b'"rows":7', b'"rows":9'))
+    with pytest.raises(Damaged, match="is not that of its report"):
+        restores.evidence(bench)
+    file.write_bytes(whole)
+    restores.abandon(bench, ticket)
+
+    timed = replace(report, seconds=dict.fromkeys(STEPS, 100.0), restore_id="20991121T000000Z-0123456789")
+    keep_evidence(bench.repository, bench.layout, timed)
+    assert earlier_restores(bench) == [Timed(sizes=sizes_of(planned), seconds=dict.fromkeys(STEPS, 100.0))]
+    free = Throttle(records_per_second=None, bytes_per_second=None)
+    assert estimate(sizes_of(planned), earlier_restores(bench), free).total == pytest.approx(600)

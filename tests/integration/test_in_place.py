@@ -1,0 +1,337 @@
+"""Inputs that are cut where they are: what it takes, what it does to everybody who reads them, and how the later records come back."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.loading import load_partition
+from streams_recovery import restores
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.jobs import RestoreResult, RestoreSpec
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
+from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.retention import KeepMark, marked
+from streams_recovery.core.time_cut import AsOf, CutBy
+from streams_recovery.restores.in_place import check_still, set_aside
+from streams_recovery.restores.opening import note, stored_plan
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.workbench import Workbench
+from tests.integration.groups import committed, member
+from tests.integration.restoring import loaded, opened, saved
+from tests.integration.small import Small, asked, commit, produce, publish
+from tests.integration.test_moments import FIRST, SECOND, ZERO, configured_for, fresh, stamped
+from tests.spark.rows import read, rows_in, write
+
+pytestmark = pytest.mark.kafka
+
+ALL = [*FIRST, *SECOND]
+SETTINGS = {"retention.ms": "-1", "unclean.leader.election.enable": "true", "max.message.bytes": "2000000"}
+
+
+@dataclass(frozen=True)
+class Here:
+    """An application that had read two input records of eight at an early savepoint and seven at a late one, and another group that has read five."""
+
+    small: Small
+    reader: str
+    early: str
+    late: str
+
+    @property
+    def bench(self) -> Workbench:
+        return self.small.bench
+
+    @property
+    def input(self) -> TopicPartition:
+        return self.small.input
+
+    def request(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restores.RestoreRequest:
+        wanted = {"as_of": AsOf(moment=ZERO + at, by=by), "in_place": True, "replace": True, "groups": (self.reader,)}
+        return asked(self.bench, **{**wanted, **changes})
+
+    def times(self) -> list[int]:
+        """Of all records in the input, in their order."""
+        end = self.bench.cluster.high_watermarks([self.input])[self.input]
+        return [row[0] - ZERO for row in rows_in(read(self.bench.connection, self.input, 0, end))] if end else []
+
+    def topic_id(self) -> str:
+        return self.bench.cluster.describe_topics([self.input.topic])[self.input.topic].topic_id
+
+    def kept(self) -> set[str]:
+        return marked(NumberedLog(self.bench.repository, self.bench.layout.keeps, KeepMark).read_all())
+
+
+@pytest.fixture
+def here(small: Small) -> Iterator[Here]:
+    small = replace(
+        small,
+        bench=configured_for(
+            small,
+            topics={"include": [small.input.topic]},
+            restore={"producers_still_seconds": 1, "catch_up_timeout_seconds": 1},
+        ),
+    )
+    bench, reader = small.bench, f"{small.bench.application_id}.reader"
+    fresh(bench, small.input)
+    bench.cluster.alter_configs({small.input.topic: dict(SETTINGS)})
+    stamped(bench, small.input, FIRST)
+    bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=2, metadata="AgAA", leader_epoch=None)})
+    early = publish(small)
+    stamped(bench, small.input, SECOND)
+    produce(bench, small.changelog, 1)
+    commit(bench, {small.input: 7})
+    late = publish(small)
+    bench.groups.set_offsets(reader, {small.input: CommittedOffset(offset=5, metadata="mine", leader_epoch=None)})
+    yield Here(small, reader, early, late)
+    bench.groups.delete(reader)
+
+
+def cut(here: Here, at: int = 40) -> restores.RestoreTicket:
+    """A restore that has cut the input and set every offset."""
+    ticket = opened(here.bench, here.request(at))
+    saved(here.bench, ticket)
+    loaded(here.bench, ticket)
+    note(here.bench, ticket, Phase.VERIFIED)
+    assert restores.set_offsets(here.bench, ticket).groups == (here.reader,)
+    return ticket
+
+
+def closed(here: Here, at: int = 40) -> str:
+    """The same, over. Its id."""
+    ticket = cut(here, at)
+    note(here.bench, ticket, Phase.CLOSED)
+    here.bench.lock.release(ticket.lock)
+    return ticket.restore_id
+
+
+def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here) -> None:
+    bench, before = here.bench, here.topic_id()
+    planned = restores.plan(bench, here.request(40))
+    assert planned.in_place is not None
+    assert planned.in_place.ends == {spaced(here.input): 8}
+    assert [(topic.name, topic.rows) for topic in planned.in_place.later] == [(here.input.topic, 2)]
+    assert [(one.group, one.before, one.offset, one.again) for one in planned.in_place.groups] == [(here.reader, 5, 4, 1)]
+    page = markdown(planned)
+    for told in ("2 later records come out", f"| {here.input.topic} | 2 |", f"| {here.reader} | {here.input} | 5 | 4 | 1 |", here.late):
+        assert told in page
+    assert here.times() == ALL
+
+    ticket = cut(here)
+    assert here.times() == [10, 20, 20, 30, 40, 40]
+    assert here.topic_id() != before
+    assert committed(bench, here.input) == [(2, "AgAA")]
+    assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
+    config = bench.cluster.describe_topics([here.input.topic])[here.input.topic].config
+    assert {key: config[key] for key in SETTINGS} == SETTINGS, "all that its owner had set"
+    assert here.kept() == {here.late}
+    restores.wipe(bench, ticket)
+    bench.groups.delete(here.reader)
+    with pytest.raises(Damaged, match=f"{here.input} of group {here.reader}: nothing in place of 4"):
+        restores.start(bench, ticket)
+    restores.abandon(bench, ticket)
+
+
+def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> None:
+    bench = here.bench
+    ticket = opened(bench, here.request(40))
+    saved(bench, ticket)
+    set_aside(bench, ticket, stored_plan(bench, ticket), restores.plan(bench, ticket.request))
+    note(bench, ticket, Phase.DESTROYING)
+    bench.cluster.delete_topics([here.input.topic])
+    loaded(bench, ticket)
+    note(bench, ticket, Phase.VERIFIED)
+    restores.set_offsets(bench, ticket)
+    assert here.times() == [10, 20, 20, 30, 40, 40]
+    assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
+    note(bench, ticket, Phase.CLOSED)
+    bench.lock.release(ticket.lock)
+    assert restores.plan_append(bench, ticket.restore_id).rows == {spaced(here.input): 2}
+
+
+@pytest.mark.parametrize(("by", "left"), [(CutBy.TIMESTAMP, [10, 20, 20]), (CutBy.POSITION, [10, 20, 20])])
+def test_the_input_is_cut_as_a_copy_would_be(here: Here, by: CutBy, left: list[int]) -> None:
+    ticket = opened(here.bench, here.request(20, by))
+    saved(here.bench, ticket)
+    loaded(here.bench, ticket)
+    assert here.times() == left
+    restores.abandon(here.bench, ticket)
+
+
+def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
+    planned = restores.plan(here.bench, here.request(10**6, groups=()))
+    assert planned.in_place is not None
+    assert (planned.in_place.later, planned.in_place.groups) == ((), ())
+    assert here.input.topic not in {topic.name for topic in planned.create}
+    assert {item.tp: item.offset for item in planned.offsets}[here.input] == 7
+    ticket = opened(here.bench, here.request(10**6, groups=()))
+    before = here.topic_id()
+    saved(here.bench, ticket)
+    restores.prepare(here.bench, ticket)
+    assert (here.topic_id(), here.times(), here.kept()) == (before, ALL, set())
+    note(here.bench, ticket, Phase.CLOSED)
+    here.bench.lock.release(ticket.lock)
+    with pytest.raises(NotFound, match=r"no restore .* has set input aside"):
+        restores.plan_append(here.bench, "latest")
+
+
+@contextmanager
+def open_transaction(here: Here) -> Iterator[None]:
+    producer = Producer({**here.bench.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(here.input.topic, b"undecided", b"k", 0)
+    producer.flush(30)
+    try:
+        yield
+    finally:
+        producer.abort_transaction(30)
+
+
+def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(here: Here) -> None:
+    bench, before = here.bench, here.topic_id()
+    with pytest.raises(Refused, match=r"cannot be brought to a moment in place.*have these cut \(in_place\)"):
+        restores.plan(bench, here.request(40, in_place=False))
+    with pytest.raises(Refused, match="cut in place only at a moment"):
+        restores.plan(bench, here.request(40, as_of=None))
+    with pytest.raises(Refused, match="only an application's own inputs"):
+        restores.plan(bench, here.request(40, source="another"))
+    with pytest.raises(TargetNotEmpty, match=here.input.topic):
+        restores.plan(bench, here.request(40, replace=False))
+    with pytest.raises(Refused, match=f"group {here.reader} has read {here.input.topic}: name it"):
+        restores.plan(bench, here.request(40, groups=("somebody",)))
+    with (
+        member(bench, here.reader, here.input.topic),
+        pytest.raises(Refused, match=rf"group {here.reader} has members \(it-member\): stop"),
+    ):
+        restores.plan(bench, here.request(40))
+    bench.groups.wait_empty(here.reader, 30)
+    with open_transaction(here), pytest.raises(Refused) as caught:
+        restores.plan(bench, here.request(40, groups=()))
+    for why in ("a transaction is open on", f"{here.input} ends at 9 and is archived up to 8: take a savepoint", "name it (groups)"):
+        assert why in str(caught.value)
+    assert (here.topic_id(), here.kept(), bench.lock.holder()) == (before, set(), None)
+    assert committed(bench, here.input, group=here.reader) == [(5, "mine")]
+
+
+def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:
+    done = threading.Event()
+
+    def writing() -> None:
+        while not done.wait(0.05):
+            stamped(here.bench, here.input, [70])
+
+    check_still(here.bench, [here.input], 0.5)
+    writer = threading.Thread(target=writing)
+    writer.start()
+    try:
+        with pytest.raises(Refused, match=rf"somebody writes to {here.input}: within 2 s something came"):
+            check_still(here.bench, [here.input], 2)
+    finally:
+        done.set()
+        writer.join()
+
+
+def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -> None:
+    bench, before = here.bench, here.topic_id()
+    ticket = opened(bench, here.request(40))
+    saved(bench, ticket)
+    planned = restores.plan(bench, ticket.request)
+    stamped(bench, here.input, [70])
+    with pytest.raises(Refused, match=f"{here.input} ends at 9 and is archived up to 8"):
+        restores.prepare(bench, ticket)
+    with pytest.raises(PlanChanged, match=f"somebody has written to {here.input} since"):
+        set_aside(bench, ticket, planned, planned)
+    moved = replace(planned, in_place=replace(planned.in_place, groups=()))  # type: ignore[type-var]
+    with pytest.raises(PlanChanged, match="other offsets be moved"):
+        set_aside(bench, ticket, moved, planned)
+    assert (here.topic_id(), here.times()) == (before, [*ALL, 70])
+    assert restores.phase_of(bench, ticket) is Phase.SAVED
+    assert restores.abandon(bench, ticket).next_step == "the application goes on as it was"
+
+
+def test_what_somebody_writes_into_an_input_that_is_made_again_is_never_deleted(here: Here) -> None:
+    ticket = opened(here.bench, here.request(20))
+    saved(here.bench, ticket)
+    restores.prepare(here.bench, ticket)
+    stamped(here.bench, here.input, [70, 71, 72, 73])
+    with pytest.raises(TargetNotEmpty, match=f"hold records that are not of this restore: {here.input.topic}"):
+        restores.plan_load(here.bench, ticket)
+    assert here.times() == [70, 71, 72, 73]
+    restores.abandon(here.bench, ticket)
+
+
+def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport:
+    """The job, done here, and its end."""
+    bench = here.bench
+    job = restores.plan_append_job(bench, ticket)
+    assert job.spec_key is not None
+    assert job.result_key is not None
+    access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
+    done = tuple(load_partition(wanted, access) for wanted in bench.notes.read_key(RestoreSpec, job.spec_key).partitions)
+    bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done, seconds=0)))
+    return restores.finish_append(bench, ticket, job.result_key)
+
+
+def opened_append(here: Here, restore_id: str = "latest") -> restores.AppendTicket:
+    planned = restores.plan_append(here.bench, restore_id)
+    return restores.open_append(here.bench, restore_id, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+
+
+def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
+    bench = here.bench
+    whole = rows_in(read(bench.connection, here.input, 0, 8))
+    restore_id = closed(here)
+    stamped(bench, here.input, [80])  # what has come since stays before it
+    planned = restores.plan_append(bench, "latest")
+    assert (planned.restore_id, planned.rows, planned.ends) == (restore_id, {spaced(here.input): 2}, {spaced(here.input): 7})
+    assert f"| {here.input} | 2 | 7 | 0 |" in planned.text
+    with pytest.raises(PlanChanged):
+        restores.open_append(bench, restore_id, run_id="r", requested_by="test", approved_hash="another")
+    assert bench.lock.holder() is None
+    assert (appended(here, opened_append(here)).rows, here.times()) == (2, [10, 20, 20, 30, 40, 40, 80, 50, 60])
+    now = rows_in(read(bench.connection, here.input, 0, 9))
+    assert now[7:] == [whole[3], whole[7]], "key, value, headers and time"
+    assert (here.kept(), bench.lock.holder()) == (set(), None)
+    with pytest.raises(Refused, match=f"the later input of restore {restore_id} was appended"):
+        restores.plan_append(bench, restore_id)
+
+
+def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> None:
+    bench = here.bench
+    whole = rows_in(read(bench.connection, here.input, 0, 8))
+    closed(here)
+    dead = opened_append(here)
+    write(bench.connection, here.input, [whole[3]])
+    restores.leave_append(bench, dead)
+    assert restores.plan_append(bench, "latest").present == {spaced(here.input): 1}
+    report = appended(here, opened_append(here))
+    assert (report.rows, report.present) == (2, 1)
+    assert here.times() == [10, 20, 20, 30, 40, 40, 50, 60]
+
+
+def test_an_append_is_refused_into_other_topics_behind_a_stranger_and_during_a_restore(here: Here) -> None:
+    bench = here.bench
+    ticket = cut(here)
+    with pytest.raises(Refused, match=f"restore {ticket.restore_id} of .* broke off"):
+        restores.plan_append(bench, "latest")
+    note(bench, ticket, Phase.CLOSED)
+    bench.lock.release(ticket.lock)
+    with pytest.raises(NotFound, match="has set no input aside"):
+        restores.plan_append(bench, "20260101T000000Z-0123456789")
+    restores.leave_append(bench, opened_append(here))
+    stamped(bench, here.input, [70, 70, 70])
+    with pytest.raises(Refused, match=f"somebody else has written to {here.input} since the append that broke off"):
+        restores.plan_append(bench, "latest")
+    fresh(bench, here.input)
+    with pytest.raises(Refused, match=f"are not those that restore {ticket.restore_id} made: {here.input.topic}"):
+        restores.plan_append(bench, "latest")

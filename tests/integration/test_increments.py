@@ -1,0 +1,121 @@
+"""Runs of an application that is down in between, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_recovery import increments, watching
+from streams_recovery.core.errors import ApplicationRunning, LockHeld
+from streams_recovery.core.increments import parse_limit
+from streams_recovery.core.model import spaced
+from tests.integration.small import RUNNING, STOPPED, Small, commit, produce, says, small_application
+
+ENDS = parse_limit("ends")
+
+
+def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
+    bench, name = small.bench, spaced(small.input)
+    begun = increments.begin(bench, ENDS, run_id="first")
+    assert (begun.ends, begun.before, begun.until) == ({name: 5}, {name: 4}, None)
+    produce(bench, small.input, 7)
+    facts = {"ends": begun.ends, "until": begun.until}
+    assert watching.ends_reached(bench, facts) == watching.Look(done=False, told=f"1 of 1 partitions are behind: {small.input} by 1")
+    assert increments.end(bench, begun).behind == {name: 1}
+    commit(bench, {small.input: 5})
+    assert watching.ends_reached(bench, facts) == watching.Look(done=True, told="1 partitions are read")
+    report = increments.end(bench, begun)
+    assert (report.processed, report.behind, report.closed_cleanly) == ({name: 1}, {}, True)
+    assert bench.lock.holder() is None
+
+
+def test_without_news_nothing_is_started_unless_there_is_a_time_to_run_for(bootstrap: str, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
+        commit(small.bench, {small.input: 5})
+        assert increments.begin(small.bench, ENDS, run_id="one").instances == ()
+        assert not started.exists()
+        timed = increments.begin(small.bench, parse_limit("duration:PT1H"), run_id="two")
+        assert started.exists()
+        assert timed.until == timed.started_at + 3_600_000
+        assert not watching.ends_reached(small.bench, {"ends": timed.ends, "until": timed.until}).done
+        assert watching.ends_reached(small.bench, {"ends": {}, "until": timed.started_at}).done
+
+
+def test_an_application_that_runs_already_is_left_alone(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
+        with pytest.raises(ApplicationRunning, match=r"runs already: one \(pid 1\)"):
+            increments.begin(small.bench, ENDS, run_id="x")
+        assert small.bench.lock.holder() is None
+
+
+def test_nothing_is_started_while_another_run_works_on_the_application(small: Small) -> None:
+    held = small.bench.lock.acquire("somebody", lease_seconds=60, purpose="a test")
+    with pytest.raises(LockHeld):
+        increments.begin(small.bench, ENDS, run_id="x")
+    small.bench.lock.release(held)
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted", "done"),
+    [
+        (RUNNING, "RUNNING", True),
+        (RUNNING, "GONE", False),
+        (RUNNING, "REBALANCING", False),
+        (STOPPED, "GONE", True),
+        (STOPPED, "RUNNING", False),
+    ],
+)
+def test_a_state_is_waited_for_on_every_instance(
+    bootstrap: str, tmp_path: Path, states: list[dict[str, Any]], wanted: str, done: bool
+) -> None:
+    with small_application(bootstrap, tmp_path, programs={"status": says(states)}) as small:
+        assert watching.application_state(small.bench, {"state": wanted}).done is done
+
+
+def test_a_group_is_empty_or_names_its_members(small: Small) -> None:
+    found = watching.group_empty(small.bench, {})
+    assert (found.done, small.bench.application_id in found.told) == (True, True)
+
+
+def reporting(*told: tuple[str | None, int | None]) -> list[dict[str, Any]]:
+    """Instances that report these states and numbers of records left to restore."""
+    return [RUNNING[0] | {"name": f"i{n}", "streams_state": state, "restoring": left} for n, (state, left) in enumerate(told)]
+
+
+@pytest.mark.parametrize(
+    ("states", "done", "told"),
+    [
+        (reporting(("RUNNING", 0), ("RUNNING", 0)), True, "i0 RUNNING, 0 records left to restore"),
+        (reporting(("RUNNING", None)), True, "i0 RUNNING, it does not tell what is left to restore"),
+        (reporting(("RUNNING", 0), ("REBALANCING", 1_200)), False, "i1 REBALANCING, 1200 records left to restore"),
+        (reporting(("REBALANCING", 0)), False, "i0 REBALANCING, 0 records left to restore"),
+        (reporting(("RUNNING", 3)), False, "i0 RUNNING, 3 records left to restore"),
+        (reporting(("PAUSED", 0)), False, "PAUSED"),
+        (reporting((None, None)), False, "i0 running, it does not tell"),
+        (STOPPED, False, "one gone, it does not tell"),
+        (RUNNING + STOPPED, False, "one gone"),
+    ],
+)
+def test_restoration_is_done_when_every_instance_runs_and_has_nothing_left_to_restore(
+    bootstrap: str, tmp_path: Path, states: list[dict[str, Any]], done: bool, told: str
+) -> None:
+    with small_application(bootstrap, tmp_path, programs={"status": says(states)}) as small:
+        look = watching.restoration_done(small.bench, {})
+        assert look.done is done
+        assert told in look.told
+
+
+def test_every_watch_has_its_sensor() -> None:
+    from streams_recovery.operators import sensors
+
+    kinds: list[Callable[..., Any]] = [
+        sensors.EndsReachedSensor,
+        sensors.GroupEmptySensor,
+        sensors.ApplicationStateSensor,
+        sensors.RestorationDoneSensor,
+    ]
+    assert {kind.watch for kind in kinds} == set(watching.WATCHES)  # type: ignore[attr-defined]

@@ -1,0 +1,233 @@
+"""What is never called exact, names that must not be taken for others, and clusters that are slow on purpose."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaAdminClient
+from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
+
+from streams_recovery import restores, savepoints
+from streams_recovery.core.errors import ApplicationRunning, NotExact, Refused
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.model import Consistency, QuiesceMode, TopicRole
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.survey import survey
+from tests.integration.small import (
+    RUNNING,
+    STOPPED,
+    Small,
+    asked,
+    begun,
+    cut,
+    produce,
+    published,
+    reopened,
+    rows_of,
+    says,
+    small_application,
+    take,
+    untouched,
+    with_policy,
+)
+
+pytestmark = pytest.mark.kafka
+
+Application = Callable[..., Small]
+
+
+@pytest.fixture
+def application(bootstrap: str, tmp_path: Path) -> Iterator[Application]:
+    with ExitStack() as stack:
+        yield lambda **how: stack.enter_context(small_application(bootstrap, tmp_path, **how))
+
+
+UNCLEAN = [{**STOPPED[0], "closed_cleanly": False}]
+UNSEEN = [{**STOPPED[0], "closed_cleanly": None}]
+
+
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [
+        (UNCLEAN, "not seen to close cleanly: one, and the changelog writers are not proven transactional"),
+        (UNSEEN, "not seen to close cleanly: one"),
+        ([*STOPPED, {**UNCLEAN[0], "name": "two"}], "not seen to close cleanly: two"),
+    ],
+)
+def test_an_application_that_nobody_saw_close_is_never_exact(application: Application, stop: list[dict[str, object]], why: str) -> None:
+    small = application(programs={"stop": says(stop)})
+    with pytest.raises(NotExact, match="no exact cut") as caught:
+        take(small)
+    assert why in str(caught.value)
+    assert untouched(small)
+    with reopened(small) as lenient:
+        summary = take(lenient, bench=with_policy(lenient.bench, require="ahead_allowed"))
+        manifest = lenient.bench.savepoints.read(summary.savepoint_id)
+        assert manifest.consistency is Consistency.AHEAD
+        assert why in "; ".join(manifest.proof.reasons)
+        lenient.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+        with pytest.raises(NotExact, match="is `ahead`"):
+            restores.plan(lenient.bench, asked(lenient.bench, savepoint=summary.savepoint_id))
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_running_application_whose_writers_are_not_transactional_is_never_exact(application: Application, guarantee: str) -> None:
+    small = application(programs={"status": says(RUNNING)}, guarantee=guarantee)
+    with pytest.raises(NotExact, match="the application was not held, and the changelog writers are not proven transactional"):
+        cut(small.bench, QuiesceMode.LIVE)
+    assert cut(with_policy(small.bench, require="ahead_allowed"), QuiesceMode.LIVE).consistency is Consistency.AHEAD
+
+
+def test_an_application_that_does_not_stop_gives_no_savepoint(application: Application) -> None:
+    small = application(programs={"status": says(RUNNING), "stop": says(RUNNING)})
+    with pytest.raises(ApplicationRunning, match=r"did not stop: one \(pid 1\)"):
+        take(small)
+    assert untouched(small)
+
+
+def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small) -> None:
+    with member(small), pytest.raises(ApplicationRunning, match=rf"the group {small.bench.application_id} is in use: stranger at"):
+        take(small)
+    assert untouched(small)
+
+
+def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> None:
+    ticket = begun(small.bench)
+    try:
+        quiesced = savepoints.quiesce(small.bench, ticket)
+        with member(small), pytest.raises(NotExact, match="running again during the cut: a group member"):
+            savepoints.capture(small.bench, ticket, quiesced)
+    finally:
+        savepoints.finish(small.bench, ticket)
+    assert untouched(small)
+
+
+class member:  # noqa: N801
+    """A consumer in the application's group that is none of its threads."""
+
+    def __init__(self, small: Small) -> None:
+        settings = {"group.id": small.bench.application_id, "client.id": "stranger", "enable.auto.commit": False, "log_level": 0}
+        self._consumer = Consumer({"bootstrap.servers": small.bench.connection.bootstrap_servers, **settings})
+        self._consumer.subscribe([small.input.topic])
+
+    def __enter__(self) -> None:
+        give_up = time.monotonic() + 60
+        while not self._consumer.assignment():
+            assert time.monotonic() < give_up
+            self._consumer.poll(0.1)
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
+def test_names_are_taken_literally(application: Application, bootstrap: str) -> None:
+    unique = uuid.uuid4().hex[:6]
+    name = f"pay.ments_v1.{unique}"
+    others = [
+        f"{name.replace('.', 'X')}-totals-changelog",  # a dot is no wildcard
+        f"{name}.eu-totals-changelog",
+        f"{name}x-totals-changelog",
+        f"x{name}-totals-changelog",
+        f"{name}-totals-changelog-copy",
+    ]
+    small = application(name=name)
+    for topic in others:
+        small.bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
+    try:
+        found = survey(small.bench).inventory
+        assert found.names(TopicRole.CHANGELOG) == (small.changelog.topic,)
+        assert found.names(TopicRole.REPARTITION) == (small.tail.topic,)
+        manifest = published(small)
+        assert [topic.name for topic in manifest.topics] == sorted(small.topics)
+        keys = {tp.topic: file.key for tp, file in manifest.files()}
+        assert keys[small.changelog.topic].startswith(f"{name}/segments/{small.changelog.topic}/0/")
+        assert [row["value"] for row in rows_of(small.bench, manifest, small.changelog)] == [b"v0", b"v1", b"v2", b"v3"]
+    finally:
+        small.bench.cluster.delete_topics(others)
+
+
+def test_names_may_be_as_long_as_kafka_has_them(application: Application) -> None:
+    small = application(name=f"l{uuid.uuid4().hex}" + "o" * (249 - 33 - len("-by-key-repartition")))
+    assert max(len(topic) for topic in small.topics) == 249
+    manifest = published(small)
+    assert [row["value"] for row in rows_of(small.bench, manifest, small.tail)] == [b"v1", b"v2", b"v3"]
+    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    planned = restores.plan(small.bench, asked(small.bench))
+    assert {step.name for step in planned.create} == {small.changelog.topic, small.tail.topic}
+
+
+def test_a_dot_and_an_underscore_are_two_applications_to_the_repository(application: Application, bootstrap: str, tmp_path: Path) -> None:
+    """The cluster itself refuses topics that differ in nothing else; two clusters with one repository do not."""
+    unique = uuid.uuid4().hex[:6]
+    dotted = application(name=f"{unique}.b")
+    other = f"{unique}_b-totals-changelog"
+    with pytest.raises(Refused, match="collides"):
+        dotted.bench.cluster.create_topic(other, partitions=1, replication_factor=1, config={})
+    published(dotted)
+    assert SavepointStore(dotted.bench.repository, Layout(f"{unique}_b")).ids() == []
+
+
+@pytest.mark.parametrize("topic_codec", ["producer", "uncompressed", "gzip"])
+def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None:
+    small.bench.cluster.alter_configs({small.changelog.topic: {"compression.type": topic_codec}})
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    for codec in codecs:
+        produce(small.bench, small.changelog, 20, **{"compression.type": codec, "linger.ms": 20})
+    manifest = published(small)
+    values = [row["value"] for row in rows_of(small.bench, manifest, small.changelog)]
+    assert values == [b"v%d" % number for number in range(4)] + [b"v%d" % number for number in range(20)] * len(codecs)
+    image = manifest.topic(small.changelog.topic)
+    assert image is not None
+    assert image.config.get("compression.type") == topic_codec
+
+
+def test_a_throttled_client_is_slower_and_nothing_else(small: Small) -> None:
+    client = f"slow-{uuid.uuid4().hex[:8]}"
+    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    values = [bytes([number % 256]) * 20_000 for number in range(300)]
+    for value in values:
+        producer.produce(small.output.topic, value, b"k", 0)
+    assert producer.flush(30) == 0
+
+    def seconds(properties: dict[str, str]) -> float:
+        connection = KafkaConnection(bootstrap_servers=small.bench.connection.bootstrap_servers, properties=properties)
+        began = time.monotonic()
+        with RangeReader(connection, small.output, 4, 304) as reader:
+            assert [value for batch in reader for value in batch.column("value").to_pylist()] == values
+        return time.monotonic() - began
+
+    free = seconds({})
+    admin = KafkaAdminClient(bootstrap_servers=small.bench.connection.bootstrap_servers)
+    try:
+        # A broker looks back over ten seconds: 6 MB are 600 kB a second to it, and more each time they are read again. It
+        # learns of the quota from its metadata, some time after the request for it was answered.
+        quota(admin, client, 500_000.0)
+        deadline = time.monotonic() + 60
+        while (throttled := seconds({"client.id": client})) < free + 1:
+            assert time.monotonic() < deadline, f"read in {throttled:.1f} s, without a quota in {free:.1f} s"
+    finally:
+        quota(admin, client, None)
+        admin.close()
+
+
+def quota(admin: KafkaAdminClient, client: str, bytes_a_second: float | None) -> None:
+    entry = AlterClientQuotasRequest.EntryData
+    request = AlterClientQuotasRequest(
+        entries=[
+            entry(
+                entity=[entry.EntityData(entity_type="client-id", entity_name=client)],
+                ops=[entry.OpData(key="consumer_byte_rate", value=bytes_a_second or 0.0, remove=bytes_a_second is None)],
+            )
+        ],
+        validate_only=False,
+    )
+    answer = admin._manager.run(admin._manager.send, request)
+    assert [item.error_code for item in answer.entries] == [0]

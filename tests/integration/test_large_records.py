@@ -1,0 +1,100 @@
+"""Records that the target does not take: named before anything is touched where the savepoint tells, else before they are sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from streams_recovery import restores
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.journal import Phase
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+from tests.integration.groups import committed
+from tests.integration.restoring import opened, saved, written
+from tests.integration.small import Small, asked, produce, publish
+
+pytestmark = pytest.mark.kafka
+
+DEFAULT = 1_048_588
+
+
+@contextmanager
+def brokers_take(bench: Workbench, size: int, topic: str) -> Iterator[None]:
+    """Brokers whose topics take records of ``size`` bytes unless they say otherwise, and that have told so of ``topic``."""
+    admin = AdminClient({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    brokers = [str(number) for number in admin.list_topics(timeout=30).brokers]
+
+    def alter(operation: AlterConfigOpType) -> None:
+        entry = ConfigEntry("message.max.bytes", str(size), incremental_operation=operation)
+        resources = [ConfigResource(ResourceType.BROKER, name, incremental_configs=[entry]) for name in brokers]
+        for future in admin.incremental_alter_configs(resources).values():
+            future.result(30)
+
+    def told(limit: int) -> bool | None:
+        return True if topic not in bench.cluster.topic_names() or bench.cluster.max_message_bytes(topic) == limit else None
+
+    alter(AlterConfigOpType.SET)
+    try:
+        assert poll(lambda: told(size), seconds=60)
+        yield
+    finally:
+        alter(AlterConfigOpType.DELETE)
+        assert poll(lambda: told(DEFAULT), seconds=60)
+
+
+def send(small: Small, *sizes: int) -> None:
+    settings = {"bootstrap.servers": small.bench.connection.bootstrap_servers, "message.max.bytes": 12_000_000, "log_level": 0}
+    producer = Producer(settings)
+    for size in sizes:
+        producer.produce(small.changelog.topic, os.urandom(size), b"large", 0)
+    assert producer.flush(60) == 0
+
+
+def lose(small: Small) -> None:
+    """State and group are gone."""
+    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    small.bench.groups.delete(small.bench.application_id)
+
+
+def test_a_savepoint_of_records_that_the_cluster_does_not_take_is_refused_before_anything_is_touched(small: Small) -> None:
+    bench, tp = small.bench, small.changelog
+    with brokers_take(bench, 11_000_000, tp.topic):
+        send(small, 1_500_000, 10 << 20)
+        publish(small)
+    lose(small)
+    before = bench.cluster.topic_names(), list(bench.repository.keys(""))
+    with pytest.raises(
+        Refused, match=rf"{tp.topic} has records of \d{{7,}} bytes and more, and will take {DEFAULT} \(max\.message\.bytes\)"
+    ):
+        restores.plan(bench, asked(bench))
+    assert (bench.cluster.topic_names(), list(bench.repository.keys(""))) == before
+    assert committed(bench, small.input, small.tail) == [None, None]
+    assert bench.lock.holder() is None
+
+
+def test_one_large_record_among_many_stops_its_load_before_it_is_sent_and_the_load_goes_on_once_it_is_taken(small: Small) -> None:
+    bench, tp, large = small.bench, small.changelog, 1_500_000
+    with brokers_take(bench, 2_000_000, tp.topic):
+        produce(bench, tp, 3_000)
+        send(small, large)
+        publish(small)
+    lose(small)
+    ticket = opened(bench, asked(bench))
+    saved(bench, ticket)
+    restores.prepare(bench, ticket)
+    with pytest.raises(Refused, match=rf"archived offset 3004 has {large + 5} bytes, topic {tp.topic} takes {DEFAULT}"):
+        written(bench, ticket)
+    there = bench.cluster.high_watermarks([tp])[tp]
+    assert there <= 3_004, "what stands before it may be there, it is not"
+    assert committed(bench, small.input, small.tail) == [None, None]
+    assert restores.phase_of(bench, ticket) is Phase.CREATED
+    with brokers_take(bench, 2_000_000, tp.topic):
+        assert written(bench, ticket) == 3_005 + 3
+        assert bench.cluster.high_watermarks([tp])[tp] == 3_005, "nothing twice"
+    restores.abandon(bench, ticket)

@@ -1,0 +1,157 @@
+"""Rebuilding from the input on a real broker: what goes, what stays, and how it is undone."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from streams_recovery import restores
+from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.offset_strategy import OffsetStrategy, parse
+from streams_recovery.core.plan import FROM_INPUT
+from streams_recovery.core.plan_text import markdown
+from streams_recovery.restores import OutputPolicy, RestoreRequest, RestoreTicket
+from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.workbench import Workbench
+from tests.integration.restoring import opened, saved
+from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate
+
+
+def strategy(text: str) -> OffsetStrategy:
+    return parse(text, group="", read=lambda _: b"")
+
+
+def rebuild(bench: Workbench, offsets: str = "earliest", **changes: object) -> RestoreRequest:
+    return asked(bench, savepoint=FROM_INPUT, replace=True, offsets=strategy(offsets), **changes)
+
+
+def cleared(bench: Workbench, request: RestoreRequest) -> RestoreTicket:
+    ticket = opened(bench, request)
+    saved(bench, ticket)
+    restores.prepare(bench, ticket)
+    return ticket
+
+
+def committed(small: Small) -> dict[str, CommittedOffset | None]:
+    found = small.bench.groups.committed(small.bench.application_id, [small.input, small.tail])
+    return {tp.topic: known for tp, known in found.items()}
+
+
+def end(small: Small, tp: TopicPartition) -> int:
+    return small.bench.cluster.high_watermarks([tp])[tp]
+
+
+def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\)"):
+        restores.plan(bench, asked(bench, savepoint=FROM_INPUT, offsets=strategy("earliest")))
+    with pytest.raises(Refused, match="exact offsets belong to a savepoint's state"):
+        restores.plan(bench, rebuild(bench, "exact"))
+    planned = restores.plan(bench, rebuild(bench))
+    assert [gone.name for gone in planned.delete] == sorted([small.changelog.topic, small.tail.topic])
+    assert f"| {small.changelog.topic} | 4 | deleted |" in markdown(planned)
+    assert f"| {small.input} | 4 | 0 |" in markdown(planned)
+
+    ticket = cleared(bench, rebuild(bench))
+    with pytest.raises(Refused, match="this step belongs between verified"):
+        restores.set_offsets(bench, ticket)
+    assert set(restores.verify_cleared(bench, ticket).gone) == {small.changelog.topic, small.tail.topic}
+    # The broker forgets offsets on a topic some time after the topic; whatever it has not forgotten by now is removed.
+    commit(bench, {small.output: 3})
+    assert restores.set_offsets(bench, ticket).removed >= 1
+    assert bench.groups.committed(bench.application_id, [small.output]) == {small.output: None}
+    assert committed(small) == {small.input.topic: CommittedOffset(offset=0, metadata="", leader_epoch=None), small.tail.topic: None}
+    assert (end(small, small.output), restores.phase_of(bench, ticket)) == (4, Phase.OFFSETS_SET)
+    assert unfinished_restore(bench) == ticket.restore_id
+    restores.abandon(bench, ticket)
+
+    back = opened(bench, asked(bench, savepoint=f"before:{ticket.restore_id}", replace=True))
+    saved(bench, back)
+    assert set(restores.prepare(bench, back).created) == {small.changelog.topic, small.tail.topic}
+    restores.abandon(bench, back)
+
+
+def test_nothing_is_begun_while_an_internal_topic_is_left(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    ticket = cleared(bench, rebuild(bench))
+    bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
+    with pytest.raises(TargetNotEmpty, match=f"still there, or there again: {small.changelog.topic}"):
+        restores.verify_cleared(bench, ticket)
+    restores.abandon(bench, ticket)
+
+
+def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_named(small: Small) -> None:
+    bench = small.bench
+    neighbour, unproven = f"{bench.application_id}-eu", f"{bench.application_id}-newer-changelog"
+    for topic in (f"{neighbour}-totals-changelog", unproven):
+        bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
+    bench.groups.set_offsets(neighbour, {small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+    publish(small)
+    bench.cluster.delete_topics([unproven])
+    bench.cluster.create_topic(unproven[: -len("changelog")] + "er-changelog", partitions=1, replication_factor=1, config={})
+    newer = unproven[: -len("changelog")] + "er-changelog"
+    with pytest.raises(TargetNotEmpty, match=f"nothing but their names says that these topics are {bench.application_id}'s: {newer}"):
+        restores.plan(bench, rebuild(bench))
+    cleared(bench, rebuild(bench, delete=(newer,)))
+    names = bench.cluster.topic_names()
+    assert newer not in names
+    assert f"{neighbour}-totals-changelog" in names
+    bench.cluster.delete_topics([f"{neighbour}-totals-changelog"])
+
+
+def test_input_that_does_not_reach_back_is_refused_with_where_it_begins(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    delete_below(bench, small.input, 2)
+    with pytest.raises(Refused, match=f"{small.input} starts at 2; the state needs all of it, from offset 0"):
+        restores.plan(bench, rebuild(bench))
+    planned = restores.plan(bench, rebuild(bench, accept_gap=True))
+    assert [item.offset for item in planned.offsets] == [2]
+    assert restores.plan(bench, rebuild(bench, "shift:-1")).offsets[0].offset == 3
+    assert restores.plan(bench, rebuild(bench, "duration:P1D")).offsets[0].offset == 2
+
+
+def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    before = bench.cluster.describe_topics([small.output.topic])[small.output.topic]
+    ticket = cleared(bench, rebuild(bench, outputs=OutputPolicy.RECREATE))
+    after = bench.cluster.describe_topics([small.output.topic])[small.output.topic]
+    assert (after.config, after.partitions, end(small, small.output)) == (before.config, before.partitions, 0)
+    assert after.topic_id != before.topic_id
+    restores.prepare(bench, ticket)
+    assert end(small, small.output) == 0, "repeated, it finds its own"
+    produce(bench, small.output, 1)
+    recreate(bench, small.output.topic)
+    produce(bench, small.output, 1)
+    with pytest.raises(PlanChanged, match=f"were created since the plan was approved: {small.output.topic}"):
+        restores.prepare(bench, ticket)
+    restores.abandon(bench, ticket)
+
+
+def test_a_topic_that_was_made_anew_after_the_approval_is_not_deleted(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    ticket = opened(bench, rebuild(bench))
+    saved(bench, ticket)
+    recreate(bench, small.changelog.topic)
+    with pytest.raises(PlanChanged, match=f"created since the plan was approved: {small.changelog.topic}"):
+        restores.prepare(bench, ticket)
+    assert small.changelog.topic in bench.cluster.topic_names()
+    restores.abandon(bench, ticket)
+
+
+def test_another_plan_than_the_approved_one_stops_before_anything(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    planned = restores.plan(bench, rebuild(bench))
+    produce(bench, small.input, 3)
+    assert restores.plan(bench, rebuild(bench)).hash == planned.hash, "input may go on while a plan is read"
+    recreate(bench, small.tail.topic)
+    with pytest.raises(PlanChanged):
+        restores.open_restore(bench, rebuild(bench), run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)

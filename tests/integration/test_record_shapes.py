@@ -1,0 +1,336 @@
+"""Every shape a record can have, from a broker into Parquet and back into a broker."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from kafka import KafkaProducer
+
+from streams_recovery import restores
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import RangeToCopy
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.copying import copy_range
+from streams_recovery.kafka.records import RowDigest
+from streams_recovery.kafka.segments import read_segment
+from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.storage.repository import Repository
+from streams_recovery.workbench import Workbench
+from tests.integration.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
+from tests.spark.rows import connect, end_of, read, rows_in, topic
+
+pytestmark = pytest.mark.kafka
+
+Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
+
+DAY = 86_400_000
+NOW = int(time.time() * 1000)
+# Two hours ahead, microseconds taken for milliseconds, the last one there is, 50 days in one batch.
+STAMPS = st.sampled_from([1, NOW, NOW + 7_200_000, NOW - 50 * DAY, NOW * 1000, 2**63 - 1]) | st.integers(1, 2**63 - 1)
+BYTES = st.none() | st.binary(max_size=20)
+HEADERS = st.none() | st.lists(
+    st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4), BYTES), min_size=1, max_size=4
+)
+
+
+class Road:
+    """A source that anything can be written to, a repository, and a target."""
+
+    def __init__(self, connection: KafkaConnection, source: str, target: str, directory: Path) -> None:
+        self.connection, self.source, self.target = connection, TopicPartition(source, 0), TopicPartition(target, 0)
+        self.repository = Repository(StorageLocation(backend="filesystem", path=str(directory)))
+        self.directory = directory
+        self._producer = Producer({"bootstrap.servers": connection.bootstrap_servers, "log_level": 0})
+        # The one client that writes every timestamp as it is. It writes no record without key and value.
+        self._exact = KafkaProducer(bootstrap_servers=connection.bootstrap_servers, linger_ms=20)
+
+    def send(self, rows: list[Row]) -> tuple[int, int]:
+        start = end_of(self.connection, self.source)
+        for stamp, key, value, headers in rows:
+            if min(row[0] for row in rows) > 0:
+                self._producer.produce(self.source.topic, value, key, 0, timestamp=stamp, headers=headers or [])
+            else:
+                self._exact.send(self.source.topic, value=value, key=key, headers=headers or [], partition=0, timestamp_ms=stamp)
+        assert self._producer.flush(30) == 0
+        self._exact.flush(30)
+        return start, start + len(rows)
+
+    def archive(self, start: int, end: int) -> Path:
+        wanted = RangeToCopy(topic=self.source.topic, partition=0, start=start, end=end, size_hint=1)
+        done = copy_range(self.connection, self.repository, Layout("shapes"), wanted, compression_level=3, attempt=uuid.uuid4().hex)
+        assert done.copied.file is not None
+        assert done.copied.file.rows == end - start
+        return self.directory / done.copied.file.key
+
+    def bring_back(self, segment: Path) -> list[Row]:
+        begin = end_of(self.connection, self.target)
+        batches = list(read_segment(segment, where="the segment"))
+        with PartitionWriter(self.connection, self.target, expected_end=begin) as writer:
+            for batch in batches:
+                writer.write(batch)
+            written = writer.finish()
+        back = read(self.connection, self.target, begin, begin + written.rows)
+        digests = []
+        for side in (batches, back):
+            digest = RowDigest()
+            for batch in side:
+                digest.update(batch)
+            digests.append(digest.hexdigest())
+        assert digests[0] == digests[1]
+        return rows_in(back)
+
+    def close(self) -> None:
+        self._exact.close()
+
+
+@pytest.fixture(scope="module")
+def road(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+    connection = connect(bootstrap)
+    with ExitStack() as stack:
+        source, target = stack.enter_context(topic(connection)), stack.enter_context(topic(connection))
+        found = Road(connection, source, target, tmp_path_factory.mktemp("repository"))
+        stack.callback(found.close)
+        yield found
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@example(rows=[(NOW - 50 * DAY, b"a", b"1", None), (NOW, b"a", b"2", None), (2**63 - 1, b"a", b"3", None), (1, b"a", b"4", None)])
+@example(rows=[(1, None, None, None), (1, b"", None, None), (1, None, b"", None), (1, b"", b"", [("h", None), ("h", b""), ("h", b"\xff")])])
+@given(rows=st.lists(st.tuples(STAMPS, BYTES, BYTES, HEADERS), min_size=1, max_size=20))
+def test_any_record_goes_into_an_archive_and_back(road: Road, rows: list[Row]) -> None:
+    assert road.bring_back(road.archive(*road.send(rows))) == rows
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(bad=st.sampled_from([0, -1]) | st.integers(-(2**62), -1), at=st.integers(0, 3))
+def test_a_time_that_cannot_be_written_is_kept_in_the_archive_and_refused_by_name(road: Road, bad: int, at: int) -> None:
+    rows: list[Row] = [(NOW + number, b"k", b"%d" % number, None) for number in range(4)]
+    rows[at] = (bad, b"k", b"bad", None)
+    start, end = road.send(rows)
+    segment = road.archive(start, end)
+    assert [row["timestamp"] for batch in read_segment(segment, where="it") for row in batch.to_pylist()] == [row[0] for row in rows]
+    before = end_of(road.connection, road.target)
+    with pytest.raises(Refused, match=rf"archived offset {start + at} has timestamp {bad},"):
+        road.bring_back(segment)
+    assert end_of(road.connection, road.target) == before
+
+
+def stamped(small: Small, tp: TopicPartition, stamp: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=small.bench.connection.bootstrap_servers)
+    producer.send(tp.topic, value=b"v", key=b"k", partition=0, timestamp_ms=stamp).get(30)
+    producer.close()
+
+
+def lose_state(small: Small) -> None:
+    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+
+
+@pytest.mark.parametrize("stamp", [0, -1])
+def test_a_savepoint_with_such_a_record_is_taken_with_a_warning_and_not_restored(small: Small, stamp: int) -> None:
+    stamped(small, small.changelog, stamp)
+    summary = take(small)
+    assert summary.warnings == (
+        f"{small.changelog.topic} has a record with timestamp {stamp}, which no producer writes as it is: a restore will be refused",
+    )
+    lose_state(small)
+    with pytest.raises(Refused, match=rf"holds a record of {small.changelog} with timestamp {stamp};"):
+        restores.plan(small.bench, asked(small.bench))
+    assert small.changelog.topic not in small.bench.cluster.topic_names()
+
+
+def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_stays(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path, topics={"include": ["*.in"]}) as small:
+        stamped(small, small.input, 0)
+        assert take(small).warnings == ()
+        lose_state(small)
+        assert restores.plan(small.bench, asked(small.bench)).rows == 7
+
+
+def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
+    tp = small.changelog
+    small.bench.cluster.alter_configs({tp.topic: {"message.timestamp.type": "LogAppendTime"}})
+    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    producer.produce(tp.topic, b"late", b"k", 0, timestamp=5)
+    assert producer.flush(30) == 0
+    began = int(time.time() * 1000)
+    summary = take(small)
+    (warning,) = summary.warnings
+    assert warning.startswith(f"{tp.topic} is set to LogAppendTime")
+    *_, last = rows_of(small.bench, small.bench.savepoints.read(summary.savepoint_id), tp)
+    assert last["timestamp_type"] == 1
+    assert began - 600_000 < int(str(last["timestamp"])) <= began
+    lose_state(small)
+    planned = restores.plan(small.bench, asked(small.bench))
+    assert warning in planned.warnings
+    (step,) = (step for step in planned.create if step.name == tp.topic)
+    assert step.held_config["message.timestamp.type"] == "CreateTime", "else the broker would replace what is restored"
+    assert step.final_config["message.timestamp.type"] == "LogAppendTime"
+
+
+def test_large_records_come_back_as_they_were(small: Small) -> None:
+    tp = small.changelog
+    small.bench.cluster.alter_configs({tp.topic: {"max.message.bytes": "11000000"}})
+    values = [os.urandom(1_500_000), os.urandom(10 << 20)]
+    settings = {"bootstrap.servers": small.bench.connection.bootstrap_servers, "message.max.bytes": 12_000_000, "log_level": 0}
+    producer = Producer(settings)
+    for value in values:
+        producer.produce(tp.topic, value, b"large", 0)
+    assert producer.flush(60) == 0
+    manifest = published(small)
+    assert [row["value"] for row in rows_of(small.bench, manifest, tp)][-2:] == values
+    lose_state(small)
+    (step,) = (step for step in restores.plan(small.bench, asked(small.bench)).create if step.name == tp.topic)
+    files = step.partitions[0].files
+    root = Path(str(small.bench.config.storage.path))
+    for config, taken in (({}, False), (step.held_config, True)):
+        small.bench.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config=config)
+        with PartitionWriter(small.bench.connection, tp, expected_end=0) as writer:
+            batches = [batch for file in files for batch in read_segment(root / file.key, where=file.key)]
+            if taken:
+                for batch in batches:
+                    writer.write(batch)
+                assert writer.finish().rows == 6
+            else:
+                with pytest.raises(Refused, match=rf"archived offset 4 has 1500005 bytes, topic {tp.topic} takes 1048588"):
+                    for batch in batches:
+                        writer.write(batch)
+        if not taken:
+            assert small.bench.cluster.high_watermarks([tp])[tp] == 0
+            small.bench.cluster.delete_topics([tp.topic])
+    assert [row[2] for row in rows_in(read(small.bench.connection, tp, 4, 6))] == values
+
+
+def test_a_registry_s_records_are_told_in_the_plan(small: Small) -> None:
+    framed = b"\0" + (17).to_bytes(4, "big") + b"avro"
+    small.bench.cluster.delete_topics([small.changelog.topic])
+    small.bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    producer.produce(small.changelog.topic, framed, b"k", 0)
+    assert producer.flush(30) == 0
+    take(small)
+    lose_state(small)
+    (told,) = restores.plan(small.bench, asked(small.bench)).warnings
+    assert told.startswith(f"values of {small.changelog.topic} look like a schema registry's: schema ids in records are not translated")
+
+
+def test_the_registry_s_own_topic_is_told_of(bootstrap: str, tmp_path: Path, small: Small) -> None:
+    created = "_schemas" not in small.bench.cluster.topic_names()
+    if created:
+        small.bench.cluster.create_topic("_schemas", partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    (tmp_path / "second").mkdir()
+    try:
+        with small_application(bootstrap, tmp_path / "second", topics={"globals": ["_schemas"]}) as other:
+            assert [told for told in take(other).warnings if "schema ids in records are not translated" in told]
+    finally:
+        if created:
+            small.bench.cluster.delete_topics(["_schemas"])
+
+
+def test_a_compacted_changelog_is_what_survived_and_ends_where_the_cut_does(small: Small) -> None:
+    tp, bench = small.changelog, small.bench
+    eager = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
+    bench.cluster.alter_configs({tp.topic: eager})
+    for _ in range(3):
+        produce(bench, tp, 200)
+        produce_one(bench, tp, b"gone", None)
+        time.sleep(0.4)
+    produce_one(bench, tp, b"last", b"1")  # the segment that is written to is never cleaned
+    end = bench.cluster.high_watermarks([tp])[tp]
+    give_up = time.monotonic() + 120
+    while len(left := rows_in(read(bench.connection, tp, 0, end))) > 250 and time.monotonic() < give_up:
+        time.sleep(0.5)
+    assert len(left) < 250
+    manifest = published(small)
+    image = manifest.topic(tp.topic)
+    assert image is not None
+    rows = rows_of(bench, manifest, tp)
+    assert (image.partitions[0].end, image.rows) == (end, len(rows))
+    assert len(rows) < 250 < end, "rows are counted and not subtracted"
+    state = {row["key"]: row["value"] for row in rows if row["value"] is not None}
+    assert state == {b"last": b"1", **{b"k%d" % number: b"v%d" % number for number in range(200)}}
+    assert bench.cluster.describe_topics([tp.topic])[tp.topic].config["min.compaction.lag.ms"] == "0", "as it was before the guard"
+
+
+def produce_one(bench: Workbench, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    producer.produce(tp.topic, value, key, tp.partition)
+    assert producer.flush(30) == 0
+
+
+def transaction(small: Small, tp: TopicPartition, value: bytes, *, done: bool) -> None:
+    settings = {"bootstrap.servers": small.bench.connection.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(3):
+        producer.produce(tp.topic, value, b"k%d" % number, tp.partition)
+    producer.flush(30)
+    producer.commit_transaction(30) if done else producer.abort_transaction(30)
+
+
+def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None:
+    for tp in (small.changelog, small.tail):
+        for done in (False, True, False):
+            transaction(small, tp, b"kept" if done else b"aborted", done=done)
+    # Offsets 0..3 plain, 4..7 aborted with marker, 8..11 kept, 12..15 aborted. The second of the kept ones is read next.
+    commit(small.bench, {small.input: 4, small.tail: 9})
+    manifest = published(small)
+    assert [row["value"] for row in rows_of(small.bench, manifest, small.changelog)] == [b"v0", b"v1", b"v2", b"v3"] + [b"kept"] * 3
+    assert [(row["offset"], row["value"]) for row in rows_of(small.bench, manifest, small.tail)] == [(9, b"kept"), (10, b"kept")]
+    image = manifest.topic(small.tail.topic)
+    assert image is not None
+    assert image.partitions[0].end == 16
+    lose_state(small)
+    offsets = {item.tp: item.offset for item in restores.plan(small.bench, asked(small.bench)).offsets}
+    assert offsets == {small.input: 4, small.tail: 0}
+
+
+@pytest.mark.parametrize(("committed", "rows"), [(0, 4), (1, 3), (3, 1), (4, 0), (None, 4)])
+def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small, committed: int | None, rows: int) -> None:
+    small.bench.groups.delete(small.bench.application_id)
+    commits = {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}
+    if committed is not None:
+        commits[small.tail] = CommittedOffset(offset=committed, metadata="", leader_epoch=None)
+    small.bench.groups.set_offsets(small.bench.application_id, commits)
+    manifest = published(small)
+    assert [row["value"] for row in rows_of(small.bench, manifest, small.tail)] == [b"v%d" % number for number in range(4 - rows, 4)]
+    lose_state(small)
+    planned = restores.plan(small.bench, asked(small.bench))
+    assert {item.tp: item.offset for item in planned.offsets}[small.tail] == 0
+    assert {step.name: step.rows for step in planned.create} == {small.changelog.topic: 4, small.tail.topic: rows}
+
+
+def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) -> None:
+    small.bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact,delete"}})
+    for tp, first in ((small.changelog, 4), (small.tail, 2), (small.input, 5)):
+        delete_below(small.bench, tp, first)
+    commit(small.bench, {small.input: 5, small.tail: 4})
+    manifest = published(small)
+    for tp, start, end in ((small.changelog, 4, 4), (small.tail, 2, 4), (small.input, 5, 5)):
+        image = manifest.topic(tp.topic)
+        assert image is not None
+        assert (image.partitions[0].log_start, image.partitions[0].end, image.rows) == (start, end, 0)
+    assert list(manifest.files()) == []
+    lose_state(small)
+    planned = restores.plan(small.bench, asked(small.bench))
+    assert {item.tp: item.offset for item in planned.offsets} == {small.input: 5, small.tail: 0}
+    assert {step.name: (len(step.partitions), step.rows) for step in planned.create} == {
+        small.changelog.topic: (1, 0),
+        small.tail.topic: (1, 0),
+    }
+    small.bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
+    produce(small.bench, small.changelog, 1)
+    small.bench.cluster.create_topic(small.tail.topic, partitions=1, replication_factor=1, config={})
+    assert published(small).records == 1, "and the next one finds the new log"

@@ -1,0 +1,407 @@
+"""Intervals of the past on a real broker: which records go in, where results go, what is refused, and that nothing else is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streams_recovery import holds, reprocessing, restores
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.reprocessing import reprocessing_name
+from streams_recovery.core.durations import milliseconds
+from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.slices import Interval
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
+from streams_recovery.restores.opening import note
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench, open_workbench
+from tests.integration.restoring import loaded, saved
+from tests.integration.small import Small, commit, delete_below, publish, says, small_application
+from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
+
+GONE = [{"name": "again", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 3"}]
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Again:
+    """An application with two savepoints of its past, and what processes intervals of it again. Times are milliseconds after ``ZERO``; one is a second,
+    so that intervals have names of their own.
+    """
+
+    small: Small
+    stack: ExitStack
+    directory: Path
+    early: str
+
+    @property
+    def own(self) -> Workbench:
+        return self.small.bench
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        extra = {"bootstrap.servers": self.own.connection.bootstrap_servers}
+        return {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
+
+    def request(self, start: int, end: int, **asked: object) -> ReprocessRequest:
+        plain = {"lateness": "PT0S", **asked}
+        return reprocessing.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))  # type: ignore[arg-type]
+
+    def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
+        found = reprocessing.claim(self.own, request, run_id=run)
+        assert found is not None
+        return found
+
+    def scratch(self, wanted: Claimed | ReprocessRequest) -> Workbench:
+        """What processes an interval, in its lane, or in the first one when it was not claimed."""
+        name = wanted.application if isinstance(wanted, Claimed) else reprocessing_name("small", wanted.slice.interval.name, 0)
+        config = load_named(name, self.directory, {})
+        return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
+
+    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
+        """The interval up to where its application stopped, having written these results: key, value, time."""
+        bench = self.scratch(claimed)
+        reprocessing.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
+        planned = reprocessing.plan(bench, self.own.application_id, claimed.request)
+        ticket = reprocessing.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
+        restores.stop(bench, ticket)
+        saved(bench, ticket)
+        loaded(bench, ticket)
+        [output] = bench.config.topics.outputs
+        write(bench, output, results)
+        note(bench, ticket, Phase.RECOVERED)
+        return bench, ticket
+
+    def ended(
+        self, bench: Workbench, claimed: Claimed, ticket: restores.RestoreTicket | None, run: str = "run-1"
+    ) -> reprocessing.ReprocessEntry:
+        """Removed and written down, as by a run that came to its end."""
+        if ticket is not None:
+            note(bench, ticket, Phase.CLOSED)
+            reprocessing.remove(bench, ticket)
+        planned = reprocessing.Planned(records=1, savepoint=None, text="")
+        return reprocessing.conclude(self.own, claimed.request, run_id=run, requested_by="test", planned=planned, ticket=ticket, left=())
+
+    def here(self) -> set[str]:
+        """Everything on the cluster that reprocessing would make."""
+        names = {*self.own.cluster.topic_names(), *self.own.cluster.groups()}
+        return {name for name in names if name.startswith(("again-", "again.")) and self.own.application_id in name}
+
+
+def write(bench: Workbench, topic: str, records: Sequence[tuple[bytes, bytes | None, int]]) -> None:
+    producer = Producer(bench.connection.client_config())
+    for key, value, at in records:
+        producer.produce(topic, value, key, 0, timestamp=ZERO + at)
+    assert producer.flush(30) == 0
+
+
+def read(bench: Workbench, topic: str) -> list[tuple[bytes, bytes | None, int]]:
+    tp = TopicPartition(topic, 0)
+
+    def decided() -> tuple[int] | None:
+        """The end, once the marker of the last transaction is there: it comes a moment after its commit was answered."""
+        end = bench.cluster.high_watermarks([tp])[tp]
+        return (end,) if bench.cluster.last_stable_offsets([tp])[tp] == end else None
+
+    found = poll(decided, seconds=60, interval=0.1)
+    assert found is not None
+    [end] = found
+    with RangeReader(bench.connection, tp, 0, end) as reader:
+        columns = [[batch.column(name).to_pylist() for name in ("key", "value", "timestamp")] for batch in reader]
+    return [(key, value, at - ZERO) for batch in columns for key, value, at in zip(*batch, strict=True)]
+
+
+@pytest.fixture
+def again(bootstrap: str, tmp_path: Path) -> Iterator[Again]:
+    name = f"small{uuid.uuid4().hex[:8]}"
+    with small_application(bootstrap, tmp_path, name=name, topics={"include": [f"{name}.in"]}) as small, ExitStack() as stack:
+        plain = json.loads((tmp_path / "small.yaml").read_text())
+        plain["reprocess"] = {
+            "application_id": f"again-{name}",
+            "parallel": 2,
+            "topic_map": {f"{name}.in": f"again.{name}.in", f"{name}.out": f"again.{name}.out"},
+            "command": {
+                "status": says(GONE),
+                "stop": says(GONE),
+                "start": ["true", f"again.{name}.in-{{interval}}", f"again.{name}.out-{{interval}}"],
+                "wipe": [*says(GONE)[:2], 'print(\'{"removed": [], "remaining": []}\')'],
+            },
+        }
+        (tmp_path / "small.yaml").write_text(json.dumps(plain))
+        bench = replace(small.bench, config=ApplicationConfig.model_validate(plain))
+        for topic, policy in ((small.input.topic, "delete"), (small.output.topic, "compact")):
+            bench.cluster.delete_topics([topic])
+            # The cleaner would take away what the tests look for.
+            config = {"retention.ms": "-1", "cleanup.policy": policy, "min.compaction.lag.ms": str(2**63 - 1)}
+            bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+        stamped(bench, small.input, FIRST)
+        commit(bench, {small.input: 2})
+        own = replace(small, bench=bench)
+        early = publish(own)
+        stamped(bench, small.input, SECOND)
+        commit(bench, {small.input: 7})
+        publish(own)
+        found = Again(own, stack, tmp_path, early)
+        yield found
+        bench.cluster.delete_topics([topic for topic in found.here() if topic in bench.cluster.topic_names()])
+
+
+# In the log: 10, 20, 20, 50, 30, 40, 40, 60. Interval, how far around it, and then what is copied and how many of it are the interval's own.
+CASES = [
+    ((20, 45), {}, [20, 20], 2),
+    ((20, 45), {"lateness": 5}, [20, 20], 2),
+    ((20, 45), {"lateness": 6}, [20, 20, 30, 40, 40], 5),
+    ((20, 45), {"lateness": 6, "overlap": 10}, [10, 20, 20, 30, 40, 40], 5),
+    ((20, 45), {"beyond": 6}, [20, 20, 50, 30, 40, 40], 5),
+    ((50, 51), {"lateness": 10, "overlap": 50}, [10, 20, 20, 50, 30, 40, 40], 1),
+    ((60, 61), {}, [60], 1),
+    ((10, 61), {}, [10, 20, 20, 50, 30, 40, 40, 60], 8),
+]
+
+
+def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_it(again: Again) -> None:
+    for (start, end), around, copied, own in CASES:
+        request = again.request(start, end)
+        request = replace(request, slice=replace(request.slice, **around))
+        bench = again.scratch(request)
+        planned = reprocessing.plan(bench, again.own.application_id, request)
+        assert planned.records == own, (start, end, around)
+        restore = restores.plan(bench, reprocessing.beginning.restore_request(again.own.application_id, request))
+        [topic] = [topic for topic in restore.create if topic.role.value == "input"]
+        [cut] = [part.cut for part in topic.partitions]
+        assert (topic.rows, restore.offsets[0].offset) == (len(copied), 0), (start, end, around)
+        assert cut is not None
+        assert [part.files for part in topic.partitions] != [()]
+
+
+def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> None:
+    request = again.request(30, 45, base="savepoint")
+    request = replace(request, slice=replace(request.slice, lateness=10, overlap=1_000))
+    bench = again.scratch(request)
+    asked = reprocessing.beginning.restore_request(again.own.application_id, request)
+    planned = restores.plan(bench, asked)
+    assert planned.savepoint_id == again.early
+    assert planned.own_records == 3
+    [rows] = [topic.rows for topic in planned.create if topic.role.value == "input"]
+    assert rows == 4, "20 is behind the state and before the interval, 30 and two of 40 are its own"
+    [item] = [item for item in planned.offsets if item.topic == bench.config.topics.inputs[0]]
+    assert (item.offset, planned.observed.records_to_catch_up) == (0, 4)
+    assert f"From the state of savepoint `{again.early}`" in reprocessing.plan(bench, again.own.application_id, request).text
+    with pytest.raises(Refused, match=f"{again.early}: it had read .* up to 2, and the record at 1 is later"):
+        reprocessing.plan(bench, again.own.application_id, again.request(15, 45, base="savepoint"))
+
+
+def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> None:
+    request = again.request(51, 60)
+    claimed = again.claim(request)
+    bench = again.scratch(claimed)
+    reprocessing.clear(bench, again.own.application_id, request, run_id="run-1")
+    planned = reprocessing.plan(bench, again.own.application_id, request)
+    assert (planned.records, "0 records. Nothing is started" in planned.text) == (0, True)
+    entry = reprocessing.conclude(again.own, request, run_id="run-1", requested_by="test", planned=planned, ticket=None, left=())
+    assert (entry.succeeded, entry.records, entry.outcome) == (True, 0, "no input: 0 records, nothing was started")
+    assert reprocessing.busy(again.own) == ()
+    assert again.here() == set()
+    reprocessing.raise_unless_succeeded(entry)
+
+    # The same from a terminal.
+    variables = {**os.environ, **again.kafka, "PYTHONPATH": f"{PROJECT / 'plugins'}", "STREAMS_RECOVERY_CONFIG_DIR": str(again.directory)}
+    ends = ["--from", "2026-09-21T14:13:20.051Z", "--to", "2026-09-21T14:13:20.060Z", "--lateness", "PT0S", "--json"]
+    command = [sys.executable, "-m", "streams_recovery", "reprocess", "small", *ends]
+    done = subprocess.run(command, env=variables, cwd=again.directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["start"], found["records"], found["succeeded"]) == (ZERO + 51, 0, True)
+    assert len(reprocessing.history(again.own)) == 2
+
+
+def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
+    bench = again.scratch(again.request(20, 45))
+    source = again.own.application_id
+    now = again.own.clock() - ZERO
+    with pytest.raises(Refused, match="is not over before"):
+        reprocessing.plan(bench, source, again.request(20, now + 60_000))
+    with pytest.raises(Refused, match="is not over before"):
+        reprocessing.plan(bench, source, again.request(20, 45, lateness="P9999D"))
+    time.sleep(0.05)
+    with pytest.raises(Refused, match=r"is archived up to .* is later\. Next: take a savepoint first"):
+        reprocessing.plan(bench, source, again.request(20, again.own.clock() - ZERO))
+    delete_below(again.own, again.small.input, 3)
+    for savepoint in again.own.savepoints.ids():
+        again.own.repository.delete([again.own.savepoints.key(savepoint)])
+    publish(again.small)
+    with pytest.raises(
+        Refused, match=r"not all input of the interval .* offsets 0\.\.2 of .* are not archived \(before the archive begins\)"
+    ):
+        reprocessing.plan(bench, source, again.request(30, 45))
+    late = again.request(55, 61)
+    assert reprocessing.plan(bench, source, late).records == 1, "the archive begins with a record of 50: nothing of 55 was before it"
+    with pytest.raises(Refused, match="not all input"):
+        reprocessing.plan(bench, source, again.request(21, 29))
+    with pytest.raises(Refused, match="not all input"):
+        reprocessing.plan(bench, source, replace(late, slice=replace(late.slice, lateness=5)))
+
+
+def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(again: Again) -> None:
+    own, ends = again.own, again.own.cluster.high_watermarks([again.small.input, again.small.output])
+    request = again.request(20, 45)
+    claimed = again.claim(request)
+    output = f"again.{own.application_id}.out-{request.slice.interval.name}"
+    results = [(b"a", b"1", 15), (b"a", b"2", 20), (b"b", b"3", 44), (b"b", b"4", 45)]
+    for _ in range(2):
+        bench, ticket = again.processed(claimed, results)
+        assert holds.outstanding(bench)
+        report = reprocessing.hand_over(bench, ticket, request)
+        assert [(one.output, one.topic, one.results, one.outside) for one in report.outputs] == [(again.small.output.topic, output, 2, 2)]
+        entry = again.ended(bench, claimed, ticket)
+        assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "handed over", None)
+        assert again.here() == {output}
+        assert read(own, output) == results
+        kept = own.cluster.describe_topics([output])[output].config
+        assert (kept["retention.ms"], kept["cleanup.policy"]) == ("-1", "compact")
+        assert (holds.outstanding(bench), bench.lock.holder(), reprocessing.busy(own)) == ((), None, ())
+    assert [one.restore_id == entry.restore_id for one in reprocessing.history(own)] == [False, True]
+    assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not touched"
+    assert own.groups.committed(own.application_id, [again.small.input])[again.small.input] is not None
+
+    bench, ticket = again.processed(claimed, [])
+    assert read(own, output) == [], "an earlier run's results are gone with the next run's beginning"
+    reprocessing.remove(bench, ticket)
+    assert again.here() == set(), "and of a run that handed nothing over nothing stays"
+    entry = again.ended(bench, claimed, None)
+    with pytest.raises(Damaged, match="the interval failed before it began"):
+        reprocessing.raise_unless_succeeded(entry)
+
+
+def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) -> None:
+    claimed = again.claim(again.request(20, 45))
+    bench = again.scratch(claimed)
+    [output] = bench.config.topics.outputs
+    bench.cluster.create_topic(output, partitions=1, replication_factor=1, config={})
+    write(bench, output, [(b"k", b"v", 20)])
+    with pytest.raises(TargetNotEmpty, match=f"topic {output}"):
+        reprocessing.clear(bench, again.own.application_id, claimed.request, run_id="run-1")
+    assert read(bench, output) == [(b"k", b"v", 20)]
+
+
+def test_no_more_intervals_than_lanes_and_none_twice(again: Again) -> None:
+    first, second, third = (again.request(start, start + 5_000) for start in (0, 5_000, 10_000))
+    lanes = [again.claim(first).lane, again.claim(second).lane]
+    assert sorted(lanes) == [0, 1]
+    assert reprocessing.claim(again.own, third, run_id="run-2") is None
+    assert len(reprocessing.busy(again.own)) == 2
+    assert again.claim(first, "run-2").lane == lanes[0], "a run that died is run again"
+    again.ended(again.own, again.claim(first, "run-2"), None, run="run-1")
+    assert len(reprocessing.busy(again.own)) == 2, "a run does not give back what another has taken"
+    again.ended(again.own, again.claim(first, "run-2"), None, run="run-2")
+    assert again.claim(third).lane == lanes[0]
+
+    bench = again.scratch(again.claim(second))
+    lock = bench.lock.acquire("somebody", lease_seconds=60, purpose="test")
+    with pytest.raises(LockHeld, match="is being processed"):
+        reprocessing.claim(again.own, second, run_id="run-3")
+    bench.lock.release(lock)
+
+
+def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], **asked: object) -> reprocessing.HandOverReport:
+    """The interval from 20 to 45 with these results, put into the output."""
+    request = again.request(20, 45, hand_over="replace", confirm=again.own.application_id, **asked)
+    claimed = again.claim(request)
+    bench, ticket = again.processed(claimed, results)
+    try:
+        return reprocessing.hand_over(bench, ticket, request)
+    finally:
+        note(bench, ticket, Phase.CLOSED)
+        reprocessing.remove(bench, ticket)
+
+
+def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of_the_interval(again: Again) -> None:
+    own, output = again.own, again.small.output.topic
+    before = [(b"old", b"5", 5), (b"in", b"25", 25), (b"late", b"30", 30), (b"late", b"70", 70), (b"gone", b"40", 40), (b"same", b"44", 44)]
+    write(own, output, before)
+    results = [
+        (b"in", b"outside", 19),
+        (b"in", b"first", 21),
+        (b"in", b"new", 26),
+        (b"late", b"new", 31),
+        (b"old", b"new", 20),
+        (b"fresh", b"new", 40),
+        (b"same", b"44", 44),
+        (b"old", b"outside", 45),
+    ]
+    with pytest.raises(Refused, match=r"1, such as b'gone'.*allow tombstones"):
+        replaced(again, results)
+    assert read(own, output) == before
+    [done] = replaced(again, results, tombstones=True).outputs
+    assert (done.results, done.outside, done.written, done.tombstones, done.same, done.superseded) == (6, 2, 3, 1, 1, 1)
+    written = [(b"in", b"new", 26), (b"old", b"new", 20), (b"fresh", b"new", 40), (b"gone", None, 44)]
+    assert read(own, output) == [*before, *written]
+    [again_done] = replaced(again, results).outputs
+    assert (again_done.written, again_done.tombstones, again_done.same, again_done.superseded) == (0, 0, 4, 1)
+    assert read(own, output) == [*before, *written], "nothing is doubled"
+    assert again.here() == set()
+
+
+def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: Again) -> None:
+    own, output = again.own, again.small.output.topic
+    own.cluster.alter_configs({output: {"cleanup.policy": "delete"}})
+    write(own, output, [(b"k", b"before", 19), (b"k", b"behind", 45)])
+    results = [(b"k", b"1", 20), (b"k", b"1", 20), (b"k", b"outside", 19), (b"k", b"2", 44)]
+    [done] = replaced(again, results).outputs
+    assert (done.written, done.same) == (3, 0)
+    whole = [(b"k", b"before", 19), (b"k", b"behind", 45), (b"k", b"1", 20), (b"k", b"1", 20), (b"k", b"2", 44)]
+    assert read(own, output) == whole
+    [done] = replaced(again, results).outputs
+    assert (done.written, done.same) == (0, 3)
+    with pytest.raises(Refused, match=f"{output}-0 have other results of the interval"):
+        replaced(again, results[:2])
+    assert read(own, output) == whole
+
+
+def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_started(again: Again) -> None:
+    own, output = again.own, again.small.output.topic
+    own.cluster.alter_configs({output: {"cleanup.policy": "delete", "retention.ms": "1000"}})
+    request = again.request(20, 45, hand_over="replace", confirm=own.application_id)
+    bench = again.scratch(request)
+    with pytest.raises(Refused, match=f"{output} keeps records for 1000 ms"):
+        reprocessing.plan(bench, own.application_id, request)
+    own.cluster.alter_configs({output: {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}})
+    with pytest.raises(Refused, match="the time of its arrival"):
+        reprocessing.plan(bench, own.application_id, request)
+    assert again.here() == set()
+    with pytest.raises(Refused, match="only when its id is typed"):
+        again.request(20, 45, hand_over="replace", confirm="small")
+
+
+def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> None:
+    claimed = again.claim(again.request(20, 45))
+    bench, ticket = again.processed(claimed, [(b"a", b"1", 20)])
+    runs = bench.config.runs
+    assert runs.command is not None
+    alive = [{**GONE[0], "state": "running"}]
+    command = runs.command.model_copy(update={"status": tuple(says(alive))})
+    config = bench.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
+    with open_workbench(config, EnvironmentConnections(again.kafka)) as running, pytest.raises(ApplicationRunning, match="again"):
+        reprocessing.hand_over(running, ticket, claimed.request)
+    reprocessing.remove(bench, ticket)
+
+
+def test_durations_of_the_section_are_defaults(again: Again) -> None:
+    request = reprocessing.requested(again.own, Asked(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
+    assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (milliseconds("PT1H"), 300_000, 0)

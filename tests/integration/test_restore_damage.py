@@ -1,0 +1,188 @@
+"""A savepoint that is damaged is refused before a restore touches anything; one in a bucket that locks everything is as good as any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from streams_recovery import restores, upkeep
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.hold import HoldEntry
+from streams_recovery.core.manifest import Manifest, SegmentFile
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.notes import Notes
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.workbench import Workbench
+from tests.integration.restoring import end, loaded, opened, saved
+from tests.integration.small import Small, asked, produce, publish
+from tests.s3 import S3Server
+from tests.unit.upkeep.test_audit import audited
+
+
+def chain(small: Small) -> tuple[str, str]:
+    """Two savepoints; the second one shares the first one's files."""
+    first = publish(small)
+    produce(small.bench, small.changelog, 3)
+    return first, publish(small)
+
+
+def files(small: Small, savepoint_id: str, tp: TopicPartition) -> list[SegmentFile]:
+    return [file for found, file in small.bench.savepoints.read(savepoint_id).files() if found == tp]
+
+
+def root(bench: Workbench) -> Path:
+    return Path(str(bench.config.storage.path))
+
+
+def replacing(bench: Workbench) -> restores.RestoreRequest:
+    """The request that could do most harm: it may delete living state, and saves nothing before."""
+    return asked(bench, replace=True, safety=restores.SafetyPolicy.SKIP)
+
+
+def untouched(small: Small, before: dict[str, str]) -> bool:
+    return topic_ids(small) == before and end(small) == 7
+
+
+def topic_ids(small: Small) -> dict[str, str]:
+    names = [small.changelog.topic, small.tail.topic]
+    return {name: found.topic_id for name, found in small.bench.cluster.describe_topics(names).items()}
+
+
+DAMAGES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
+    "a byte short": lambda data, _other: data[:-1],
+    "half": lambda data, _other: data[: len(data) // 2],
+    "empty": lambda _data, _other: b"",
+    "longer": lambda data, _other: data + b"x",
+    "another one's": lambda _data, other: other,
+    "missing middle": lambda _data, _other: None,
+}
+
+
+def test_a_damaged_file_is_named_and_nothing_is_touched(small: Small) -> None:
+    _, newest = chain(small)
+    bench, before = small.bench, topic_ids(small)
+    planned = restores.plan(bench, replacing(bench))
+    first, second = (root(bench) / file.key for file in files(small, newest, small.changelog))
+    whole, other = first.read_bytes(), second.read_bytes()
+    assert len(whole) != len(other)
+    for name, damage in DAMAGES.items():
+        damaged = damage(whole, other)
+        if damaged is None:
+            first.unlink()
+        else:
+            first.write_bytes(damaged)
+        problem = "is missing" if damaged is None else f"has {len(damaged)} bytes, not {len(whole)}"
+        with pytest.raises(Damaged, match=problem) as caught:
+            restores.plan(bench, replacing(bench))
+        assert "is not whole, 1 of its files cannot be used" in str(caught.value), name
+        assert first.name in str(caught.value), name
+        assert caught.value.exit_code == 6, name
+    with pytest.raises(Damaged, match="is missing"):
+        restores.open_restore(bench, replacing(bench), run_id="r", requested_by="test", approved_hash=planned.hash)
+    assert bench.lock.holder() is None
+    assert untouched(small, before)
+    first.write_bytes(whole)
+    assert restores.plan(bench, replacing(bench)).hash == planned.hash
+
+
+def test_damage_after_the_approval_is_found_before_anything_is_deleted(small: Small) -> None:
+    _, newest = chain(small)
+    before = topic_ids(small)
+    ticket = opened(small.bench, replacing(small.bench))
+    saved(small.bench, ticket)
+    (root(small.bench) / files(small, newest, small.changelog)[0].key).write_bytes(b"")
+    with pytest.raises(Damaged, match="has 0 bytes"):
+        restores.prepare(small.bench, ticket)
+    assert untouched(small, before)
+
+
+def edited(bench: Workbench, savepoint_id: str, change: Callable[[Manifest], Manifest]) -> None:
+    changed = codec.dumps(change(bench.savepoints.read(savepoint_id)))
+    (root(bench) / bench.layout.manifest(savepoint_id)).write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(changed))
+
+
+def without_files(manifest: Manifest) -> Manifest:
+    """An edit that is consistent in itself: every range was empty."""
+
+    def bare(image):
+        return replace(image, ranges=tuple(replace(piece, file=None) for piece in image.ranges))
+
+    return replace(manifest, topics=tuple(replace(topic, partitions=tuple(map(bare, topic.partitions))) for topic in manifest.topics))
+
+
+def swapped(bench: Workbench, first: str, second: str) -> None:
+    one, other = (root(bench) / bench.layout.manifest(savepoint) for savepoint in (first, second))
+    one_bytes = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(one_bytes)
+
+
+def test_a_manifest_that_is_not_what_was_published_is_refused(small: Small) -> None:
+    first, newest = chain(small)
+    bench, before = small.bench, topic_ids(small)
+    paths = [root(bench) / bench.layout.manifest(savepoint) for savepoint in (first, newest)]
+    published = [path.read_bytes() for path in paths]
+    damages: dict[str, Callable[[], object]] = {
+        "is not the one that was published": lambda: edited(bench, newest, without_files),
+        f"holds savepoint {first}": lambda: swapped(bench, first, newest),
+        "not a compressed manifest": lambda: paths[1].write_bytes(published[1][:-1]),
+        "there is no savepoint": paths[1].unlink,
+    }
+    for problem, damage in damages.items():
+        damage()
+        with pytest.raises((Damaged, NotFound), match=problem):
+            restores.plan(bench, replace(replacing(bench), savepoint=newest))
+        for path, data in zip(paths, published, strict=True):
+            path.write_bytes(data)
+    assert untouched(small, before)
+
+
+def test_a_file_that_no_manifest_names_is_never_read(small: Small) -> None:
+    _, newest = chain(small)
+    request = replace(replacing(small.bench), savepoint=newest)
+    planned = restores.plan(small.bench, request)
+    segment = root(small.bench) / files(small, newest, small.changelog)[0].key
+    segment.with_name(segment.name.replace("-", "-extra-", 1)).write_bytes(b"not even Parquet")
+    assert restores.plan(small.bench, request).hash == planned.hash
+
+
+@pytest.mark.parametrize("kind", ["plain", "compliance"])
+def test_a_bucket_that_gives_nothing_back_holds_savepoints_and_restores_from_them(small: Small, s3: S3Server, kind: str) -> None:
+    location = s3.bucket(kind)
+    writer = s3.writer(location)
+    repository, layout = Repository(location, writer), small.bench.layout
+    bench = replace(
+        small.bench,
+        credentials=writer,
+        repository=repository,
+        savepoints=SavepointStore(repository, layout),
+        safety=SavepointStore(repository, layout.safety),
+        notes=Notes(repository, layout),
+        hold_log=NumberedLog(repository, layout.holds, HoldEntry),
+        lock=ApplicationLock(repository, layout, small.bench.clock),
+    )
+    there = replace(small, bench=bench)
+    _, newest = chain(there)
+    report = audited(bench, "full")
+    assert (report.good, report.savepoints, report.files_read) == (True, 2, 4), report
+    ticket = opened(bench, replacing(bench))
+    saved(bench, ticket)
+    assert loaded(bench, ticket) == 10, "seven records of the changelog, three of the tail"
+    assert end(there) == 7
+    bench.lock.release(ticket.lock)
+    (left,) = upkeep.expire(replace(bench, config=with_few(bench)), "r").left
+    assert "is not allowed" in left, "nor is this user told how long the bucket holds it"
+    assert newest in bench.savepoints.ids()
+
+
+def with_few(bench: Workbench):
+    rules = {f"keep_{rule}": 0 for rule in ("hourly", "daily", "weekly", "monthly")}
+    return bench.config.model_copy(update={"retention": bench.config.retention.model_copy(update={**rules, "keep_last": 1, "minimum": 1})})

@@ -1,0 +1,198 @@
+"""A savepoint and the Kafka side of a restore by users that may do only what the preflight says they need, and nothing secret left behind."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from kafka.admin import ACL
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.comparing import compare_rows
+from spark_jobs.transforms.loading import load_partition
+from streams_recovery import preflight, restores
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import RestoreResult, RestoreSpec, StoreVerified, VerifyResult, VerifySpec
+from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.obstacles import Obstacle, Severity, blocking
+from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.rights import spoken
+from streams_recovery.workbench import Workbench
+from tests.access_rules import Rules
+from tests.integration.small import Small, asked, begun, reopened, small_application, take
+from tests.secured_broker import ADMIN, Secured
+
+pytestmark = pytest.mark.kafka
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def rules(secured: Secured) -> Iterator[Rules]:
+    rules = Rules(secured)
+    yield rules
+    rules.close()
+
+
+@pytest.fixture
+def firm(secured: Secured, tmp_path: Path, rules: Rules) -> Iterator[Small]:
+    """The small application as the broker's administrator has it."""
+    with small_application(secured.extra(ADMIN), tmp_path) as firm:
+        yield firm
+        for user in ("backup", "restore"):
+            rules.remove_all(user)
+
+
+def before_backup(firm: Small, secured: Secured) -> tuple[Obstacle, ...]:
+    with reopened(firm, secured.connection("backup")) as mine:
+        return preflight.before_backup(mine.bench, QuiesceMode.STOP)
+
+
+def before_restore(firm: Small, secured: Secured) -> tuple[Obstacle, ...]:
+    with reopened(firm, secured.connection("restore")) as mine:
+        return preflight.before_restore(mine.bench, mine.bench.savepoints.latest(consistency=None))
+
+
+def grant(rules: Rules, look: Callable[[], Iterable[Obstacle]]) -> list[ACL]:
+    """Follow the advice once, as far as it must be followed; all of it must have been given at once."""
+    granted = [rule for found in blocking(look()) for rule in rules.apply(found.remedy)]
+    (only,) = look()
+    assert only.severity is Severity.WARNING
+    assert only.remedy.endswith("--operation Describe --cluster")
+    return granted
+
+
+def bring_back(bench: Workbench) -> restores.RestorePlan:
+    """Every step of a restore that touches Kafka; what Spark's tasks would do is done here."""
+    access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+    request = asked(bench)
+    planned = restores.plan(bench, request)
+    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restores.stop(bench, ticket)
+    assert restores.keep_state(bench, ticket, restores.save_state(bench, ticket)).savepoint_id is None, "everything is gone"
+    restores.prepare(bench, ticket)
+    load = restores.plan_load(bench, ticket)
+    assert load.spec_key is not None
+    loaded = tuple(load_partition(wanted, access) for wanted in bench.notes.read_key(RestoreSpec, load.spec_key).partitions)
+    leave(bench, load.result_key, RestoreResult(partitions=loaded, seconds=0))
+    restores.check_load(bench, ticket, load.result_key)
+    check = restores.plan_verify(bench, ticket)
+    assert check.spec_key is not None
+    spec = bench.notes.read_key(VerifySpec, check.spec_key)
+    compared = tuple(compare_rows(wanted, access) for wanted in spec.partitions)
+    keyed = tuple(StoreVerified(topic=topic, keys_compared=4, keys_different=0, examples=()) for topic in spec.keyed)
+    leave(bench, check.result_key, VerifyResult(partitions=compared, stores=keyed, seconds=0))
+    assert restores.check_verify(bench, ticket, check.result_key).rows_compared == planned.rows
+    restores.set_offsets(bench, ticket)
+    restores.abandon(bench, ticket)
+    return planned
+
+
+def leave(bench: Workbench, key: str | None, value: Any) -> None:
+    assert key is not None
+    bench.repository.create(key, codec.dumps(value))
+
+
+def lose(firm: Small) -> None:
+    firm.bench.cluster.delete_topics([firm.changelog.topic, firm.tail.topic])
+    firm.bench.groups.delete(firm.bench.application_id)
+
+
+def plain(path: Path) -> bytes:
+    data = path.read_bytes()
+    return zstandard.ZstdDecompressor().decompress(data) if path.suffix == ".zst" else data
+
+
+def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_secret(
+    secured: Secured, firm: Small, rules: Rules, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    grant(rules, lambda: before_backup(firm, secured))
+    with reopened(firm, secured.connection("backup")) as mine:
+        savepoint = take(mine).savepoint_id
+    lose(firm)
+    grant(rules, lambda: before_restore(firm, secured))
+    with reopened(firm, secured.connection("restore")) as mine:
+        planned = bring_back(mine.bench)
+    assert (planned.savepoint_id, planned.rows) == (savepoint, 4 + 3)
+    committed = firm.bench.groups.committed(firm.bench.application_id, [firm.input, firm.tail])
+    assert {tp: found and (found.offset, found.metadata) for tp, found in committed.items()} == {
+        firm.input: (4, "AgAA"),
+        firm.tail: (0, ""),
+    }
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    told = caplog.text + "".join(capfd.readouterr()) + markdown(planned)
+    written = b"".join(plain(path) for path in files) + told.encode()
+    assert b"canary" not in written
+    assert firm.changelog.topic.encode() in written, "the search looks at what was written"
+
+
+def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(secured: Secured, firm: Small, rules: Rules) -> None:
+    looks: dict[str, Callable[[], tuple[Obstacle, ...]]] = {
+        "backup": lambda: before_backup(firm, secured),
+        "restore": lambda: before_restore(firm, secured),
+    }
+    for user, look in looks.items():
+        granted = grant(rules, look)
+        assert len(granted) >= 8
+        for rule in granted:
+            rules.remove([rule])
+            found = [obstacle for obstacle in blocking(look()) if f"--operation {spoken(rule.operation.name)}" in obstacle.remedy]
+            rules.create([rule])
+            assert found, f"nothing was said about {user}'s {rule}"
+
+
+def test_a_stranger_learns_everything_at_once_and_nothing_is_touched(secured: Secured, firm: Small) -> None:
+    name = firm.bench.application_id
+    with reopened(firm, secured.connection("stranger")) as mine, pytest.raises(Refused) as caught:
+        begun(mine.bench)
+    for wanted in (f"--topic {name}.in", f"--topic {name}- ", f"--group {name}", "--cluster", f"--transactional-id {name}-"):
+        assert wanted in str(caught.value)
+    assert firm.bench.lock.holder() is None
+    assert firm.bench.savepoints.ids() == []
+    assert firm.bench.cluster.describe_topics([firm.changelog.topic])[firm.changelog.topic].config == {"cleanup.policy": "compact"}
+
+
+def test_a_plan_by_a_stranger_is_refused_with_everything_that_lacks(secured: Secured, firm: Small) -> None:
+    take(firm)
+    with reopened(firm, secured.connection("stranger")) as mine, pytest.raises(Refused, match=r"a restore of .* cannot begin") as caught:
+        restores.plan(mine.bench, asked(mine.bench, replace=True))
+    for operation in ("Create", "Delete", "Write", "Read", "AlterConfigs", "DescribeConfigs", "Describe"):
+        assert f"--operation {operation}" in str(caught.value)
+
+
+def test_the_administrator_lacks_nothing(firm: Small) -> None:
+    assert preflight.before_backup(firm.bench) == ()
+    assert preflight.before_restore(firm.bench, None) == ()
+
+
+@pytest.mark.parametrize(("user", "code"), [("stranger", 3), (ADMIN, 0)])
+def test_the_command_tells_the_same_to_scripts(secured: Secured, firm: Small, tmp_path: Path, user: str, code: int) -> None:
+    connection = json.dumps({"conn_type": "kafka", "extra": secured.extra(user)})
+    paths = os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "AIRFLOW_CONN_KAFKA_DEFAULT": connection,
+        "STREAMS_RECOVERY_CONFIG_DIR": str(tmp_path),
+    }
+    command = [sys.executable, "-m", "streams_recovery", "preflight", "small", "--for", "restore", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done
+    told = json.loads(done.stdout)
+    assert told["ready"] is (code == 0)
+    acls = [found for found in told["findings"] if found["kind"] == "acl"]
+    assert bool(acls) is (code == 3)
+    assert all(found["remedy"].startswith("kafka-acls.sh ") for found in acls)
+    assert "canary" not in done.stdout + done.stderr

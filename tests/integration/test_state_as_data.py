@@ -1,0 +1,208 @@
+"""Stores of a real application as tables, edited, and restored: the application answers what was written, and goes on from there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from embedded.java import find_java
+from streams_recovery import restores, tables
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import Consistency, TopicPartition
+from streams_recovery.core.partitioner import default_partition, murmur2
+from streams_recovery.formats.rows import RowCodec
+from streams_recovery.restores import SafetyPolicy
+from streams_recovery.workbench import Workbench, open_workbench
+from tests.integration.restoring import loaded
+from tests.integration.small import STOPPED, Small, asked, says, take
+from tests.integration.test_offsets import reach
+
+HERE = Path(__file__).parent
+T0 = 1_795_219_200_000
+MINUTE = 60_000
+KINDS = {"totals": "long", "counts": "integer", "halves": "double", "documents": "json", "minutes": "long", "sessions": "long"}
+WINDOWED = {"minutes": "window", "sessions": "session"}
+FIRST = [
+    (key, str(number), T0 + number * 40_000) for number, key in enumerate(["alice", "bob", "carol", "alice", "erin", "bob", "frank", "gül"])
+]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Running:
+    """The application's bench, and its input."""
+
+    bench: Workbench
+    input: str
+    directory: Path
+    bootstrap: str
+    jars: Path
+
+    def feed(self, *records: tuple[str, str, int]) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+        for key, value, at in records:
+            producer.produce(self.input, value, key, timestamp=at)
+        assert producer.flush(30) == 0
+
+    def run(self, records: int) -> dict[str, list[list[str]]]:
+        """The application, on empty local state, until it has processed so many records. What its stores answer, by store."""
+        state = self.directory / f"state{uuid.uuid4().hex[:6]}"
+        program = str(HERE / "java" / "Stores.java")
+        argv = [
+            str(find_java()),
+            "-cp",
+            f"{self.jars}/*",
+            program,
+            self.bootstrap,
+            self.bench.application_id,
+            self.input,
+            str(state),
+            str(records),
+        ]
+        done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        self.bench.groups.wait_empty(self.bench.application_id, 60)
+        lines = [line.split("\t")[1:] for line in done.stdout.splitlines() if line.startswith("STATE\t")]
+        return {store: sorted(line[1:] for line in lines if line[0] == store) for store in {line[0] for line in lines}}
+
+    def rows(self, store: str, savepoint: str) -> list[Row]:
+        side = tables.open_side(self.bench, store, savepoint)
+        codec = RowCodec(side.form)
+        return [row for one in tables.tables(side) for row in codec.rows(one, deleted=False)]
+
+    def edit(self, store: str, base: str, rows: list[Row]) -> tables.EditSummary:
+        """By way of a file, as a person would."""
+        side = tables.open_side(self.bench, store, base)
+        path = self.directory / f"{store}{uuid.uuid4().hex[:6]}.json"
+        tables.write_table(rows, side.form, tables.FileFormat.JSON, path)
+        request = tables.EditRequest(store=store, base=base, run_id=uuid.uuid4().hex, requested_by="somebody", reason="a wrong sum")
+        return tables.write_state(self.bench, request, tables.read_table(path, side.form))
+
+
+@pytest.fixture
+def running(bootstrap: str, jars: Path, tmp_path: Path) -> Iterator[Running]:
+    with opened_bench(bootstrap, tmp_path) as bench:
+        found = Running(bench, f"{bench.application_id}.in", tmp_path, bootstrap, jars)
+        bench.cluster.create_topic(found.input, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
+        yield found
+        bench.cluster.delete_topics([name for name in bench.cluster.topic_names() if name.startswith(bench.application_id)])
+
+
+@contextmanager
+def opened_bench(bootstrap: str, directory: Path) -> Iterator[Workbench]:
+    name = f"stores{uuid.uuid4().hex[:8]}"
+    stores = {store: {"kind": WINDOWED.get(store, "key-value"), "key": "string", "value": value} for store, value in KINDS.items()}
+    config = {
+        "version": 1,
+        "name": "stores",
+        "application": {"id": name, "guarantee": "exactly_once_v2"},
+        "topics": {"inputs": [f"{name}.in"]},
+        "stores": stores,
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"consistency": {"timeout_seconds": 10}},
+        "runs": {
+            "kind": "command",
+            "command": {"status": says(STOPPED), "stop": says(STOPPED), "start": ["true"], "wipe": ["true"]},
+        },
+    }
+    (directory / "stores.yaml").write_text(json.dumps(config))
+    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
+    with open_workbench(load_named("stores", directory, {}), EnvironmentConnections(kafka)) as bench:
+        yield bench
+
+
+def as_said(store: str, row: Row) -> list[str]:
+    """A row as the application prints it."""
+    if store == "sessions":
+        return [row["key"], str(row["window_start"]), str(row["window_end"]), str(row["value"])]
+    window = [str(row["window_start"])] if store == "minutes" else []
+    return [row["key"], *window, str(row["value"]), str(row["timestamp"])]
+
+
+def restored(bench: Workbench, savepoint: str) -> None:
+    """In place, up to the offsets; loaded here instead of in tasks, and compared below."""
+    request = asked(bench, savepoint=savepoint, replace=True, safety=SafetyPolicy.SKIP)
+    planned = restores.plan(bench, request)
+    assert planned.consistency is Consistency.EDITED
+    assert any("edited by somebody (a wrong sum)" in warning for warning in planned.warnings)
+    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restores.stop(bench, ticket)
+    restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
+    loaded(bench, ticket)
+    reach(bench, ticket, Phase.VERIFIED)
+    restores.set_offsets(bench, ticket)
+    reach(bench, ticket, Phase.CLOSED)
+    bench.lock.release(ticket.lock)
+
+
+def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(running: Running) -> None:
+    running.feed(*FIRST)
+    said = running.run(len(FIRST))
+    for hexed, digest, partition in said.pop("hash"):
+        key = bytes.fromhex(hexed)
+        assert (murmur2(key), default_partition(key, 7)) == (int(digest) % 2**32, int(partition)), hexed
+
+    bench = running.bench
+    none = TopicPartition(running.input, 0)
+    savepoint = take(Small(bench, none, none, none, none)).savepoint_id
+    found = {store: running.rows(store, savepoint) for store in KINDS}
+    assert {store: sorted(as_said(store, row) for row in rows) for store, rows in found.items()} == said
+    assert {store: running.rows(store, "live") for store in KINDS} == found
+
+    totals = [row for row in found["totals"] if row["key"] != "bob"]
+    changes = {
+        "totals": [{**row, "value": 1000} if row["key"] == "alice" else row for row in totals]
+        + [{"key": "dora", "value": 7, "timestamp": T0}],
+        "counts": [{**row, "value": row["value"] + 10} for row in found["counts"]],
+        "halves": [{**row, "value": -0.0} if row["key"] == "alice" else row for row in found["halves"]],
+        "documents": [{**row, "value": '{"last": [99, "ü"]}'} if row["key"] == "erin" else row for row in found["documents"]],
+        "minutes": [{**row, "value": 40} if row["key"] == "gül" else row for row in found["minutes"] if row["key"] != "carol"],
+        "sessions": [*found["sessions"], {"key": "dora", "window_start": T0, "window_end": T0 + MINUTE, "value": 3}],
+    }
+    counts, base = {}, savepoint
+    for store, rows in changes.items():
+        done = running.edit(store, base, rows)
+        assert done.savepoint_id is not None
+        counts[store] = (done.kept, done.changed, done.added, done.removed)
+        base = done.savepoint_id
+    assert counts == {
+        "totals": (4, 1, 1, 1),
+        "counts": (0, 6, 0, 0),
+        "halves": (5, 1, 0, 0),
+        "documents": (5, 1, 0, 0),
+        "minutes": (len(found["minutes"]) - 2, 1, 0, 1),
+        "sessions": (len(found["sessions"]), 0, 1, 0),
+    }
+    newest = bench.savepoints.latest()
+    assert newest is not None
+    assert newest.savepoint_id == savepoint, "an edited one is never the newest"
+    compared = tables.compare(tables.open_side(bench, "totals", savepoint), tables.open_side(bench, "totals", base))
+    assert [(row["change"], (row["after"] or row["before"])["key"]) for row in compared.rows] != []
+    assert (compared.counts.changed, compared.counts.added, compared.counts.removed) == (1, 1, 1)
+
+    restored(bench, base)
+    for store in KINDS:
+        assert tables.compare(tables.open_side(bench, store, base), tables.open_side(bench, store, "live")).counts.equal, store
+    running.feed(("alice", "5", T0 + 10), ("dora", "3", T0 + 20), ("bob", "1", T0 + 30), ("gül", "9", T0 + 7 * 40_000 + 1))
+    after = running.run(4)
+    value = {line[0]: line[1] for line in after["totals"]}
+    assert (value["alice"], value["dora"], value["bob"], value["carol"]) == ("1005", "10", "1", "2")
+    assert {line[0]: line[1] for line in after["counts"]} == {
+        "alice": "13", "bob": "13", "carol": "11", "dora": "1", "erin": "11", "frank": "11", "gül": "12"
+    }  # fmt: skip
+    assert {line[0]: line[1] for line in after["halves"]}["alice"] == "-0.0"
+    assert {line[0]: line[1] for line in after["documents"]}["erin"] == '{"last": [99, "ü"]}'.replace(" ", "")
+    assert [line[2] for line in after["minutes"] if line[0] == "gül"] == ["41"]
+    assert [line for line in after["minutes"] if line[0] == "carol"] == []
+    assert [line[1:] for line in after["sessions"] if line[0] == "dora"] == [[str(T0), str(T0 + MINUTE), "4"]]

@@ -1,0 +1,140 @@
+"""An upgrade in one go: the old application stops for an exact savepoint, and the clone goes on exactly there; on a real broker."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery import clones, savepoints
+from streams_recovery.cli.upgrading import upgrade_steps
+from streams_recovery.clones import Step
+from streams_recovery.core.errors import Damaged, NotExact, Refused, TargetNotEmpty
+from streams_recovery.core.handover import Role
+from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, spaced
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+from tests.integration.pairs import Both, Here, free, request, roles, switched
+from tests.integration.restoring import opened
+from tests.integration.small import asked, commit, copy, produce, take
+
+
+def wanted() -> SavepointRequest:
+    return SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="upgrade", mode=QuiesceMode.STOP)
+
+
+def captured(old: Workbench) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
+    """The cut of an upgrade's savepoint."""
+    ticket = savepoints.begin(old, wanted())
+    return ticket, savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
+
+
+def upgraded(both: Both) -> savepoints.Ticket:
+    """An upgrade whose savepoint is taken and whose old application is on record as replaced."""
+    ticket, cut = captured(both.old)
+    with both.clone() as clone:
+        clones.retire(both.old, clone, ticket, cut)
+        clones.retire(both.old, clone, ticket, cut)
+    return ticket
+
+
+def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both) -> None:
+    old, real = both.old, both.small.output.topic
+    old.application.start()
+    with both.clone() as clone:
+        plan = clones.plan_upgrade(old, clone)
+        assert (plan.running, plan.outputs) == (("one (pid 1)",), {both.own: real})
+    ticket = upgraded(both)
+    assert both.started_with("old") is None
+    savepoints.gather(old, ticket, copy(old, ticket))
+    taken = savepoints.publish(old, ticket).savepoint_id
+    savepoints.finish(old, ticket)
+    take(both.small)
+    assert both.started_with("old") is None, "the next hourly savepoint does not bring it back"
+
+    with both.clone() as clone:
+        restore = opened(clone, asked(clone, source=old.application_id, savepoint=taken))
+        with pytest.raises(Refused, match="is in phase stopped"):
+            clones.make_live(old, clone, restore)
+        both.restored(clone, restore, before_start=True)
+        set_to, wrong = CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None), {both.small.input: 3}
+        commit(clone, wrong)
+        with pytest.raises(Damaged, match="would not begin where"):
+            clones.make_live(old, clone, restore)
+        clone.groups.set_offsets(both.clone_id, {both.small.input: set_to})
+        assert clones.make_live(old, clone, restore).live == both.clone_id
+        clones.make_live(old, clone, restore)
+    with both.clone() as clone:
+        both.begun(clone, restore)
+        assert clones.bring_back(old, clone, ticket).live == both.clone_id
+    assert (both.started_with("old"), both.started_with("next")) == (None, real)
+    assert roles(both) == (Role.REPLACED, Role.LIVE)
+    assert switched(both, request(Step.ROLL_BACK)).again == {spaced(both.small.input): 1}
+    assert (both.started_with("old"), both.started_with("next")) == ("", None)
+
+
+def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_application_back(both: Both) -> None:
+    old = both.old
+    old.application.start()
+    ticket = upgraded(both)
+    with pytest.raises(Refused, match="handed its outputs over"):
+        old.application.start()
+    savepoints.finish(old, ticket)
+    with both.clone() as clone:
+        back = clones.bring_back(old, clone, ticket)
+        assert (back.live, back.started) == (old.application_id, ("one",))
+        assert clones.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
+    assert (both.started_with("old"), both.started_with("next")) == ("", None)
+    assert roles(both) == (Role.LIVE, Role.BESIDE)
+    assert free(both)
+
+
+def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None:
+    old = both.old
+    old.application.start()
+    ticket, cut = captured(old)
+    ahead = replace(cut, consistency=Consistency.AHEAD)
+    with both.clone() as clone:
+        with pytest.raises(NotExact, match="could count some input twice"):
+            clones.retire(old, clone, ticket, ahead)
+        savepoints.finish(old, ticket)
+        assert clones.bring_back(old, clone, ticket).started == ("one",)
+    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.BESIDE))
+
+
+def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_application_stopped(both: Both) -> None:
+    old, small = both.old, both.small
+    old.application.start()
+
+    def reads() -> None:
+        assert poll(lambda: both.started_with("next"), seconds=120) is not None
+        with both.clone() as clone:
+            commit(clone, {small.input: 5})
+
+    with both.clone() as clone:
+        runners = [Here(bench=bench, master="", logs=both.directory, say=print) for bench in (old, clone)]
+        helper = threading.Thread(target=reads)
+        helper.start()
+        report = upgrade_steps(
+            *runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
+        )
+        helper.join()
+    assert (report.application_id, report.savepoint_id) == (both.clone_id, old.savepoints.ids()[-1])
+    assert (both.started_with("old"), both.started_with("next")) == (None, small.output.topic)
+    assert (roles(both), free(both)) == ((Role.REPLACED, Role.LIVE), True)
+
+
+def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_application_back(both: Both) -> None:
+    old, living = both.old, f"{both.clone_id}-totals-changelog"
+    old.application.start()
+    old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
+    produce(old, TopicPartition(living, 0), 1)
+    with both.clone() as clone:
+        runners = [Here(bench=bench, master="", logs=both.directory, say=print) for bench in (old, clone)]
+        with pytest.raises(TargetNotEmpty):
+            upgrade_steps(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
+    assert (both.started_with("old"), both.started_with("next")) == ("", None)
+    assert (roles(both), free(both)) == ((Role.LIVE, Role.BESIDE), True)

@@ -1,0 +1,97 @@
+"""Writing one partition of a real broker: what is refused, and that nobody else writes there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from confluent_kafka import Producer
+
+from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.writer import PartitionWriter, Written
+from tests.spark.rows import batch_of, end_of, read, rows_in, topic, write
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.parametrize("stamp", [0, -1, -(2**62)])
+def test_a_timestamp_that_would_be_altered_is_refused_before_its_batch_is_sent(connection, tp, stamp):
+    rows = [(1, None, b"before", None), (stamp, None, b"bad", None)]
+    with pytest.raises(Refused, match=f"archived offset 1 has timestamp {stamp}"):
+        write(connection, tp, rows)
+    assert end_of(connection, tp) == 0
+
+
+def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(connection):
+    rows = [(1, None, b"v", None)] * 100 + [(1, None, os.urandom(2_000_000), None)] + [(1, None, b"after", None)] * 50_000
+    with topic(connection, max_message_bytes="3000000") as name, KafkaCluster(connection) as cluster:
+        tp = TopicPartition(name, 0)
+        with PartitionWriter(connection, tp, expected_end=0) as writer:
+            cluster.alter_configs({name: {"max.message.bytes": "1000000"}})  # only the broker knows of it
+            with pytest.raises(
+                Refused, match=r"row 100 of this load was not written \(the topic's max.message.bytes is 3000000\)"
+            ) as caught:
+                writer.write(batch_of(rows))
+                writer.finish()
+        assert caught.value.facts["acknowledged"] == 100
+        assert end_of(connection, tp) == 100
+
+
+@pytest.mark.parametrize(("size", "limit"), [(1_100_000, None), (10 << 20, "10000000")])
+def test_a_record_that_the_topic_does_not_take_is_refused_before_its_batch_is_sent(connection, size, limit):
+    settings = {"max_message_bytes": limit} if limit else {}
+    with topic(connection, **settings) as name:
+        tp = TopicPartition(name, 0)
+        rows = [(1, None, b"before", None), (1, b"k", os.urandom(size - 1), None), (1, None, b"after", None)]
+        taken = limit or 1_048_588
+        with pytest.raises(Refused, match=rf"archived offset 1 has {size} bytes, topic {name} takes {taken} .*above {size}"):
+            write(connection, tp, rows)
+        assert end_of(connection, tp) == 0
+
+
+def test_a_record_that_is_small_enough_once_compressed_is_written(connection, tp):
+    rows = [(1, None, b"x" * 5_000_000, None)]
+    write(connection, tp, rows)
+    assert rows_in(read(connection, tp, 0, 1)) == rows
+
+
+def test_large_records_are_written_where_the_topic_takes_them(connection):
+    with topic(connection, max_message_bytes="6000000") as name:
+        tp = TopicPartition(name, 0)
+        value = os.urandom(5_000_000)
+        write(connection, tp, [(1, None, value, None)] * 3)
+        assert [row[2] for row in rows_in(read(connection, tp, 0, 3))] == [value] * 3
+
+
+def test_small_limits_do_not_make_batches_too_large(connection):
+    with topic(connection, max_message_bytes="2000") as name:
+        tp = TopicPartition(name, 0)
+        rows = [(1, None, os.urandom(900), None) for _ in range(200)]
+        write(connection, tp, rows)
+        assert rows_in(read(connection, tp, 0, 200)) == rows
+
+
+def test_a_partition_that_does_not_end_where_it_should_is_refused(connection, tp):
+    write(connection, tp, [(1, None, b"v", None)])
+    with pytest.raises(TargetNotEmpty, match="ends at 1, not at 0"), PartitionWriter(connection, tp, expected_end=0):
+        pass
+
+
+def test_a_second_writer_is_noticed(connection, tp):
+    with PartitionWriter(connection, tp, expected_end=0) as writer:
+        writer.write(batch_of([(1, None, b"mine", None)]))
+        assert writer.finish().rows == 1
+        stranger = Producer(connection.client_config())
+        stranger.produce(tp.topic, b"not mine", partition=0)
+        stranger.flush()
+        writer.write(batch_of([(1, None, b"mine again", None)]))
+        with pytest.raises(Damaged, match="row 1 was written at offset 2, not at 1"):
+            writer.finish()
+
+
+def test_nothing_written_is_nothing_claimed(connection, tp):
+    with PartitionWriter(connection, tp, expected_end=0) as writer:
+        writer.write(batch_of([]))
+        assert writer.finish() == Written(rows=0, first=None, last=None)

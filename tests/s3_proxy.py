@@ -1,0 +1,177 @@
+"""A proxy before a real S3 server that does what networks and busy servers do: real requests, real signatures, broken at a chosen moment."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+from urllib.parse import urlsplit
+
+# refuse: answered 503 before the server sees it; conflict: the same with 409; lose_reply: the server did it, and the connection breaks before the
+# answer; late_503: the server did it, and a gateway says 503; stale: answered as the same request was answered before.
+Act = Literal["refuse", "conflict", "lose_reply", "late_503", "stale"]
+
+Answer = tuple[int, list[tuple[str, str]], bytes]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it arrived."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        """What follows the bucket in the path."""
+        return urlsplit(self.target).path.lstrip("/").partition("/")[2]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it lists a bucket."""
+        return "list-type=2" in self.target
+
+
+@dataclass
+class Fault:
+    """Does ``act`` to the next ``times`` requests that ``hits``."""
+
+    act: Act
+    hits: Callable[[Request], bool]
+    times: int
+
+
+@dataclass
+class Proxy:
+    """A running proxy and what went through it. Without ``metadata`` it takes away what a client wrote about an object."""
+
+    endpoint: str
+    seen: list[Request] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    metadata: bool = True
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def inject(self, act: Act, hits: Callable[[Request], bool], times: int = 1) -> None:
+        """From now on."""
+        with self._lock:
+            self.faults.append(Fault(act, hits, times))
+
+    def calm(self) -> None:
+        """No more faults."""
+        with self._lock:
+            self.faults.clear()
+
+    def fault_for(self, request: Request) -> Act | None:
+        """What happens to this request."""
+        with self._lock:
+            self.seen.append(request)
+            for fault in self.faults:
+                if fault.times and fault.hits(request):
+                    fault.times -= 1
+                    return fault.act
+        return None
+
+
+def puts(part: str = "") -> Callable[[Request], bool]:
+    """Requests that write an object with this in its key."""
+    return lambda request: request.method == "PUT" and part in request.key
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.upstream = urlsplit(upstream).netloc
+        self.proxy = Proxy(endpoint=f"http://127.0.0.1:{self.server_port}")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def _any(self) -> None:
+        proxy = self.server.proxy
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        act = proxy.fault_for(Request(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}))
+        if act == "refuse":
+            return self._answer(503, [], _error("SlowDown"))
+        if act == "conflict":
+            return self._answer(409, [], _error("ConditionalRequestConflict"))
+        if act == "stale":
+            return self._answer(*proxy.answers[self.path])
+        proxy.answers[self.path] = self._forward(body)
+        if act == "lose_reply":
+            return self._break_off()
+        if act == "late_503":
+            return self._answer(503, [], _error("SlowDown"))
+        return self._answer(*proxy.answers[self.path])
+
+    def _forward(self, body: bytes) -> Answer:
+        connection = http.client.HTTPConnection(self.server.upstream, timeout=60)
+        try:
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                connection.putheader(name, value)
+            connection.endheaders(body or None)
+            reply = connection.getresponse()
+            return reply.status, reply.getheaders(), reply.read()
+        finally:
+            connection.close()
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if self._passed_on(name.lower()):
+                self.send_header(name, value)
+        self.send_header("Connection", "close")
+        if self.command != "HEAD":
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.close_connection = True
+
+    def _passed_on(self, header: str) -> bool:
+        # Length and connection are this hop's own; the length in a HEAD's answer is the object's.
+        if header in ("connection", "transfer-encoding") or (header == "content-length" and self.command != "HEAD"):
+            return False
+        return self.server.proxy.metadata or not header.startswith("x-amz-meta-")
+
+    def _break_off(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # The files made of the socket hold it open; closing it sends the reset.
+        self.rfile.close()
+        self.connection.close()
+        self.close_connection = True
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _any  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+def _error(code: str) -> bytes:
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code></Error>".encode()
+
+
+@contextmanager
+def s3_proxy(upstream: str) -> Iterator[Proxy]:
+    """A proxy on a free loopback port."""
+    server = _Server(upstream)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server.proxy
+    finally:
+        server.shutdown()
+        thread.join(timeout=60)
+        server.server_close()

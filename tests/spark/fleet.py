@@ -1,0 +1,27 @@
+"""The programs of an application without code: a file says whether it runs. ``python fleet.py FILE VERB``."""
+
+import json
+import sys
+from pathlib import Path
+
+
+def main(place, verb):
+    state = Path(place)
+    if verb in ("stop", "start"):
+        state.write_text("running" if verb == "start" else "gone")
+    running = state.exists() and state.read_text() == "running"
+    if verb == "wipe":
+        return {"removed": [], "remaining": []}
+    return [
+        {
+            "name": "one",
+            "state": "running" if running else "gone",
+            "streams_state": "RUNNING" if running else None,
+            "closed_cleanly": None if running else True,
+            "detail": "a file",
+        }
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(*sys.argv[1:])))

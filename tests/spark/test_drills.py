@@ -1,0 +1,46 @@
+"""A drill from a terminal, whole: its jobs are Spark's, and what it measured is there for the next plan."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from streams_recovery import drills, restores
+from tests.spark.small_app import PROJECT, SmallApp
+
+
+def test_a_drill_from_a_terminal_is_measured_proven_and_removed(bootstrap, tmp_path):
+    app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=2, rows=200)
+    app.configure("small")
+    programs = {
+        verb: [sys.executable, "-I", "-S", str(PROJECT / "tests" / "spark" / "fleet.py"), str(tmp_path / "drill"), verb]
+        for verb in ("status", "stop", "start", "wipe")
+    }
+    with (tmp_path / "small.yaml").open("a") as file:
+        file.write(f"drill: {json.dumps({'schedule': 'none', 'application_id': f'drill-{app.id}', 'command': programs})}\n")
+    app.build()
+    code, said = app.run("backup", "small")
+    assert code == 0, said
+    before = app.contents(), app.committed()
+
+    code, said = app.run("drill", "small", log="drill.log")
+    assert code == 0, said
+    assert "drill succeeded: RPO" in said
+    assert (app.contents(), app.committed()) == before
+    with app.bench() as bench, app.bench("small:drill") as scratch:
+        [entry] = drills.drills(bench)
+        assert (entry.rows, entry.keys_compared, entry.left) == (400, 40, ())
+        assert not [name for name in bench.cluster.topic_names() if name.startswith(scratch.application_id)]
+        assert scratch.application_id not in bench.cluster.groups()
+        assert scratch.lock.holder() is None
+        report, page = restores.evidence(scratch)
+        assert "**Equal.**" in page
+        assert (report.restore_id, report.verdict, report.rows) == (entry.restore_id, restores.Verdict.EQUAL, 400)
+        planned = restores.plan(scratch, restores.RestoreRequest(source=app.id, savepoint="latest", reason="drill"))
+        assert planned.observed.estimate.measured == 1
+        took = sum(report.seconds.values())
+        assert 0.5 < planned.observed.estimate.total / took < 2
+
+    code, said = app.run("evidence", "small:drill", log="evidence.log")
+    assert code == 0, said
+    assert report.topics[0].restored_digest in said

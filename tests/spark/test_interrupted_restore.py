@@ -1,0 +1,402 @@
+"""Restores that broke off: what the next attempt goes on with, what it begins again, and what it refuses. In one Spark session."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.comparing import compare_partitions
+from spark_jobs.transforms.copying import copy_ranges
+from spark_jobs.transforms.loading import load_partitions
+from spark_jobs.transforms.spread import TaskFailed
+from streams_recovery import holds, restores, savepoints
+from streams_recovery.cli.steps import carry_out
+from streams_recovery.core import codec
+from streams_recovery.core.errors import (
+    ApplicationRunning,
+    Damaged,
+    LockHeld,
+    LockLost,
+    NotFound,
+    OffsetsUnstable,
+    PrefixDiffers,
+    Refused,
+    TargetNotEmpty,
+)
+from streams_recovery.core.jobs import BackupSpec, JobFailure, PartitionLoaded, RestoreResult, RestoreSpec, VerifySpec, failure_key
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.restores.creating import standings
+from streams_recovery.restores.opening import stored_plan
+from streams_recovery.savepoints import SavepointRequest
+from tests.spark.rows import end_of, read, rows_in, write
+from tests.spark.small_app import SmallApp, small_request
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+PARTITIONS, ROWS = 2, 500
+SAVED = (10, "AgAAAYvP4/gA")
+KINDS = {"backup": (BackupSpec, copy_ranges), "restore": (RestoreSpec, load_partitions), "verify": (VerifySpec, compare_partitions)}
+
+
+class Case:
+    """An application whose changelog and group are lost, and its savepoint."""
+
+    def __init__(self, spark, app, bench):
+        self.spark, self.app, self.bench = spark, app, bench
+        self.said = []
+
+    def job(self, name, plan, _ticket):
+        """What spark-submit does, in this session."""
+        if plan.spec_key is None:
+            return
+        bench = self.bench
+        kind, work = KINDS[name]
+        access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+        try:
+            result = work(self.spark, bench.notes.read_key(kind, plan.spec_key), access)
+        except TaskFailed as error:
+            bench.repository.create(failure_key(plan.result_key), codec.dumps(JobFailure.of(error.cause)))
+            raise error.cause from None
+        bench.repository.create(plan.result_key, codec.dumps(result))
+
+    def savepoint(self):
+        bench = self.bench
+        ticket = savepoints.begin(bench, SavepointRequest(run_id="s", requested_by="test", reason="", mode=None))
+        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        savepoints.resume(bench, ticket)
+        plan = savepoints.plan_copy(bench, ticket)
+        self.job("backup", plan, ticket)
+        savepoints.gather(bench, ticket, plan.result_key)
+        savepoints.publish(bench, ticket)
+        savepoints.finish(bench, ticket)
+
+    def opened(self):
+        request = small_request()
+        planned = restores.plan(self.bench, request)
+        return restores.open_restore(self.bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+
+    def created(self):
+        ticket = self.opened()
+        restores.stop(self.bench, ticket)
+        restores.keep_state(self.bench, ticket, restores.save_state(self.bench, ticket))
+        restores.prepare(self.bench, ticket)
+        return ticket
+
+    def load(self, ticket):
+        plan = restores.plan_load(self.bench, ticket)
+        self.job("restore", plan, ticket)
+        return restores.check_load(self.bench, ticket, plan.result_key)
+
+    def topic_id(self):
+        return self.bench.cluster.describe_topics([self.app.changelog])[self.app.changelog].topic_id
+
+    def saved_rows(self, partition):
+        return self.rows[partition]
+
+
+@pytest.fixture
+def case(spark, bootstrap, tmp_path):
+    app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=PARTITIONS, rows=ROWS)
+    app.configure("small")
+    app.build()
+    with app.bench() as bench:
+        found = Case(spark, app, bench)
+        found.savepoint()
+        found.truth = app.contents()
+        found.rows = {tp.partition: rows_in(read(bench.connection, tp, 0, ROWS)) for tp in app.logs}
+        app.lose()
+        yield found
+        bench.cluster.delete_topics([name for name in (f"{app.id}.in", app.changelog) if name in bench.cluster.topic_names()])
+
+
+def test_a_load_goes_on_behind_what_is_there(case):
+    ticket = case.created()
+    first, second = case.app.logs
+    write(case.bench.connection, first, case.saved_rows(0)[:137])
+    write(case.bench.connection, second, case.saved_rows(1))
+    before = case.topic_id()
+    loaded = case.load(ticket)
+    assert (loaded.rows, loaded.present) == (PARTITIONS * ROWS, 137 + ROWS)
+    assert case.topic_id() == before
+    assert case.app.contents() == case.truth
+    assert restores.phase_of(case.bench, ticket) is Phase.LOADED
+
+
+def changed(rows):
+    stamp, key, value, headers = rows[-1]
+    return {
+        "another value": [*rows[:-1], (stamp, key, value + b"x", headers)],
+        "another time": [*rows[:-1], (stamp + 1, key, value, headers)],
+        "headers gone": [*rows[:-1], (stamp, key, value, None)],
+        "a row left out": [*rows[:3], *rows[4:]],
+        "a row twice": [*rows[:3], rows[3], *rows[3:]],
+        "other order": [rows[1], rows[0], *rows[2:]],
+    }
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "another value",
+        "a row twice",
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ("another time", "headers gone", "a row left out", "other order")),
+    ],
+)
+def test_a_beginning_that_differs_is_never_continued_but_begun_again(case, how):
+    ticket = case.created()
+    tp = case.app.logs[0]
+    write(case.bench.connection, tp, changed(case.saved_rows(0)[:50])[how])
+    before, end = case.topic_id(), end_of(case.bench.connection, tp)
+    with pytest.raises(PrefixDiffers, match=f"{tp}: what an interrupted load left at offsets 0 to {end - 1}"):
+        case.load(ticket)
+    assert end_of(case.bench.connection, tp) == end, "nothing was written behind it"
+    assert case.load(ticket).rows == PARTITIONS * ROWS
+    assert case.topic_id() != before
+    assert case.app.contents() == case.truth
+
+
+def test_more_than_belongs_there_or_a_log_that_does_not_begin_at_0_is_begun_again_at_once(case):
+    ticket = case.created()
+    first, _ = case.app.logs
+    write(case.bench.connection, first, [*case.saved_rows(0), case.saved_rows(0)[-1]])
+    before = case.topic_id()
+    assert case.load(ticket).present == 0
+    assert case.topic_id() != before
+    assert case.app.contents() == case.truth
+
+
+def test_a_log_whose_beginning_is_gone_is_begun_again(case):
+    ticket = case.created()
+    tp = case.app.logs[1]
+    write(case.bench.connection, tp, case.saved_rows(1)[:50])
+    case.bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
+    with Clients(case.bench.connection, timeout=30) as clients:
+        for future in clients.librdkafka.delete_records([ClientPartition(tp.topic, tp.partition, 10)]).values():
+            future.result()
+    assert case.load(ticket).present == 0
+    assert case.app.contents() == case.truth
+
+
+def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_records_are_refused(case):
+    ticket = case.created()
+    cluster, name = case.bench.cluster, case.app.changelog
+    cluster.delete_topics([name])
+    restores.plan_load(case.bench, ticket)
+    cluster.delete_topics([name])
+    cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={})  # killed before it was noted
+    restores.plan_load(case.bench, ticket)
+    config = cluster.describe_topics([name])[name].config
+    assert config["retention.ms"] == "-1", "created again under hold"
+    cluster.delete_topics([name])
+    cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+    write(case.bench.connection, case.app.logs[0], case.saved_rows(0)[:1])
+    with pytest.raises(TargetNotEmpty, match=f"that are not of this restore: {name}"):
+        restores.plan_load(case.bench, ticket)
+    assert end_of(case.bench.connection, case.app.logs[0]) == 1
+
+
+def test_nothing_is_planned_while_somebody_still_writes(case):
+    ticket = case.created()
+    tp, stop = case.app.logs[0], threading.Event()
+    write(case.bench.connection, tp, case.saved_rows(0)[:1])
+
+    def go_on():
+        while not stop.wait(0.05):
+            write(case.bench.connection, tp, case.saved_rows(0)[:1])
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    try:
+        planned = stored_plan(case.bench, ticket)
+        with pytest.raises(OffsetsUnstable, match=f"somebody still writes to {tp}"):
+            standings(case.bench, planned, still_seconds=2, patience=4)
+    finally:
+        stop.set()
+        writer.join()
+    assert standings(case.bench, planned, still_seconds=0.5, patience=30)[tp].start == 0
+
+
+def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
+    ticket = case.created()
+    plan = restores.plan_load(case.bench, ticket)
+    # The second attempt planned before the first one wrote.
+    case.job("restore", plan, ticket)
+    for tp in case.app.logs:
+        write(case.bench.connection, tp, case.saved_rows(tp.partition))
+    with pytest.raises(Damaged, match=rf"should hold {ROWS} rows; the job wrote {ROWS}, the log holds \[0, {2 * ROWS}\)"):
+        restores.check_load(case.bench, ticket, plan.result_key)
+    assert restores.phase_of(case.bench, ticket) is Phase.CREATED
+    assert case.load(ticket).present == 0
+    assert case.app.contents() == case.truth
+
+
+@pytest.mark.parametrize("claimed", [None, ROWS - 1])
+def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refused(case, claimed):
+    ticket = case.created()
+    plan = restores.plan_load(case.bench, ticket)
+    case.job("restore", plan, ticket)
+    rows = [(0, ROWS), (1, claimed)] if claimed else [(0, ROWS)]
+    loaded = [
+        PartitionLoaded(topic=case.app.changelog, partition=part, rows=count, acknowledged_first=0, acknowledged_last=count - 1, worker="w")
+        for part, count in rows
+    ]
+    key = case.bench.notes.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
+    with pytest.raises(Damaged, match=f"-1 should hold {ROWS} rows; the job wrote {claimed or 0}"):
+        restores.check_load(case.bench, ticket, key)
+
+
+def test_a_member_of_the_group_stops_the_load_and_the_offsets_by_name(case):
+    ticket = case.created()
+    case.load(ticket)
+    check = restores.plan_verify(case.bench, ticket)
+    case.job("verify", check, ticket)
+    restores.check_verify(case.bench, ticket, check.result_key)
+    settings = {"bootstrap.servers": case.app.bootstrap, "group.id": case.app.id, "client.id": "a-stranger", "log_level": 0}
+    stranger = Consumer(settings)
+    stranger.subscribe([f"{case.app.id}.in"])
+    give_up = time.monotonic() + 60
+    while not stranger.assignment() and time.monotonic() < give_up:
+        stranger.poll(0.2)
+    try:
+        with pytest.raises(ApplicationRunning, match=r"a-stranger (on|at) /127\.0\.0\.1"):
+            restores.set_offsets(case.bench, ticket)
+        assert case.app.committed() is None
+        restored = restores.phase_of(case.bench, ticket)
+        assert restored is Phase.VERIFIED
+        with pytest.raises(ApplicationRunning, match=r"a-stranger (on|at) /127\.0\.0\.1"):
+            restores.prepare(case.bench, ticket)
+        assert case.app.contents() == case.truth, "nothing was deleted"
+    finally:
+        stranger.close()
+    restores.set_offsets(case.bench, ticket)
+    assert case.app.committed() == SAVED
+
+
+def take_steps(case, upto):
+    """A restore that died right after this phase was written down. The lock stays with it."""
+    bench, ticket = case.bench, case.created()
+    if upto is Phase.CREATED:
+        return ticket
+    if upto is Phase.DESTROYING:
+        bench.cluster.delete_topics([case.app.changelog])
+        restores.opening.note(bench, ticket, Phase.DESTROYING)
+        # Created, and killed before it could be written down.
+        bench.cluster.create_topic(case.app.changelog, partitions=PARTITIONS, replication_factor=1, config={})
+        return ticket
+    case.load(ticket)
+    if upto is Phase.LOADED:
+        return ticket
+    check = restores.plan_verify(bench, ticket)
+    case.job("verify", check, ticket)
+    restores.check_verify(bench, ticket, check.result_key)
+    steps = {Phase.OFFSETS_SET: restores.set_offsets, Phase.WIPED: restores.wipe, Phase.STARTED: restores.start}
+    for phase, step in steps.items():
+        if upto.rank >= phase.rank:
+            started = step(bench, ticket)
+    if upto is Phase.RECOVERED:
+        restores.await_recovered(bench, ticket, started)
+    return ticket
+
+
+AFTER = [phase for phase in Phase if Phase.DESTROYING.rank <= phase.rank < Phase.CLOSED.rank]
+
+
+@pytest.mark.parametrize("phase", AFTER, ids=lambda phase: phase.value)
+def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
+    dead = take_steps(case, phase)
+    assert restores.phase_of(case.bench, dead) is phase
+    with pytest.raises(LockHeld, match="restore"):
+        restores.resume(case.bench, dead.restore_id, run_id="again", take_over=False)
+    ticket = restores.resume(case.bench, dead.restore_id, run_id="again", take_over=True)
+    with pytest.raises(LockLost):
+        restores.plan_load(case.bench, dead)
+    report = carry_out(case.bench, ticket, case.job, case.said.append)
+    assert (report.restore_id, report.rows, report.offsets) == (dead.restore_id, PARTITIONS * ROWS, 1)
+    assert case.app.contents() == case.truth
+    assert case.app.committed() == SAVED
+    assert restores.phase_of(case.bench, ticket) is Phase.CLOSED
+    assert [status.streams_state for status in case.bench.application.status()] == ["RUNNING"]
+    assert case.bench.lock.holder() is None
+    assert holds.outstanding(case.bench) == ()
+    with pytest.raises(Refused, match="is over"):
+        restores.resume(case.bench, dead.restore_id, run_id="once more", take_over=True)
+    assert case.bench.lock.holder() is None
+
+
+def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
+    with pytest.raises(NotFound, match="there is no restore"):
+        restores.resume(case.bench, "20260101T000000Z-0123456789", run_id="r", take_over=True)
+    harmless = case.opened()
+    with pytest.raises(Refused, match="before it had replaced anything"):
+        restores.resume(case.bench, harmless.restore_id, run_id="r", take_over=True)
+    assert case.bench.lock.holder().owner == harmless.lock.owner, "nobody lost the lock for nothing"
+    restores.abandon(case.bench, harmless)
+    first = case.created()
+    restores.abandon(case.bench, first)
+    case.bench.cluster.delete_topics([case.app.changelog])
+    time.sleep(1.1)  # ids sort by the second
+    second = case.created()
+    left = restores.abandon(case.bench, second)
+    assert f"streams-recovery resume small {second.restore_id}" in left.next_step
+    with pytest.raises(Refused, match=f"followed by a later one. Next: resume {second.restore_id}"):
+        restores.resume(case.bench, first.restore_id, run_id="r", take_over=True)
+    assert case.bench.lock.holder() is None
+
+
+def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(case):
+    ticket = case.created()
+    request = SavepointRequest(run_id="s2", requested_by="test", reason="", mode=None)
+    with pytest.raises(LockHeld, match="restore"):
+        savepoints.begin(case.bench, request)
+    restores.abandon(case.bench, ticket)
+    with pytest.raises(Refused, match=f"streams-recovery resume small {ticket.restore_id}"):
+        savepoints.begin(case.bench, request)
+    assert case.bench.lock.holder() is None
+
+
+# Four seconds each time, half a minute in the long run.
+@pytest.mark.parametrize("rate", [250, pytest.param(33, marks=pytest.mark.slow)])
+def test_a_load_keeps_to_its_throttle(case, rate):
+    config = case.bench.config
+    limits = config.restore.throttle.model_copy(update={"records_per_second": rate})
+    bench = replace(case.bench, config=config.model_copy(update={"restore": config.restore.model_copy(update={"throttle": limits})}))
+    case.bench = bench
+    ticket = case.created()
+    moments = []
+    done = threading.Event()
+
+    def watch():
+        while not done.wait(0.02):
+            moments.append((time.monotonic(), sum(end_of(bench.connection, tp) for tp in case.app.logs)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        case.load(ticket)
+    finally:
+        done.set()
+        watcher.join()
+    assert case.app.contents() == case.truth
+    begun = [at for at, count in moments if count > 0]
+    ended = [at for at, count in moments if count == PARTITIONS * ROWS]
+    found = PARTITIONS * ROWS / (ended[0] - begun[0])
+    assert found == pytest.approx(rate, rel=0.1), f"{found:.0f} records/s"
+
+
+def test_partitions_of_the_load_are_those_of_the_plan(case):
+    ticket = case.created()
+    plan = restores.plan_load(case.bench, ticket)
+    spec = case.bench.notes.read_key(RestoreSpec, plan.spec_key)
+    assert [TopicPartition(part.topic, part.partition) for part in spec.partitions] == case.app.logs
+    assert [(part.first_offset, part.present, part.topic_id) for part in spec.partitions] == [(0, 0, case.topic_id())] * PARTITIONS
+    assert spec.lock == ticket.lock
+    assert spec.throttle is None

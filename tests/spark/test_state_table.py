@@ -1,0 +1,108 @@
+"""A store's table made by Spark is the one that a single process makes, as a view, in a directory and in the repository."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.spread import TaskFailed
+from spark_jobs.transforms.tables import export_table, state_table
+from streams_recovery import tables
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.running import Runner
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.state_export import StateSpec
+from streams_recovery.formats.rows import RowCodec, schema_of
+from streams_recovery.workbench import open_workbench
+from tests.state_repository import SECOND, environment, fill
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def shop(tmp_path):
+    fill(tmp_path)
+    with open_workbench(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as bench:
+        yield bench
+
+
+def spec_of(bench, store, *, deleted=False, directory=None):
+    request = tables.ExportRequest(store=store, savepoint=SECOND, run_id=f"r{directory}", deleted=deleted, directory=directory)
+    return bench.notes.read_key(StateSpec, tables.begin_export(bench, request).job.spec_key)
+
+
+def access_of(bench):
+    return Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+
+
+def alone(bench, store, *, deleted=False):
+    """What one process makes of it."""
+    side = tables.open_side(bench, store, SECOND)
+    codec = RowCodec(side.form)
+    return sorted(map(repr, (row for one in tables.tables(side) for row in codec.rows(one, deleted=deleted))))
+
+
+def plain(rows):
+    """Spark's rows as plain ones; it has byte arrays where others have bytes."""
+    found = []
+    for row in rows:
+        headers = None if row["headers"] is None else [{"key": h["key"], "value": h["value"] and bytes(h["value"])} for h in row["headers"]]
+        cells = {name: bytes(cell) if isinstance(cell, bytearray) else cell for name, cell in row.asDict().items()}
+        found.append(repr({**cells, "headers": headers}))
+    return sorted(found)
+
+
+def test_every_kind_of_store_is_the_same_table(spark, shop):
+    # The versions of a key end where a deletion is, whether it is shown or not.
+    for store, deleted in (
+        ("totals", True),
+        ("accounts", False),
+        ("raw", False),
+        ("sessions", True),
+        ("versions", False),
+        ("empty", False),
+    ):
+        made = state_table(spark, spec_of(shop, store, deleted=deleted), access_of(shop))
+        assert plain(made.collect()) == alone(shop, store, deleted=deleted), store
+        assert made.columns == schema_of(tables.open_side(shop, store, SECOND).form).names
+
+
+def test_spark_sql_asks_it(spark, shop):
+    state_table(spark, spec_of(shop, "totals"), access_of(shop)).createOrReplaceTempView("totals")
+    found = spark.sql("SELECT key, get_json_object(value, '$.count') AS n FROM totals WHERE key LIKE 'a%'").collect()
+    assert [tuple(row) for row in found] == [("alice", "100")]
+
+
+def test_a_directory_is_written_once(spark, shop, tmp_path):
+    directory = (tmp_path / "out").as_uri()
+    spec = spec_of(shop, "minutes", directory=directory)
+    assert export_table(spark, spec, access_of(shop)).rows == 6
+    assert duckdb.sql(f"SELECT sum(value), count(*) FROM '{tmp_path}/out/*.parquet'").fetchall() == [(15, 6)]
+    with pytest.raises(Exception, match="already exists"):
+        export_table(spark, spec, access_of(shop))
+
+
+def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
+    path = next((tmp_path / "repository" / "shop" / "segments" / "shop-totals-changelog").rglob("*hour1.parquet"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    for directory in (None, (tmp_path / "out").as_uri()):
+        with pytest.raises(TaskFailed, match="SHA-256") as failed:
+            export_table(spark, spec_of(shop, "totals", directory=directory), access_of(shop))
+        assert isinstance(failed.value.cause, Damaged)
+    assert list(shop.repository.keys("shop/tables/")) == []
+
+
+def test_the_command_writes_it_into_the_repository_by_a_real_submission(shop, tmp_path):
+    runner = Runner(bench=shop, master="local[2]", logs=tmp_path / "logs", say=lambda line: None)  # noqa: ARG005
+    request = tables.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
+    savepoint, done = runner.export(replace(request, savepoint=SECOND))
+    assert (savepoint, done.rows) == (SECOND, 6)
+    files = [str(tmp_path / "repository" / part.key) for part in done.parts]
+    found = duckdb.sql(f"SELECT key, (value ->> '$.cents')::BIGINT FROM read_parquet({files}) ORDER BY 2").fetchall()
+    assert found == [(name, at) for at, name in enumerate(["alice", "bob", "carol", "dora", "erin", "gül"])]

@@ -1,0 +1,71 @@
+"""A cluster that lost everything, inputs too: what the repository holds comes back, and what came after the savepoint is gone and is counted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from embedded.demo.checks import differences, newest_recovered_ms, wait_counted
+from embedded.demo.disaster import destroy
+from embedded.stack import Stack
+from examples.order_processing.truth import truth
+from streams_recovery.cli.running import Runner
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.plan import RestorePlan
+from streams_recovery.savepoints import SavepointRequest
+from tests.integration.small import asked
+from tests.system.stage import ORDERS, Stage, stage
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+LOST, LATER = 700, 500
+
+
+class WithInputs(Stack):
+    """A stack whose savepoints hold the records of all topics that the application reads."""
+
+    def config(self) -> ApplicationConfig:
+        """The example's configuration, with inputs and globals archived."""
+        found = super().config()
+        topics = found.topics.model_copy(update={"include": (*found.topics.inputs, *found.topics.globals)})
+        return found.model_copy(update={"topics": topics})
+
+
+@pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param, kind=WithInputs) as found:
+        yield found
+
+
+def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
+    bench, generator = on.bench, on.generator
+    runner = Runner(bench=bench, master="local[2]", logs=on.stack.directory / "logs", say=print)
+    runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    saved_ms = generator.newest_acknowledged_ms
+    generator.feed(LOST)
+    wait_counted(bench, generator.acknowledged, seconds=180)
+    lost_ms = generator.newest_acknowledged_ms
+    assert saved_ms is not None
+    assert lost_ms is not None
+
+    destroy(bench)
+    bench.cluster.delete_topics(list(bench.config.topics.declared))
+    report = runner.restore(asked(bench), run_id="lost", requested_by="test", approve=shown)
+    assert report.safety_savepoint is None, "there was nothing left to save"
+    on.await_running()
+    assert newest_recovered_ms(bench, generator.world) == saved_ms
+    rpo_seconds = (lost_ms - saved_ms) / 1000
+    assert rpo_seconds == LOST * generator.world.step_ms / 1000
+    assert set(differences(bench, truth(generator.world, range(ORDERS))).values()) == {0}
+
+    generator.feed(LATER)
+    wait_counted(bench, ORDERS + LATER, seconds=180)
+    kept = [*range(ORDERS), *range(ORDERS + LOST, ORDERS + LOST + LATER)]
+    assert set(differences(bench, truth(generator.world, kept)).values()) == {0}
+    assert on.held() == []
+
+
+def shown(planned: RestorePlan) -> bool:
+    made = {topic.name for topic in planned.create}
+    return made >= {"orders", "inventory", "customers", "customer-totals"}

@@ -1,0 +1,260 @@
+"""Savepoints that are killed, stopped in mid-step or rivalled: what exists is whole, and the next run puts everything back."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from embedded.demo.checks import wait_counted
+from streams_recovery import holds, savepoints, standstills
+from streams_recovery.cli.running import Runner
+from streams_recovery.core.lease import LockRecord
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import QuiesceMode
+from streams_recovery.leases import LEASE_SECONDS
+from streams_recovery.savepoints import SavepointRequest, SavepointSummary
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench, wall_clock
+from tests.system.commands import Command, files_below, jobs_of
+from tests.system.rows import rows_in_the_savepoint, rows_on_the_cluster
+from tests.system.stage import Stage, stage
+from tests.system.watching import Watch, topic_settings
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+
+
+@pytest.fixture(scope="module")
+def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def free(on: Stage) -> None:
+    """No test begins under a lock that a failed one left."""
+    holder = on.bench.lock.holder()
+    if holder is not None:
+        on.bench.lock.take_from(holder.owner)
+
+
+def later(bench: Workbench) -> Workbench:
+    """The bench at a time when every lease of now has ended."""
+
+    def clock() -> int:
+        return wall_clock() + (LEASE_SECONDS + 1) * 1000
+
+    return replace(bench, clock=clock, lock=ApplicationLock(bench.repository, bench.layout, clock))
+
+
+def take(on: Stage, bench: Workbench, run_id: str) -> SavepointSummary:
+    """A savepoint, by the same steps as the command line's, in this process."""
+    runner = Runner(bench=bench, master="local[2]", logs=on.stack.directory / "logs", say=print)
+    return runner.backup(SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+
+
+def backup(on: Stage, *options: str, **variables: str) -> Command:
+    return Command(on, "backup", "--json", "--logs", str(on.stack.directory / "logs"), *options, **variables)
+
+
+def lock_records(on: Stage) -> list[LockRecord]:
+    return NumberedLog(on.bench.repository, on.bench.layout.locks, LockRecord).read_all()
+
+
+def check_whole(on: Stage, savepoint_id: str, before: dict[str, dict[str, str]]) -> Manifest:
+    """The savepoint has every record of the changelogs up to its cut once, in order, and shows the topics' own settings."""
+    found = on.bench.savepoints.read(savepoint_id)
+    stored, truth = rows_in_the_savepoint(on.bench, found), rows_on_the_cluster(on.bench, found)
+    assert {tp: rows for tp, rows in stored.items() if rows != truth[tp]} == {}
+    assert sum(map(len, stored.values())) > 0
+    assert {topic.name: topic.config for topic in found.topics} == {topic.name: before[topic.name] for topic in found.topics}
+    return found
+
+
+def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Watch]:
+    """A run that was killed there. One that slipped through, its lock given back, is a savepoint like any other."""
+    # A long commit interval holds a paused application long enough to be looked at.
+    slowly = {"STREAMS_RECOVERY_COMMIT_INTERVAL_MS": "1500"} if mode == "pause" else {}
+    for _ in range(5):
+        on.await_running()
+        on.generator.feed(300)
+        watch = Watch(on)
+        with backup(on, "--mode", mode, **slowly) as command:
+            if command.kill_when(watch.moment(phase), near=watch.near(phase)) and on.bench.lock.holder() is not None:
+                return command, watch
+    raise AssertionError(f"no run could be caught in {phase}")
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("phase", "mode"),
+    [
+        pytest.param("begin", "pause", marks=SLOW),
+        pytest.param("quiesce", "pause", marks=SLOW),
+        ("quiesce", "stop"),
+        pytest.param("capture", "pause", marks=SLOW),
+        pytest.param("capture", "stop", marks=SLOW),
+        pytest.param("resume", "pause", marks=SLOW),
+        pytest.param("resume", "stop", marks=SLOW),
+        pytest.param("copy", "pause", marks=SLOW),
+        pytest.param("verify", "pause", marks=SLOW),
+        pytest.param("publish", "pause", marks=SLOW),
+        pytest.param("finish", "pause", marks=SLOW),
+    ],
+)
+def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back(on: Stage, phase: str, mode: str) -> None:
+    bench, before = on.bench, topic_settings(on)
+    killed, watch = kill_at(on, phase, mode)
+    ids, published = watch.ids, [path.parent.name for path in watch.new("savepoints/*/*")]
+    assert len(published) == (phase in ("publish", "finish"))
+    assert bench.savepoints.ids() == [*ids, *published]
+    holder = bench.lock.holder()
+    assert holder is not None
+    assert re.fullmatch(r"savepoint cli-[0-9a-f]{32}", holder.owner)
+    if phase not in ("publish", "finish"):
+        assert holds.outstanding(bench) != ()
+    if phase == "quiesce":
+        assert watch.held()
+    assert (standstills.left(bench) is not None) == (phase in ("quiesce", "capture", "resume"))
+    assert poll(lambda: None if jobs_of(on) else True, seconds=60), "a job outlived the run it belongs to"
+    assert list(killed.temporary.glob("*.secrets")) == []
+    orphans = set(watch.new("segments/**/*.parquet"))
+
+    with backup(on) as refused:
+        said = refused.refused(5)
+    assert holder.owner in said
+    assert f"unlock <name> '{holder.owner}'" in said
+    assert bench.savepoints.ids() == [*ids, *published]
+
+    summary = take(on, later(bench), f"after {phase} {mode}")
+    assert summary.consistency == "exact"
+    assert bench.savepoints.ids() == [*ids, *published, summary.savepoint_id]
+    taken = [record for record in lock_records(on) if record.kind == "acquire"][-1]
+    assert taken.took_over_from == holder.owner
+    assert on.held() == []
+    assert standstills.left(bench) is None
+    assert len(on.await_running()) == 2
+    assert topic_settings(on) == before
+    for savepoint_id in (*published, summary.savepoint_id):
+        found = check_whole(on, savepoint_id, before)
+    named = {watch.root.parent / file.key for _, file in found.files()}
+    if phase in ("copy", "verify"):
+        assert orphans, "it had copied something"
+    assert (orphans <= named) if published else not (orphans & named)
+
+
+@SLOW
+def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
+    wait_counted(on.bench, on.generator.sent, seconds=180)
+    assert poll(lambda: True if take(on, on.bench, f"settled {time.monotonic_ns()}").new_records == 0 else None, seconds=900)
+    log = on.stack.directory / "logs" / "backup.log"
+    watch, size = Watch(on), log.stat().st_size
+    began = time.monotonic()
+    with backup(on) as command:
+        summary = command.result()
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"a savepoint without news, process and all: {seconds:.1f} s\n")
+    assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")
+    assert summary["records"] > 0
+    assert "nothing to do for Spark" in command.err
+    assert log.stat().st_size == size
+    assert watch.new("segments/**/*.parquet") == []
+    assert seconds < 60
+
+
+def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(on: Stage) -> None:
+    on.generator.feed(200)
+    before, ids, instances, watch = topic_settings(on), on.bench.savepoints.ids(), on.await_running(), Watch(on)
+    with backup(on) as first:
+        assert first.stop_when(lambda: bool(watch.new("work/*/backup-spec.*")), near=watch.near("begin"))
+        time.sleep(1)
+        held, records, state = topic_settings(on), len(lock_records(on)), files_below(watch.root)
+        for verb, options in (("backup", ["--mode", "stop"]), ("expire", ["--apply"])):
+            with Command(on, verb, *options) as second:
+                said = second.refused(5)
+            found = re.search(
+                r"LockHeld: (savepoint cli-\w{32}) holds the lock for savepoint of order-processor; .* is (\d+) s old, .* (\d+) s", said
+            )
+            assert found, said
+            assert int(found[2]) >= 1
+            assert LEASE_SECONDS - 120 < int(found[3]) <= LEASE_SECONDS
+            assert f"`streams-recovery unlock <name> '{found[1]}'`" in said
+            assert second.out == ""
+        assert (topic_settings(on), len(lock_records(on)), files_below(watch.root)) == (held, records, state)
+        first.signal(signal.SIGCONT)
+        summary = first.result()
+    assert on.bench.savepoints.ids() == [*ids, summary["savepoint_id"]]
+    assert on.instances() == instances
+    assert (on.held(), topic_settings(on)) == ([], before)
+    check_whole(on, summary["savepoint_id"], before)
+
+
+def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_application_back(on: Stage) -> None:
+    before = topic_settings(on)
+    kill_at(on, "quiesce", "pause")
+    holder = on.bench.lock.holder()
+    assert holder is not None
+    with Command(on, "unlock", "savepoint somebody") as wrong:
+        assert holder.owner in wrong.refused(3)
+    assert on.bench.lock.holder() == holder
+    with Command(on, "unlock", holder.owner) as right:
+        assert right.wait() == 0, right.err
+    assert "order-processor-1, order-processor-2 may still stand still (mode pause)" in right.err
+    with backup(on) as after:
+        summary = after.result()
+    assert summary["consistency"] == "exact"
+    assert (on.held(), topic_settings(on)) == ([], before)
+    assert len(on.await_running()) == 2
+
+
+@SLOW
+def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(on: Stage) -> None:
+    on.generator.feed(200)
+    before, watch = topic_settings(on), Watch(on)
+    with backup(on) as sleeper:
+        assert sleeper.stop_when(watch.moment("verify"), near=watch.near("verify"))
+        summary = take(on, later(on.bench), "while it slept")
+        instances, state = on.await_running(), files_below(watch.root)
+        sleeper.signal(signal.SIGCONT)
+        said = sleeper.refused(5)
+    assert re.search(r"LockLost: savepoint cli-\w{32} no longer holds the lock it took as number \d+", said)
+    assert files_below(watch.root) == state, "not one object more"
+    assert [path.parent.name for path in watch.new("savepoints/*/*")] == [summary.savepoint_id]
+    assert on.instances() == instances
+    assert (on.held(), topic_settings(on)) == ([], before)
+    check_whole(on, summary.savepoint_id, before)
+
+
+@SLOW
+def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go(on: Stage) -> None:
+    bench, before, watch = later(on.bench), topic_settings(on), Watch(on)
+    on.await_running()
+    with backup(on, STREAMS_RECOVERY_COMMIT_INTERVAL_MS="1500") as sleeper:
+        assert sleeper.stop_when(watch.moment("quiesce"), near=watch.near("quiesce"))
+        ticket = savepoints.begin(bench, SavepointRequest(run_id="awake", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        assert watch.going(), "what the sleeper had left paused was brought back first"
+        try:
+            try:
+                quiesced = savepoints.quiesce(bench, ticket)
+                guarded = topic_settings(on)
+                sleeper.signal(signal.SIGCONT)
+                assert "no longer holds the lock" in sleeper.refused(5)
+                assert watch.held()
+                assert topic_settings(on) == guarded != before
+                assert savepoints.capture(bench, ticket, quiesced).consistency == "exact"
+            finally:
+                savepoints.resume(bench, ticket)
+        finally:
+            savepoints.finish(bench, ticket)
+    assert len(on.await_running()) == 2
+    assert (on.held(), topic_settings(on)) == ([], before)
+    assert watch.new("savepoints/*/*") == []

@@ -1,0 +1,151 @@
+"""Hours of the past, processed again by a backfill of Airflow: results that the generator's orders prove, and an application that never noticed.
+
+One stack; the tests follow each other as one story.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded.airflow import Airflow
+from embedded.airflow_client import AirflowClient
+from embedded.applications import Applications
+from embedded.demo.checks import wait_counted
+from embedded.stack import APPLICATION
+from examples.order_processing.truth import truth
+from streams_recovery import reprocessing
+from streams_recovery.application.factory import open_application
+from streams_recovery.application.port import InstanceState
+from streams_recovery.config.reprocessing import reprocessing_name
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.slices import Interval
+from tests.system.commands import Command
+from tests.system.consuming import records_below
+from tests.system.stage import Stage, stage
+
+DAG = f"streams_reprocess_{APPLICATION}"
+HOUR = 3_600_000
+STEP, FIRST, LATER = 3_000, 800, 2_200
+RESULTS = {"customer-totals": "order-totals", "enriched-orders": "enriched-orders"}
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
+
+
+@dataclass(frozen=True)
+class Play:
+    """The stage with its Airflow. Orders begin 20 minutes into hour 0: 800 are in it, 1,200 in hour 1, 1,000 in hour 2, none in hour 3."""
+
+    on: Stage
+    airflow: AirflowClient
+    hour_0: int
+
+    def hour(self, number: int) -> Interval:
+        return Interval(start=self.hour_0 + number * HOUR, end=self.hour_0 + (number + 1) * HOUR)
+
+    def orders(self, number: int) -> list[int]:
+        """Numbers of the orders of an hour."""
+        world, interval = self.on.generator.world, self.hour(number)
+        return [order for order in range(self.on.generator.sent) if world.timestamp(order) in interval]
+
+    def moment(self, number: int) -> str:
+        return datetime.fromtimestamp(self.hour(number).start / 1000, UTC).isoformat()
+
+    def results(self, output: str, number: int) -> dict[str, Any]:
+        """The newest result of each key that is of the hour, in the topic of its own."""
+        topic, interval = f"reprocess.{output}-{self.hour(number).name}", self.hour(number)
+        ends = self.on.bench.cluster.high_watermarks([TopicPartition(topic, partition) for partition in range(4)])
+        return {
+            message.key().decode(): json.loads(message.value())
+            for _, message in records_below(self.on.stack.bootstrap, ends)
+            if message.timestamp()[1] in interval
+        }
+
+    def around(self) -> tuple[Any, ...]:
+        """All that reprocessing must not touch: instances, where the real outputs and inputs end, what is committed, lock and holds."""
+        bench = self.on.bench
+        topics = bench.cluster.describe_topics([*bench.config.topics.outputs, *bench.config.topics.inputs])
+        logs = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
+        committed = bench.groups.committed(bench.application_id, logs)
+        return self.on.instances(), bench.cluster.high_watermarks(logs), committed, self.on.held()
+
+    def here(self) -> set[str]:
+        """Topics and groups of the cluster."""
+        return {*self.on.bench.cluster.topic_names(), *self.on.bench.cluster.groups()}
+
+    def alive(self) -> list[str]:
+        """What is left on the machine of applications that processed intervals: processes, and files of their state."""
+        stack, found = self.on.stack, []
+        assert isinstance(stack, Applications)
+        for lane in (0, 1):
+            config = stack.named(reprocessing_name(APPLICATION, self.hour(1).name, lane))
+            statuses = open_application(config.runs, config.application.id).status()
+            found += [status.name for status in statuses if status.state is not InstanceState.GONE]
+        return [*found, *(str(path) for path in stack.lanes_state.glob("*/*"))]
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    hour_0 = (time.time_ns() // 1_000_000 // HOUR - 5) * HOUR
+    directory: Path = tmp_path_factory.mktemp("stage")
+    with stage(directory, kind=Applications, orders=FIRST, start_ms=hour_0 + HOUR // 3, step_ms=STEP) as on:
+        assert Command(on, "backup", "--json").result()["consistency"] == "exact"
+        on.generator.feed(LATER)
+        wait_counted(on.bench, FIRST + LATER, seconds=180)
+        assert Command(on, "backup", "--json").result()["consistency"] == "exact"
+        client = Airflow(on.stack, on.processes).start()
+        yield Play(on, client, hour_0)
+        client.close()
+
+
+def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_never_notices(play: Play) -> None:
+    before, here = play.around(), play.here()
+    assert [len(play.orders(number)) for number in range(4)] == [800, 1_200, 1_000, 0]
+    play.airflow.backfill(DAG, play.moment(1), play.moment(3), conf={"reason": "a test"}, max_active_runs=3)
+    runs = play.airflow.runs(DAG, "backfill")
+    assert len(runs) == 3, runs
+    states = {start: play.airflow.wait(DAG, run_id, seconds=900, told=lambda *_: None) for start, run_id in sorted(runs.items())}
+    assert set(states.values()) == {"success"}, "\n".join(play.airflow.failures(DAG, run_id) for run_id in runs.values())
+    by_hour = dict(zip((1, 2, 3), (runs[start] for start in sorted(runs)), strict=True))
+
+    for number in (1, 2):
+        orders = play.orders(number)
+        assert play.airflow.result(DAG, by_hour[number], "plan")["records"] == len(orders)
+        expected = truth(play.on.generator.world, orders)
+        for output, store in RESULTS.items():
+            assert play.results(output, number) == expected[store], (output, number)
+        assert play.airflow.result(DAG, by_hour[number], "stop_at_ends")["closed_cleanly"]
+        removed = play.airflow.result(DAG, by_hour[number], "remove")
+        assert len(removed["topics"]) == 16 + 3, "internal topics and copies of inputs"
+    lanes = {play.airflow.result(DAG, by_hour[number], "claim")["lane"] for number in (1, 2)}
+    assert lanes == {0, 1}, "both at once"
+    empty = play.airflow.result(DAG, by_hour[3], "plan")
+    assert (empty["records"], "Nothing is started" in empty["text"]) == (0, True)
+    tasks = play.airflow.tasks(DAG, by_hour[3])
+    assert (tasks["open_restore"], tasks["start_application"], tasks["remove"], tasks["conclude"]) == ("skipped",) * 3 + ("success",)
+
+    kept = {f"reprocess.{output}-{play.hour(number).name}" for output in play.on.bench.config.topics.outputs for number in (1, 2)}
+    assert play.around() == before
+    assert play.here() == here | kept
+    assert (play.alive(), reprocessing.busy(play.on.bench)) == ([], ())
+    entries = reprocessing.history(play.on.bench)
+    assert sorted((entry.start, entry.records, entry.succeeded) for entry in entries) == [
+        (play.hour(1).start, 1_200, True),
+        (play.hour(2).start, 1_000, True),
+        (play.hour(3).start, 0, True),
+    ]
+
+
+def test_the_schedule_itself_starts_nothing(play: Play) -> None:
+    runs = play.airflow.runs(DAG, "scheduled")
+    assert runs, "the newest interval has a run"
+    for run_id in runs.values():
+        assert play.airflow.wait(DAG, run_id, seconds=200, told=lambda *_: None) == "success"
+        assert set(play.airflow.tasks(DAG, run_id).values()) == {"skipped"}

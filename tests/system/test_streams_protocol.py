@@ -1,0 +1,84 @@
+"""Savepoints of an application whose group is of the streams protocol: to clients that do not know it such a group is dead while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery import savepoints
+from streams_recovery.application.factory import open_application
+from streams_recovery.config.running import Runs
+from streams_recovery.core.errors import ApplicationRunning
+from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.waiting import poll
+from tests.integration.small import STOPPED, begun, copy, says
+from tests.system.oracle import problems
+from tests.system.stage import Stage, stage
+from tests.system.test_cut_under_load import cut_of
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+
+
+@pytest.fixture(scope="module")
+def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("STREAMS_RECOVERY_GROUP_PROTOCOL", "streams")
+        environment.setenv("ORDER_PROCESSING_TICK_MS", "250")
+        with stage(tmp_path_factory.mktemp("stage"), orders=400) as found:
+            yield found
+
+
+def test_a_running_application_never_looks_stopped(on: Stage) -> None:
+    bench, before = on.bench, on.await_running()
+    group = bench.groups.describe(bench.application_id)
+    assert (group.kind, group.empty) == ("streams", False)
+    answer = says(STOPPED)
+    mistaken = Runs.model_validate({"kind": "command", "command": {"status": answer, "stop": answer, "start": ["true"], "wipe": ["true"]}})
+    blind = replace(bench, application=open_application(mistaken, bench.application_id))
+    ticket = begun(blind)
+    try:
+        with pytest.raises(ApplicationRunning, match=f"group {bench.application_id} of the streams protocol is "):
+            savepoints.quiesce(blind, ticket)
+    finally:
+        savepoints.finish(blind, ticket)
+    committed = bench.groups.committed(bench.application_id, bench.groups.committed_partitions(bench.application_id))
+    tp = next(iter(committed))
+    with pytest.raises(ApplicationRunning, match="of the streams protocol is "):
+        bench.groups.set_offsets(bench.application_id, {tp: CommittedOffset(offset=0, metadata="", leader_epoch=None)})
+    assert on.await_running() == before
+    assert on.held() == []
+    assert bench.savepoints.ids() == []
+
+
+@pytest.mark.parametrize("mode", [QuiesceMode.PAUSE, QuiesceMode.STOP, QuiesceMode.LIVE])
+def test_its_savepoints_are_exact_and_say_what_it_was(on: Stage, mode: QuiesceMode) -> None:
+    on.await_running()
+    bench = on.bench
+    draft = cut_of(bench, mode, f"streams-{mode}")
+    assert draft.group_type == "streams"
+    assert draft.consistency is Consistency.EXACT, draft.proof
+    assert problems(bench, draft) == []
+    on.await_running()
+
+
+def test_a_published_savepoint_names_the_protocol_and_a_stopped_group_is_empty(on: Stage) -> None:
+    bench = on.bench
+    on.await_running()
+    ticket = begun(bench)
+    try:
+        try:
+            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            stopped = bench.groups.describe(bench.application_id)
+            assert (stopped.kind, stopped.empty) == ("streams", True)
+        finally:
+            savepoints.resume(bench, ticket)
+        savepoints.gather(bench, ticket, copy(bench, ticket))
+        summary = savepoints.publish(bench, ticket)
+    finally:
+        savepoints.finish(bench, ticket)
+    manifest = bench.savepoints.read(summary.savepoint_id)
+    assert (manifest.group_type, manifest.consistency) == ("streams", Consistency.EXACT)
+    assert manifest.records > 0
+    assert poll(lambda: True if not bench.groups.describe(bench.application_id).empty else None, seconds=60, interval=0.5)
