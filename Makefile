@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 GUARANTEE ?= exactly_once_v2
+STRATEGY ?= full
 export PYTHONPATH := plugins:.
 
-.PHONY: help setup lock lint demo up down test test-all test-unit clean
+.PHONY: help setup lock lint demo up down test test-all test-unit bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +27,8 @@ $(VENV)/.installed: requirements.lock
 lock: ## Resolve requirements*.txt into requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate requirements-dev.txt -o requirements.lock
 
-demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once)
-	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE)
+demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|rebuild|run|pitr|reprocess|clone|all)
+	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY)
 
 up: setup ## Leave the stack running, with the Airflow UI
 	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE)
@@ -38,20 +39,24 @@ down: setup ## Stop what `make up` started
 lint: setup ## ruff, mypy and the import rings
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags
+	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags bench
 	@$(BIN)/lint-imports --no-cache
 
 test-unit: setup ## The tests that need neither a broker nor a JVM
 	@$(BIN)/python -m pytest -q tests/unit
 
 test: setup lint ## Everything that is checked before a change is accepted
-	@$(BIN)/python -m pytest -q tests/unit
-	@$(BIN)/python -m pytest -q -m "not slow" tests/contracts tests/integration tests/dags
+	@$(BIN)/python -m pytest -q -n 2 tests/unit
+	@$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile tests/contracts tests/integration tests/dags
 	@$(BIN)/python -m pytest -q -m "not slow" tests/spark
-	@$(BIN)/python -m pytest -q -s -m "not slow" tests/system
+	@$(BIN)/python -m pytest -q -s -m "not slow" tests/system/test_demo.py
+	@$(BIN)/python -m pytest -v -m "not slow" -n 2 --dist loadfile tests/system --ignore tests/system/test_demo.py
 
 test-all: test ## The same, and the long ones
 	@$(BIN)/python -m pytest -q -s -m slow tests
+
+bench: setup ## How long a restore takes from the full log and from the newest record of each key
+	@$(BIN)/python bench/restore_time.py
 
 clean: ## Remove what was built; the jar cache stays
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
