@@ -19,6 +19,8 @@ from streams_recovery.core.errors import ApplicationNotReady
 
 USER = "admin"
 SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
+_FORKING = ("scheduler", "dag-processor")
+_COMMAND, _PRELOADED = ([sys.executable, "-m", module] for module in ("airflow", "embedded.preloaded"))
 _START_SECONDS = 240.0
 
 
@@ -49,12 +51,12 @@ class Airflow:
             self.password_file.touch(mode=0o600)
             self.password_file.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
         environment = self._environment()
-        command = [sys.executable, "-m", "airflow"]
-        migrated = subprocess.run([*command, "db", "migrate"], env=environment, capture_output=True, text=True, check=False)
+        migrated = subprocess.run([*_COMMAND, "db", "migrate"], env=environment, capture_output=True, text=True, check=False)
         if migrated.returncode:
             raise ApplicationNotReady(f"airflow db migrate failed: {migrated.stderr[-800:]}", next_step="see the message")
         for service in SERVICES:
-            self._processes.start(f"airflow-{service}", [*command, service], environment=environment, cwd=self._home)
+            command = [*(_PRELOADED if service in _FORKING else _COMMAND), service]
+            self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
         self._await_health()
         return AirflowClient(self.url, USER, self.password, environment)
 

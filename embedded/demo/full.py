@@ -87,9 +87,10 @@ def _mistake(scene: Scene) -> bool:
 
 
 def _savepoint_under_load(scene: Scene) -> dict[str, Any]:
-    # A savepoint of an idle application would prove little.
-    with scene.generator.trickle(_TRICKLE_RATE):
-        return scene.savepoint()
+    # A savepoint of an idle application would prove little. What came in all the while the copy takes would only make the next copy longer, most
+    # of all on a slow machine.
+    with scene.generator.trickle(_TRICKLE_RATE) as end:
+        return scene.savepoint(heard=lambda task, state: end() if (task, state) == ("resume", "success") else None)
 
 
 def _incremental(bench: Workbench, first: Manifest, second: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from embedded.airflow_client import AirflowClient
+from embedded.airflow_client import AirflowClient, Told
 from embedded.applications import Applications
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.telling import Teller
@@ -32,17 +32,20 @@ class Scene:
     generator: Generator
     teller: Teller
 
-    def run(self, dag_id: str, conf: dict[str, Any]) -> str:
-        """A run through Airflow to its end, approved when it asks. Raises ``ApplicationNotReady`` unless it succeeded."""
+    def run(self, dag_id: str, conf: dict[str, Any], *, heard: Told = lambda *_: None) -> str:
+        """A run through Airflow to its end, approved when it asks. ``heard`` is told of every task's new state. Raises ``ApplicationNotReady`` unless
+        it succeeded.
+        """
         run_id = self.airflow.trigger(dag_id, {"reason": "demonstration", **conf})
-        self.await_run(dag_id, run_id)
+        self.await_run(dag_id, run_id, heard=heard)
         return run_id
 
-    def await_run(self, dag_id: str, run_id: str) -> None:
+    def await_run(self, dag_id: str, run_id: str, *, heard: Told = lambda *_: None) -> None:
         """A run that was started already, to its end. Raises as ``run`` does."""
         self.teller.say(f"Airflow run [bold]{dag_id}[/bold] {run_id}")
 
         def told(task: str, state: str) -> None:
+            heard(task, state)
             if state in _TOLD:
                 self.teller.say(f"    {task}: {state}")
 
@@ -55,9 +58,9 @@ class Scene:
             failures = self.airflow.failures(dag_id, run_id)
             raise ApplicationNotReady(f"{dag_id} ended as {state}:\n{failures}", next_step="see the task logs above")
 
-    def savepoint(self) -> dict[str, Any]:
-        """Take one through the DAG and return publish's summary."""
-        run_id = self.run(BACKUP, {})
+    def savepoint(self, *, heard: Told = lambda *_: None) -> dict[str, Any]:
+        """Take one through the DAG and return publish's summary. ``heard`` is as for ``run``."""
+        run_id = self.run(BACKUP, {}, heard=heard)
         found: dict[str, Any] = self.airflow.result(BACKUP, run_id, "publish")
         new, tails = found["new_records"], found["tail_records"]
         self.teller.say(f"savepoint {found['savepoint_id']}: {found['consistency']}, {new:,} new records, {tails:,} of them unread tails")

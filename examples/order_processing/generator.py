@@ -89,13 +89,13 @@ class Generator:
         self.flush()
 
     @contextmanager
-    def trickle(self, rate: float) -> Iterator[None]:
-        """Orders go on coming in meanwhile. Raises at the end what the broker refused."""
+    def trickle(self, rate: float) -> Iterator[Callable[[], None]]:
+        """Orders go on coming in meanwhile, or until what is yielded is called. Raises at the end what the broker refused."""
         stop = threading.Event()
         with ThreadPoolExecutor(1) as pool:
             feeding = pool.submit(self.feed, 10**9, rate=rate, stop=stop)
             try:
-                yield
+                yield stop.set
             finally:
                 stop.set()
         feeding.result()
