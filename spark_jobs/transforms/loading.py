@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -19,6 +20,9 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.throttle import Pace, Throttle
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.producers import Producers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +121,24 @@ def _part(of: int, whole: int) -> float:
 
 def load_share(share: Share, access: Access) -> ShareLoaded:
     """Load the partitions of one task. Runs in the task."""
+    from streams_recovery.kafka.producers import Producers  # noqa: PLC0415  # the driver needs no Kafka client
+
     pace = Pace(share.throttle) if share.throttle else None
-    return ShareLoaded(partitions=tuple(load_partition(wanted, access, pace, share.stall_seconds) for wanted in share.partitions))
+    with Producers(access.connection) as producers:
+        loaded = [load_partition(wanted, access, producers, pace, share.stall_seconds) for wanted in share.partitions]
+    return ShareLoaded(partitions=tuple(loaded))
 
 
-def load_partition(wanted: PartitionToLoad, access: Access, pace: Pace | None = None, stall_seconds: float = 120.0) -> PartitionLoaded:
+def load_partition(
+    wanted: PartitionToLoad, access: Access, producers: Producers, pace: Pace | None = None, stall_seconds: float = 120.0
+) -> PartitionLoaded:
     """Write the files of one partition, or what is missing of them. Runs in a task."""
-    from streams_recovery.kafka.copying import worker_name  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.copying import worker_name  # noqa: PLC0415  # as above
     from streams_recovery.kafka.writer import PartitionWriter  # noqa: PLC0415
 
     tp = TopicPartition(wanted.topic, wanted.partition)
     behind = wanted.first_offset + wanted.present
-    with PartitionWriter(access.connection, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
+    with PartitionWriter(producers, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
         batches = behind_present(chosen_batches(access.repository(), wanted.files, wanted.cut), wanted, access)
         for batch in paced(batches, pace) if pace else batches:
             writer.write(batch)

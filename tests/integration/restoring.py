@@ -6,7 +6,7 @@ import uuid
 
 from spark_jobs.access import Access
 from spark_jobs.transforms.comparing import compare_rows
-from spark_jobs.transforms.loading import load_partition
+from spark_jobs.transforms.loading import Share, load_share
 from streams_recovery import restores
 from streams_recovery.core import codec
 from streams_recovery.core.jobs import RestoreResult, RestoreSpec, StoreVerified, VerifyResult, VerifySpec
@@ -50,8 +50,8 @@ def load(bench: Workbench, job: JobPlan) -> None:
     assert job.result_key is not None
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
     spec = bench.notes.read_key(RestoreSpec, job.spec_key)
-    done = tuple(load_partition(wanted, access) for wanted in spec.partitions)
-    bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done, seconds=0)))
+    done = load_share(Share(partitions=spec.partitions, throttle=None, stall_seconds=spec.stall_seconds), access)
+    bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done.partitions, seconds=0)))
 
 
 def compared(bench: Workbench, ticket: RestoreTicket) -> restores.VerifySummary:

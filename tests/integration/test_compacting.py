@@ -8,20 +8,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.access import Access
 from spark_jobs.transforms.auditing import audit_file
-from spark_jobs.transforms.loading import load_partition
 from streams_recovery import restores, upkeep
 from streams_recovery.cli.running import Runner
 from streams_recovery.compacting import CompactRequest
 from streams_recovery.config.application import Store
 from streams_recovery.core import codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
-from streams_recovery.core.jobs import RestoreResult, RestoreSpec
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import StoreKind, TopicPartition
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.workbench import Workbench
+from tests.integration.restoring import loaded
 from tests.integration.small import Small, asked, published, rows_of
 
 Row = dict[str, object]
@@ -74,14 +72,7 @@ def restored(bench: Workbench, savepoint: Manifest) -> int:
     try:
         restores.stop(bench, ticket)
         restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
-        restores.prepare(bench, ticket)
-        job = restores.plan_load(bench, ticket)
-        assert job.spec_key is not None
-        assert job.result_key is not None
-        access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
-        done = tuple(load_partition(wanted, access) for wanted in bench.notes.read_key(RestoreSpec, job.spec_key).partitions)
-        bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done, seconds=0)))
-        return restores.check_load(bench, ticket, job.result_key).rows
+        return loaded(bench, ticket)
     finally:
         restores.abandon(bench, ticket)
 

@@ -11,12 +11,8 @@ from dataclasses import dataclass, replace
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.access import Access
-from spark_jobs.transforms.loading import load_partition
 from streams_recovery import restores
-from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.jobs import RestoreResult, RestoreSpec
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
 from streams_recovery.core.plan_text import markdown
@@ -27,7 +23,7 @@ from streams_recovery.restores.opening import note, stored_plan
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
 from tests.integration.groups import committed, member
-from tests.integration.restoring import loaded, opened, saved
+from tests.integration.restoring import load, loaded, opened, saved
 from tests.integration.small import Small, asked, commit, produce, publish
 from tests.integration.test_moments import FIRST, SECOND, ZERO, configured_for, fresh, stamped
 from tests.spark.rows import read, rows_in, write
@@ -274,11 +270,8 @@ def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport
     """The job, done here, and its end."""
     bench = here.bench
     job = restores.plan_append_job(bench, ticket)
-    assert job.spec_key is not None
+    load(bench, job)
     assert job.result_key is not None
-    access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
-    done = tuple(load_partition(wanted, access) for wanted in bench.notes.read_key(RestoreSpec, job.spec_key).partitions)
-    bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done, seconds=0)))
     return restores.finish_append(bench, ticket, job.result_key)
 
 

@@ -20,6 +20,7 @@ from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.copying import copy_range, copy_what_is_left
+from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.records import RowDigest
 from streams_recovery.kafka.writer import PartitionWriter, Written
@@ -234,7 +235,7 @@ def test_a_topic_that_is_not_there(connection, monkeypatch):
     monkeypatch.setattr(reader_module, "ASK_SECONDS", 5.0)
     with pytest.raises(NotFound):
         read(connection, TopicPartition("rows-that-never-were", 0), 0, 5)
-    with pytest.raises(NotFound), PartitionWriter(connection, TopicPartition("rows-that-never-were", 0), expected_end=0):
+    with pytest.raises(NotFound), PartitionWriter(Producers(connection), TopicPartition("rows-that-never-were", 0), expected_end=0):
         pass
 
 

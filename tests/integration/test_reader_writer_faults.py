@@ -14,6 +14,7 @@ from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka import stalls
+from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter
 from tests.spark.rows import batch_of, connect, end_of, read, rows_in, topic, write
@@ -53,7 +54,7 @@ def rows_numbered(first, last):
 
 
 def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker, connection, tp):
-    with PartitionWriter(connection, tp, expected_end=0) as writer:
+    with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
         writer.write(batch_of(rows_numbered(0, 20_000)))
         with frozen(broker):
             writer.write(batch_of(rows_numbered(20_000, 40_000)))
@@ -64,7 +65,7 @@ def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker
 
 
 def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker, connection, tp):
-    with PartitionWriter(connection, tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
+    with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
         writer.write(batch_of(rows_numbered(0, 3)))
         started = time.monotonic()
         with pytest.raises(BrokerUnavailable, match=r"no acknowledgement from .* for 1 s, 3 rows wait"):
@@ -74,7 +75,7 @@ def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker
 
 def test_more_than_may_wait_in_memory_blocks_the_writer_until_it_gives_up(broker, connection, tp):
     batch = batch_of([(1, None, os.urandom(1_000_000), None)])
-    with PartitionWriter(connection, tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
+    with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
         for _ in range(100):
             writer.write(batch)
         with pytest.raises(BrokerUnavailable):

@@ -23,6 +23,7 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.model import CommittedOffset, TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.copying import copy_range
+from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.records import RowDigest
 from streams_recovery.kafka.segments import read_segment
 from streams_recovery.kafka.writer import PartitionWriter
@@ -77,7 +78,7 @@ class Road:
     def bring_back(self, segment: Path) -> list[Row]:
         begin = end_of(self.connection, self.target)
         batches = list(read_segment(segment, where="the segment"))
-        with PartitionWriter(self.connection, self.target, expected_end=begin) as writer:
+        with PartitionWriter(Producers(self.connection), self.target, expected_end=begin) as writer:
             for batch in batches:
                 writer.write(batch)
             written = writer.finish()
@@ -196,7 +197,7 @@ def test_large_records_come_back_as_they_were(small: Small) -> None:
     root = Path(str(small.bench.config.storage.path))
     for config, taken in (({}, False), (step.held_config, True)):
         small.bench.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config=config)
-        with PartitionWriter(small.bench.connection, tp, expected_end=0) as writer:
+        with PartitionWriter(Producers(small.bench.connection), tp, expected_end=0) as writer:
             batches = [batch for file in files for batch in read_segment(root / file.key, where=file.key)]
             if taken:
                 for batch in batches:

@@ -18,17 +18,17 @@ from kafka.admin import ACL
 
 from spark_jobs.access import Access
 from spark_jobs.transforms.comparing import compare_rows
-from spark_jobs.transforms.loading import load_partition
 from streams_recovery import preflight, restores
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs import RestoreResult, RestoreSpec, StoreVerified, VerifyResult, VerifySpec
+from streams_recovery.core.jobs import StoreVerified, VerifyResult, VerifySpec
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.core.obstacles import Obstacle, Severity, blocking
 from streams_recovery.core.plan_text import markdown
 from streams_recovery.core.rights import spoken
 from streams_recovery.workbench import Workbench
 from tests.access_rules import Rules
+from tests.integration.restoring import written
 from tests.integration.small import Small, asked, begun, reopened, small_application, take
 from tests.secured_broker import ADMIN, Secured
 
@@ -81,11 +81,7 @@ def bring_back(bench: Workbench) -> restores.RestorePlan:
     restores.stop(bench, ticket)
     assert restores.keep_state(bench, ticket, restores.save_state(bench, ticket)).savepoint_id is None, "everything is gone"
     restores.prepare(bench, ticket)
-    load = restores.plan_load(bench, ticket)
-    assert load.spec_key is not None
-    loaded = tuple(load_partition(wanted, access) for wanted in bench.notes.read_key(RestoreSpec, load.spec_key).partitions)
-    leave(bench, load.result_key, RestoreResult(partitions=loaded, seconds=0))
-    restores.check_load(bench, ticket, load.result_key)
+    written(bench, ticket)
     check = restores.plan_verify(bench, ticket)
     assert check.spec_key is not None
     spec = bench.notes.read_key(VerifySpec, check.spec_key)

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.writer import PartitionWriter, Written
 from tests.spark.rows import batch_of, end_of, read, rows_in, topic, write
 
@@ -28,7 +29,7 @@ def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(conne
     rows = [(1, None, b"v", None)] * 100 + [(1, None, os.urandom(2_000_000), None)] + [(1, None, b"after", None)] * 50_000
     with topic(connection, max_message_bytes="3000000") as name, KafkaCluster(connection) as cluster:
         tp = TopicPartition(name, 0)
-        with PartitionWriter(connection, tp, expected_end=0) as writer:
+        with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
             cluster.alter_configs({name: {"max.message.bytes": "1000000"}})  # only the broker knows of it
             with pytest.raises(
                 Refused, match=r"row 100 of this load was not written \(the topic's max.message.bytes is 3000000\)"
@@ -75,12 +76,12 @@ def test_small_limits_do_not_make_batches_too_large(connection):
 
 def test_a_partition_that_does_not_end_where_it_should_is_refused(connection, tp):
     write(connection, tp, [(1, None, b"v", None)])
-    with pytest.raises(TargetNotEmpty, match="ends at 1, not at 0"), PartitionWriter(connection, tp, expected_end=0):
+    with pytest.raises(TargetNotEmpty, match="ends at 1, not at 0"), PartitionWriter(Producers(connection), tp, expected_end=0):
         pass
 
 
 def test_a_second_writer_is_noticed(connection, tp):
-    with PartitionWriter(connection, tp, expected_end=0) as writer:
+    with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
         writer.write(batch_of([(1, None, b"mine", None)]))
         assert writer.finish().rows == 1
         stranger = Producer(connection.client_config())
@@ -92,6 +93,27 @@ def test_a_second_writer_is_noticed(connection, tp):
 
 
 def test_nothing_written_is_nothing_claimed(connection, tp):
-    with PartitionWriter(connection, tp, expected_end=0) as writer:
+    with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
         writer.write(batch_of([]))
         assert writer.finish() == Written(rows=0, first=None, last=None)
+
+
+def test_topics_of_one_limit_share_a_producer_until_a_writer_fails(connection):
+    rows = [(1, b"k", b"v", None)]
+    with topic(connection) as first, topic(connection) as second, topic(connection, max_message_bytes="2000") as small:
+        tps = [TopicPartition(name, 0) for name in (first, second, small)]
+        with Producers(connection) as producers:
+            for tp in tps:
+                with PartitionWriter(producers, tp, expected_end=0) as writer:
+                    writer.write(batch_of(rows))
+                    assert writer.finish() == Written(rows=1, first=0, last=0)
+            shared, other = producers.taking(1_048_588), producers.taking(2_000)
+            assert shared is not other
+            with pytest.raises(Refused), PartitionWriter(producers, tps[0], expected_end=1) as writer:
+                writer.write(batch_of([(0, None, b"never", None)]))
+            assert producers.taking(2_000) is other
+            assert producers.taking(1_048_588) is not shared
+            with PartitionWriter(producers, tps[1], expected_end=1) as writer:
+                writer.write(batch_of(rows))
+                assert writer.finish() == Written(rows=1, first=1, last=1)
+        assert [len(rows_in(read(connection, tp, 0, end))) for tp, end in zip(tps, (1, 2, 1), strict=True)] == [1, 2, 1]

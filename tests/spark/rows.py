@@ -10,6 +10,7 @@ import pyarrow as pa
 from streams_recovery.core.hold import RESTORE_HOLD
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
 from streams_recovery.kafka.writer import PartitionWriter
@@ -73,7 +74,7 @@ def end_of(connection, tp):
 
 
 def write(connection, tp, rows):
-    with PartitionWriter(connection, tp, expected_end=end_of(connection, tp)) as writer:
+    with PartitionWriter(Producers(connection), tp, expected_end=end_of(connection, tp)) as writer:
         writer.write(batch_of(rows))
         return writer.finish()
 

@@ -14,8 +14,9 @@ from streams_recovery.core.errors import OffsetsUnstable, RecoveryError
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.producers import LARGEST_MESSAGE
 from streams_recovery.kafka.records import header_lists
-from streams_recovery.kafka.writer import LARGEST_MESSAGE, check_timestamps
+from streams_recovery.kafka.writer import check_timestamps
 
 ASK_SECONDS: Final = 60.0
 # What brokers allow a transaction by default at most.

@@ -18,16 +18,10 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, RecoveryError, Refused, TargetNotEmpty
 from streams_recovery.core.model import TopicPartition
-from streams_recovery.kafka.cluster import KafkaCluster
-from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.records import Header, header_lists
 
-# What waits for acknowledgement, so the memory a writer takes; one record may be this large.
-IN_FLIGHT_KBYTES: Final = 128 << 10
-BATCH_BYTES: Final = 1_000_000
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
-LARGEST_MESSAGE: Final = 1_000_000_000
-ASK_SECONDS: Final = 30.0
 _SERVE_EVERY: Final = 1000
 _REASON_SECONDS: Final = 5.0
 
@@ -55,14 +49,14 @@ class PartitionWriter:
 
     def __init__(
         self,
-        connection: KafkaConnection,
+        producers: Producers,
         tp: TopicPartition,
         *,
         expected_end: int,
         stall_seconds: float = 120.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection = connection
+        self._producers = producers
         self._tp = tp
         self._expected_end = expected_end
         self._stall_seconds = stall_seconds
@@ -70,15 +64,13 @@ class PartitionWriter:
         self._producer: Producer | None = None
         self._limit = DEFAULT_MAX_MESSAGE_BYTES
         self._failure: RecoveryError | None = None
-        self._last_error = ""
         self._sent = 0
         self._acknowledged = 0
         self._moved_at = 0.0
 
     def __enter__(self) -> Self:
-        with KafkaCluster(self._connection, timeout=ASK_SECONDS) as cluster:
-            end = cluster.high_watermarks([self._tp])[self._tp]
-            self._limit = cluster.max_message_bytes(self._tp.topic)
+        end = self._producers.cluster.high_watermarks([self._tp])[self._tp]
+        self._limit = self._producers.cluster.max_message_bytes(self._tp.topic)
         if end != self._expected_end:
             raise self._fact(
                 TargetNotEmpty,
@@ -87,13 +79,15 @@ class PartitionWriter:
                 end=end,
                 expected_end=self._expected_end,
             )
-        self._producer = Producer(self._client_config())
+        self._producer = self._producers.taking(self._limit)
         self._moved_at = self._clock()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._drop_waiting()
         self._producer = None
+        if error is not None:
+            self._producers.forget(self._limit)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hand one batch of segment rows to the client; blocks while too much waits for acknowledgement."""
@@ -170,13 +164,17 @@ class PartitionWriter:
             self._moved_at = self._clock()
         elif self._clock() - self._moved_at > self._stall_seconds:
             self._drop_waiting()
-            raise self._fact(
-                BrokerUnavailable,
-                f"{self._tp}: no acknowledgement from {self._connection.bootstrap_servers} for {self._stall_seconds:g} s, "
-                f"{self._sent - self._acknowledged} rows wait behind offset {self._expected_end + self._acknowledged}. {self._last_error}".strip(),
-                "check that the brokers run and have enough replicas in sync; then resume the restore",
-                brokers=self._connection.bootstrap_servers,
-            )
+            raise self._stalled()
+
+    def _stalled(self) -> RecoveryError:
+        brokers = self._producers.connection.bootstrap_servers
+        waiting = f"{self._sent - self._acknowledged} rows wait behind offset {self._expected_end + self._acknowledged}"
+        return self._fact(
+            BrokerUnavailable,
+            f"{self._tp}: no acknowledgement from {brokers} for {self._stall_seconds:g} s, {waiting}. {self._producers.last_error}".strip(),
+            "check that the brokers run and have enough replicas in sync; then resume the restore",
+            brokers=brokers,
+        )
 
     def _not_delivered(self, error: LibrdkafkaError) -> RecoveryError:
         next_step = "see the broker's log for the reason, then resume the restore"
@@ -213,29 +211,6 @@ class PartitionWriter:
         if self._producer is None:
             raise RuntimeError("a PartitionWriter writes inside its with block")
         return self._producer
-
-    def _keep_error(self, error: LibrdkafkaError) -> None:
-        self._last_error = error.str()
-
-    def _client_config(self) -> dict[str, object]:
-        return self._connection.client_config(
-            **{
-                "enable.idempotence": True,
-                "acks": "all",
-                # Any error that would leave a gap stops the client for good, before it sends what came after.
-                "enable.gapless.guarantee": True,
-                # A record that times out is dropped while those behind it are written, idempotence or not: so none may time out.
-                "message.timeout.ms": 0,
-                # The broker judges what it gets, compressed; here only the batch must stay below the topic's limit.
-                "message.max.bytes": LARGEST_MESSAGE,
-                "batch.size": max(1, min(BATCH_BYTES, self._limit - 1000)),
-                "compression.type": "lz4",
-                "linger.ms": 20,
-                "queue.buffering.max.messages": 500_000,
-                "queue.buffering.max.kbytes": IN_FLIGHT_KBYTES,
-                "error_cb": self._keep_error,
-            }
-        )
 
 
 def check_timestamps(batch: pa.RecordBatch, tp: TopicPartition) -> None:
