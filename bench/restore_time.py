@@ -22,7 +22,6 @@ from rich.table import Table
 
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
-from embedded.ports import free_ports
 from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
@@ -50,7 +49,7 @@ class Stage:
 @contextmanager
 def stage(directory: Path, keys: int) -> Iterator[Stage]:
     """Kafka and the application, gone at the end."""
-    stack = Stack(directory=directory, ports=Ports.of(free_ports(8)), guarantee="exactly_once_v2")
+    stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
     world = World(seed=5, customers=keys, products=50, start_ms=time.time_ns() // 1_000_000 - PAST_MS, step_ms=STEP_MS)
     connections = EnvironmentConnections({**os.environ, **stack.variables})
     with Processes(directory / "processes") as processes, open_workbench(stack.config(), connections) as bench:

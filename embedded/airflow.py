@@ -18,9 +18,16 @@ from embedded.stack import PROJECT, Stack
 from streams_recovery.core.errors import ApplicationNotReady
 
 USER = "admin"
-SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
-_FORKING = ("scheduler", "dag-processor")
 _COMMAND, _PRELOADED = ([sys.executable, "-m", module] for module in ("airflow", "embedded.preloaded"))
+# Airflow's log servers listen on every address of the machine, and nothing can tell them not to (airflow.utils.serve_logs). Here the API server reads the
+# files itself.
+_NO_LOG_SERVER = "--skip-serve-logs"
+SERVICES = {
+    "api-server": [*_COMMAND, "api-server"],
+    "scheduler": [*_PRELOADED, "scheduler", _NO_LOG_SERVER],
+    "dag-processor": [*_PRELOADED, "dag-processor"],
+    "triggerer": [*_COMMAND, "triggerer", _NO_LOG_SERVER],
+}
 _START_SECONDS = 240.0
 
 
@@ -54,8 +61,7 @@ class Airflow:
         migrated = subprocess.run([*_COMMAND, "db", "migrate"], env=environment, capture_output=True, text=True, check=False)
         if migrated.returncode:
             raise ApplicationNotReady(f"airflow db migrate failed: {migrated.stderr[-800:]}", next_step="see the message")
-        for service in SERVICES:
-            command = [*(_PRELOADED if service in _FORKING else _COMMAND), service]
+        for service, command in SERVICES.items():
             self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
         self._await_health()
         return AirflowClient(self.url, USER, self.password, environment)
@@ -99,8 +105,6 @@ class Airflow:
             "API_AUTH__JWT_SECRET": self._jwt_secret(),
             # One writer at a time: whoever waits no longer than the five seconds of the default is turned away on a busy machine.
             "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._home / 'airflow.db'}?timeout=60",
-            "LOGGING__WORKER_LOG_SERVER_PORT": str(ports.worker_logs),
-            "LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports.trigger_logs),
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",

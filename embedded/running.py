@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from embedded.airflow import USER, Airflow
-from embedded.ports import answers, free_ports
+from embedded.ports import answers
 from embedded.processes import Processes
 from embedded.stack import PROJECT, Ports, Stack
 from examples.order_processing.generator import create_topics
@@ -25,7 +25,7 @@ def up(directory: Path, guarantee: str) -> int:
     if known is not None and answers(known.ports.broker):
         raise Refused("the stack is up already", next_step="run `make down` first, or use the one that runs")
     directory.mkdir(parents=True, exist_ok=True)
-    stack = Stack(directory=directory, ports=Ports.of(free_ports(8)), guarantee=guarantee, schedule=SCHEDULE)
+    stack = Stack(directory=directory, ports=Ports.free(), guarantee=guarantee, schedule=SCHEDULE)
     _remember(stack)
     processes = Processes(directory / "processes")
     try:
@@ -72,9 +72,7 @@ def down(directory: Path) -> int:
 
 
 def _remember(stack: Stack) -> None:
-    ports = stack.ports
-    numbers = [ports.broker, ports.controller, *ports.instances, ports.airflow, ports.worker_logs, ports.trigger_logs, ports.drill]
-    (stack.directory / _FILE).write_text(json.dumps({"ports": numbers, "guarantee": stack.guarantee}))
+    (stack.directory / _FILE).write_text(json.dumps({"ports": stack.ports.numbers, "guarantee": stack.guarantee}))
 
 
 def _known(directory: Path) -> Stack | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from embedded.broker import start_broker
 from embedded.jars import kafka_jars
 from embedded.java import SHORT_JOBS, find_java
-from embedded.ports import HOST
+from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
@@ -34,23 +34,23 @@ class Ports:
     controller: int
     instances: tuple[int, int]
     airflow: int
-    worker_logs: int
-    trigger_logs: int
     drill: int
 
     @classmethod
+    def free(cls) -> Ports:
+        """Ports that nobody listens on now."""
+        return cls.of(free_ports(6))
+
+    @classmethod
     def of(cls, numbers: list[int]) -> Ports:
-        """From eight free ports."""
-        broker, controller, first, second, airflow, worker_logs, trigger_logs, drill = numbers
-        return cls(
-            broker=broker,
-            controller=controller,
-            instances=(first, second),
-            airflow=airflow,
-            worker_logs=worker_logs,
-            trigger_logs=trigger_logs,
-            drill=drill,
-        )
+        """From ``numbers`` as the property of that name has them."""
+        broker, controller, first, second, airflow, drill = numbers
+        return cls(broker=broker, controller=controller, instances=(first, second), airflow=airflow, drill=drill)
+
+    @property
+    def numbers(self) -> list[int]:
+        """All of them, in one order."""
+        return [self.broker, self.controller, *self.instances, self.airflow, self.drill]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from embedded.demo.history import HOUR_MS, reprocess
 from embedded.demo.moment import pitr
 from embedded.demo.scene import Scene
 from embedded.demo.telling import Report, Teller
-from embedded.ports import free_ports
 from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
@@ -37,7 +36,7 @@ _PAST_MS, _OF_FIRST_HOUR_MS = 12 * HOUR_MS, 90_000
 
 def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller) -> list[Report]:
     """Set the stage in ``directory``, play, clean up. Raises what goes wrong; the reports tell of checks that did not hold."""
-    several = Applications(directory=directory, ports=Ports.of(free_ports(8)), guarantee=guarantee)
+    several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee)
     stack = several if _OF_SEVERAL & set(strategies) else Stack(directory=directory, ports=several.ports, guarantee=guarantee)
     with Processes(directory / "processes") as processes:
         # A killed run leaves its instances running: they are known by the directory about to be emptied.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded.demo.checks import wait_counted
-from embedded.ports import free_ports
 from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
@@ -71,7 +70,7 @@ def stage(
     step_ms: int = 5,
 ) -> Iterator[Stage]:
     """Set the stage in ``directory`` and clear it. Orders begin at ``start_ms``, or else two hours ago."""
-    stack = kind(directory=directory, ports=Ports.of(free_ports(8)), guarantee=guarantee)
+    stack = kind(directory=directory, ports=Ports.free(), guarantee=guarantee)
     begin = time.time_ns() // 1_000_000 - _PAST_MS if start_ms is None else start_ms
     world = World(seed=3, customers=300, products=20, start_ms=begin, step_ms=step_ms)
     with (

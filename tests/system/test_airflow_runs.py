@@ -27,7 +27,9 @@ from streams_recovery.config.drilling import drilled
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import internal_role
+from streams_recovery.waiting import poll
 from streams_recovery.workbench import open_workbench
+from tests.system.listening import Listening
 from tests.system.playing import Play
 from tests.system.stage import Stage, stage
 
@@ -53,6 +55,12 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         client = Airflow(on.stack, on.processes).start()
         yield Play(on, client)
         client.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def listening(play: Play) -> Iterator[Listening]:
+    with Listening(play.on.processes, play.on.stack.directory) as found:
+        yield found
 
 
 def test_a_restore_without_any_savepoint_says_so(play: Play) -> None:
@@ -406,3 +414,8 @@ def test_a_second_application_is_brought_to_a_moment_of_the_first(play: Play) ->
     assert (report["savepoint_id"], report["point"]["as_of"]["moment"]) == (base.savepoint_id, generator.world.timestamp(last))
     assert play.airflow.result(PITR, run_id, "stop_at_ends")["closed_cleanly"]
     assert (play.on.instances(), play.on.held(), outputs(play.on)) == (before, [], written)
+
+
+def test_nothing_of_all_that_listened_on_another_address_than_loopback(play: Play, listening: Listening) -> None:
+    assert poll(lambda: play.on.stack.ports.airflow in listening.ports or None, seconds=60)
+    assert (listening.elsewhere(), play.on.stack.ports.broker in listening.ports) == ({}, True)
