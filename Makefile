@@ -22,6 +22,8 @@ $(VENV)/.installed: requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
+	@echo "preparing Spark ..."
+	@$(BIN)/python -m embedded.spark_classes
 	@touch $@
 
 lock: ## Resolve requirements*.txt into requirements.lock

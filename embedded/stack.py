@@ -8,9 +8,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from embedded import spark_classes
 from embedded.broker import start_broker
 from embedded.jars import kafka_jars
-from embedded.java import SHORT_JOBS, find_java
+from embedded.java import find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from streams_recovery.application.factory import open_application
@@ -101,7 +102,7 @@ class Stack:
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_SUBMIT_OPTS": SHORT_JOBS,
+            "SPARK_SUBMIT_OPTS": spark_classes.options(),
         }
 
     def config(self) -> ApplicationConfig:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded.java import SHORT_JOBS
+from embedded import spark_classes
 
 if TYPE_CHECKING:
     from tests.s3 import S3Server
     from tests.secured_broker import Secured
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_JOBS)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that. What tests start must be interruptible everywhere.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
