@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -36,6 +37,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.end_headers()
         self.wfile.write(b'{"detail": "database is locked"}')
+
+    do_PATCH = do_POST  # noqa: N815  # the name that http.server looks for
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
         pass
@@ -82,3 +85,27 @@ def test_a_server_that_never_answers_is_told(server: Server, client: AirflowClie
     server.answers = [HANGS_UP] * 5
     with pytest.raises(ApplicationNotReady, match="dagRuns was not answered"):
         client.trigger("a_dag", {})
+
+
+# Tells the server of itself; its exit status is what the server answers, less 200.
+TERMINAL = """
+import json, sys, urllib.error, urllib.request
+asked = urllib.request.Request({url!r}, json.dumps({{"command": sys.argv[1:3]}}).encode())
+try:
+    sys.exit(urllib.request.urlopen(asked).status - 200)
+except urllib.error.HTTPError as error:
+    sys.exit(error.code - 200)
+"""
+
+
+def test_no_run_of_a_backfill_begins_before_all_of_them_are_there(server: Server, tmp_path: Path) -> None:
+    command = tmp_path / "airflow" / "__main__.py"
+    command.parent.mkdir()
+    command.with_name("__init__.py").touch()
+    command.write_text(TERMINAL.format(url=f"http://127.0.0.1:{server.server_port}"))
+    client = AirflowClient(f"http://127.0.0.1:{server.server_port}", "admin", "secret", {"PYTHONPATH": str(tmp_path)})
+    server.answers = [200, 300, 200, 200]
+    client.backfill("a_dag", "2026-01-01", "2026-01-02", conf={}, max_active_runs=1)
+    attempt = {"command": ["backfill", "create"]}
+    assert server.sent == [{"is_paused": True}, attempt, attempt, {"is_paused": False}]
+    client.close()
