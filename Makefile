@@ -50,7 +50,7 @@ test-unit: setup ## The tests that need neither a broker nor a JVM
 test: setup lint ## Everything that is checked before a change is accepted
 	@$(BIN)/python -m pytest -q -n 2 tests/unit
 	@$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile tests/contracts tests/integration tests/dags
-	@$(BIN)/python -m pytest -q -m "not slow" tests/spark
+	@$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile tests/spark
 	@$(BIN)/python -m pytest -q -s -m "not slow" tests/system/test_demo.py
 	@$(BIN)/python -m pytest -v -m "not slow" -n 2 --dist loadfile tests/system --ignore tests/system/test_demo.py
 
