@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.access import Access
 from spark_jobs.transforms.archive import chosen_batches
 from spark_jobs.transforms.spread import in_tasks, spread
-from spark_jobs.transforms.state import ROWS, compare_states
+from spark_jobs.transforms.state import ROWS, compare_states, newest_in
 from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.model import TopicPartition
 
@@ -53,7 +53,7 @@ def compare_rows(wanted: PartitionToVerify, access: Access) -> PartitionVerified
 def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: Access, *, archive: bool) -> DataFrame:
     def rows_of(wanted: PartitionToVerify) -> Iterator[pa.RecordBatch]:
         source = chosen_batches(access.repository(), wanted.files, wanted.cut) if archive else _target_batches(wanted, access)
-        return (_labelled(batch, wanted) for batch in source)
+        return (_labelled(newest_in(batch), wanted) for batch in source)
 
     return in_tasks(spark, partitions, rows_of, ROWS, _records)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.window import Window
@@ -49,6 +52,19 @@ def newest(rows: DataFrame, name: str, *also: str) -> DataFrame:
     found = F.max_by(F.struct("value", "timestamp", "headers"), "offset").alias(name)
     grouped = rows.filter(F.col("key").isNotNull()).groupBy(*_KEY, *also).agg(found, F.max("offset").alias("offset"))
     return grouped.select(*_KEY, *also, name, "offset")
+
+
+def newest_in(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The newest row of each key of a batch. Those of a whole log are among the newest of its batches, so this may go before ``newest``: Spark would
+    sort every row it is given.
+    """
+    keyed = batch.filter(pc.is_valid(batch.column("key")))
+    keys = keyed.column("key").dictionary_encode()
+    by_offset = np.argsort(keyed.column("offset").to_numpy(), kind="stable")
+    last = np.zeros(len(keys.dictionary), dtype=np.int64)
+    # Of several assignments to one place the last one stays.
+    last[keys.indices.to_numpy()[by_offset]] = by_offset
+    return keyed.take(pa.array(np.sort(last)))
 
 
 def joined(archived: DataFrame, loaded: DataFrame) -> DataFrame:
