@@ -222,6 +222,8 @@ def test_living_state_is_replaced_only_when_the_application_id_was_typed(play: P
     assert (play.on.instances(), play.on.internal_topics()) == (before, topics)
 
 
+# Six minutes; the demonstration, which is played each time, undoes a restore too.
+@pytest.mark.slow
 def test_a_restore_over_living_state_can_be_undone(play: Play) -> None:
     bench, generator = play.on.bench, play.on.generator
     generator.feed(1_000)
