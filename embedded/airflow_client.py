@@ -67,7 +67,7 @@ class AirflowClient:
         while (done := subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)).returncode:
             if time.monotonic() > deadline:
                 raise Refused(f"no backfill of {dag_id}: {done.stderr[-800:]}", next_step="correct what it says", dag_id=dag_id)
-            time.sleep(1)
+            time.sleep(1)  # whoever holds the database is done with it by then
 
     def runs(self, dag_id: str, run_type: str) -> dict[str, str]:
         """Runs of this type: ids by the start of their data interval."""

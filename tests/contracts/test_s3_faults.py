@@ -159,9 +159,10 @@ def test_an_entry_whose_reply_was_lost_is_there_once(shaky: Repository, direct: 
     others.append(Entry(text="same"))
     assert log.append(Entry(text="same")) == 4
     assert [entry.text for entry in others.read_all()] == ["same"] * 4
-    proxy.inject(act, puts("/work/"))
+    notes = LAYOUT.work("run", "cut").rpartition("/")[0]
+    proxy.inject(act, puts(notes))
     first = Notes(shaky, LAYOUT).write("run", "cut", Entry(text="a"))
-    assert list(direct.keys(f"{LAYOUT.application_id}/work/")) == [first]
+    assert list(direct.keys(f"{notes}/")) == [first]
 
 
 @pytest.mark.parametrize("act", ["lose_reply", "late_503"])

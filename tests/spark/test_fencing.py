@@ -17,7 +17,7 @@ from streams_recovery.storage.repository import Repository
 
 pytestmark = pytest.mark.spark
 
-RESULT = "app/work/run/load-result.0001.json"
+RESULT = Layout("app").work("run", "load-result.0001")
 JOB = """
 import sys, time
 from spark_jobs import job

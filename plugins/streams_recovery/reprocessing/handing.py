@@ -132,7 +132,7 @@ def _replaced(bench: Workbench, ticket: RestoreTicket, request: ReprocessRequest
             if attempt == _ATTEMPTS:
                 raise
             attempt += 1
-            time.sleep(again_seconds)
+            time.sleep(again_seconds)  # whoever has a transaction open ends it meanwhile, or the broker does
 
 
 def _replace_once(bench: Workbench, request: ReprocessRequest) -> HandOverReport:
