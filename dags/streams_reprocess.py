@@ -1,9 +1,10 @@
 """Processes intervals of the past again: create a backfill, and each of its data intervals runs through an application of its own.
 
 The archived input of an interval, by event time, goes into copies that an application with another id reads: from no state, or from that of a savepoint
-before it. At the ends of its copies it stops, hands its results over, side by side or into the real outputs, and is removed with everything
-else, whatever failed. No application in production is touched unless results are put into its outputs, which takes its id typed as `confirm`. An interval
-without input says so and starts nothing. A run by the schedule is skipped: the schedule only cuts time into intervals.
+before it. What comes before the interval goes first, and the interval itself once that is processed. At the ends of its copies the application stops,
+hands its results over, side by side or into the real outputs, and is removed with everything else, whatever failed. No application in production is touched
+unless results are put into its outputs, which takes its id typed as `confirm`. An interval without input says so and starts nothing. A run by the
+schedule is skipped: the schedule only cuts time into intervals.
 docs/strategies/reprocess.md says what can be claimed of the results. `streams-recovery reprocessed <name>` lists what was done.
 """
 
@@ -103,7 +104,7 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
         clear = ClearIntervalOperator(task_id="clear", **sourced, **AGAIN)
         plan = PlanIntervalOperator(task_id="plan", **sourced, **AGAIN)
         open_restore = OpenIntervalOperator(task_id="open_restore", planned=planned, **sourced).as_setup()
-        *steps, finish = restore_steps(scratch, ticket, stops=True)
+        *steps, finish = restore_steps(scratch, ticket, stops=True, feeds=True)
         hand_over = HandOverOperator(
             task_id="hand_over",
             application_name=scratch,

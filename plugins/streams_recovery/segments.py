@@ -85,7 +85,7 @@ def first_timestamp(repository: Repository, file: SegmentFile) -> int:
 
 def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> Looked:
     """Which rows of a segment are within these bounds. Reads offsets and timestamps only. Raises ``NotFound``."""
-    rows = behind = own = 0
+    rows = behind = own = lead = 0
     first_later = stop = None
     with pq.ParquetFile(repository.open(file.key)) as parquet:
         for batch in parquet.iter_batches(columns=["offset", "timestamp"]):
@@ -96,12 +96,15 @@ def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> Look
                 first_later = batch.column("offset")[later].as_py()
             taken = _within(batch.slice(0, ends) if ends >= 0 else batch, bounds)
             stamps = taken.column("timestamp")
+            if lead == rows:
+                begins = pc.index(pc.greater_equal(stamps, bounds.own.start), True).as_py()
+                lead += begins if begins >= 0 else len(taken)
             rows += len(taken)
             own += _count(pc.and_(pc.greater_equal(stamps, bounds.own.start), pc.less(stamps, bounds.own.end)))
             behind += 0 if first_later is None else _count(pc.greater(taken.column("offset"), first_later))
             if stop is not None:
                 break
-    return Looked(rows=rows, behind=behind, own=own, first_later=first_later, stop=stop)
+    return Looked(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop)
 
 
 def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:

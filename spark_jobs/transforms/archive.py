@@ -44,6 +44,14 @@ def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: Ro
             yield rows
 
 
+def first_rows(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same batches up to so many rows."""
+    left = rows
+    while left and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= min(left, len(batch))
+
+
 def taken(batch: pa.RecordBatch, cut: RowCut) -> pa.RecordBatch:
     """The rows of a batch that belong to the moment, and to the slice where there is one; or the others, when the cut takes the rest."""
     if cut.slice is not None:

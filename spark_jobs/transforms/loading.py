@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.archive import chosen_batches
+from spark_jobs.transforms.archive import chosen_batches, first_rows
 from spark_jobs.transforms.continuing import behind_present
 from spark_jobs.transforms.spread import spread
 from streams_recovery.core.bundles import TASKS_A_SLOT, bundled, packed
@@ -139,7 +139,8 @@ def load_partition(
     tp = TopicPartition(wanted.topic, wanted.partition)
     behind = wanted.first_offset + wanted.present
     with PartitionWriter(producers, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
-        batches = behind_present(chosen_batches(access.repository(), wanted.files, wanted.cut), wanted, access)
+        chosen = chosen_batches(access.repository(), wanted.files, wanted.cut)
+        batches = behind_present(chosen if wanted.limit is None else first_rows(chosen, wanted.limit), wanted, access)
         for batch in paced(batches, pace) if pace else batches:
             writer.write(batch)
         written = writer.finish()

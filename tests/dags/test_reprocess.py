@@ -42,11 +42,12 @@ def test_the_schedule_makes_intervals_of_any_age_and_catches_up_with_none(dag: A
 
 
 def test_the_tasks_are_those_of_a_restore_that_stops_between_a_claim_and_a_removal(dag: Any) -> None:
-    order = ["claim", "clear", "plan", "open_restore", "stop_application", "load_records", "await_recovered", "stop_at_ends"]
-    order += ["hand_over", "finish", "remove", "conclude"]
+    order = ["claim", "clear", "plan", "open_restore", "stop_application", "load_records", "await_recovered"]
+    order += ["feed_records", "check_feed", "compare_feed", "verify_feed", "stop_at_ends", "hand_over", "finish", "remove", "conclude"]
     for earlier, later in itertools.pairwise(order):
         assert earlier in dag.get_task(later).get_flat_relative_ids(upstream=True), (earlier, later)
     assert dag.get_task("hand_over").upstream_task_ids == {"stop_at_ends"}
+    assert dag.get_task("feed_records").retries == 2, "a retry goes on behind what was loaded"
     assert "approve" not in dag.task_ids, "hundreds of intervals are confirmed once, by the application id in the backfill's params"
     of_itself = {task.task_id for task in dag.tasks if task.application_name == NAME}
     assert of_itself == {"claim", "conclude"}, "all else is done to the application that the claim has named"

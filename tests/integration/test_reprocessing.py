@@ -22,7 +22,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocessing import reprocessing_name
 from streams_recovery.core.durations import milliseconds
-from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, LockHeld, PrefixDiffers, Refused, TargetNotEmpty
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.slices import Interval
@@ -31,7 +31,7 @@ from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
 from streams_recovery.restores.opening import note
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.restoring import loaded, saved
+from tests.integration.restoring import compare, load, loaded, saved, verified
 from tests.integration.small import Small, commit, delete_below, publish, says, small_application
 from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
 
@@ -74,8 +74,8 @@ class Again:
         config = load_named(name, self.directory, {})
         return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
 
-    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
-        """The interval up to where its application stopped, having written these results: key, value, time."""
+    def given(self, claimed: Claimed) -> tuple[Workbench, restores.RestoreTicket]:
+        """The interval up to where its input is loaded, as far as it is before the start."""
         bench = self.scratch(claimed)
         reprocessing.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
         planned = reprocessing.plan(bench, self.own.application_id, claimed.request)
@@ -83,6 +83,11 @@ class Again:
         restores.stop(bench, ticket)
         saved(bench, ticket)
         loaded(bench, ticket)
+        return bench, ticket
+
+    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
+        """The interval up to where its application stopped, having written these results: key, value, time."""
+        bench, ticket = self.given(claimed)
         [output] = bench.config.topics.outputs
         write(bench, output, results)
         note(bench, ticket, Phase.RECOVERED)
@@ -205,6 +210,86 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     assert f"From the state of savepoint `{again.early}`" in reprocessing.plan(bench, again.own.application_id, request).text
     with pytest.raises(Refused, match=f"{again.early}: it had read .* up to 2, and the record at 1 is later"):
         reprocessing.plan(bench, again.own.application_id, again.request(15, 45, base="savepoint"))
+
+
+def stamps(bench: Workbench, tp: TopicPartition) -> list[int]:
+    """The times of a log's records."""
+    return [at for _, _, at in read(bench, tp.topic)]
+
+
+def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_before(again: Again) -> None:
+    request = again.request(20, 45)
+    request = replace(request, slice=replace(request.slice, lateness=6, overlap=10))
+    claimed = again.claim(request)
+    bench, ticket = again.given(claimed)
+    copy = TopicPartition(bench.config.topics.inputs[0], 0)
+    assert stamps(bench, copy) == [10]
+    assert str(copy) not in {f"{one.topic}-{one.partition}" for one in verified(bench, ticket).partitions}
+    note(bench, ticket, Phase.RECOVERED)
+    for too_early in (restores.stop_at_ends, lambda *_: reprocessing.hand_over(bench, ticket, request)):
+        with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
+            too_early(bench, ticket)
+    with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
+        restores.plan_feed(bench, ticket)
+    with pytest.raises(Damaged, match=rf"no evidence that it is equal.*not compared: {copy}"):
+        restores.finish(bench, ticket, restores.verified(bench, ticket))
+
+    commit(bench, {copy: 1})
+    job = restores.plan_feed(bench, ticket)
+    with pytest.raises(Damaged, match=f"{copy} should hold 6 rows; the job wrote 0"):
+        restores.check_feed(bench, ticket, None)
+    load(bench, job)
+    assert stamps(bench, copy) == [10, 20, 20, 30, 40, 40]
+    with pytest.raises(Damaged, match="no verification ran"):
+        restores.check_verify_feed(bench, ticket, None)
+    # The same again, as a run that died before it could say so would find it.
+    commit(bench, {copy: 6})
+    job = restores.plan_feed(bench, ticket)
+    load(bench, job)
+    fed = restores.check_feed(bench, ticket, job.result_key)
+    assert (fed.rows, fed.present, stamps(bench, copy)) == (6, 6, [10, 20, 20, 30, 40, 40])
+    job = restores.plan_verify_feed(bench, ticket)
+    compare(bench, job)
+    compared = restores.check_verify_feed(bench, ticket, job.result_key)
+    assert [one.loaded_rows for one in compared.partitions if one.topic == copy.topic] == [6]
+    assert restores.stop_at_ends(bench, ticket).partitions == 1
+    assert restores.finish(bench, ticket, restores.verified(bench, ticket)).verdict is restores.Verdict.EQUAL
+    reprocessing.remove(bench, ticket)
+
+
+def test_what_a_running_application_reads_is_never_made_anew(again: Again) -> None:
+    request = again.request(50, 51)
+    request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
+    bench, ticket = again.given(again.claim(request))
+    copy = TopicPartition(bench.config.topics.inputs[0], 0)
+    assert stamps(bench, copy) == [10, 20, 20]
+    verified(bench, ticket)
+    note(bench, ticket, Phase.RECOVERED)
+    before = bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id
+    write(bench, copy.topic, [(b"k", b"a stranger's", 1)])
+    commit(bench, {copy: 4})
+    with pytest.raises(PrefixDiffers):
+        load(bench, restores.plan_feed(bench, ticket))
+    write(bench, copy.topic, [(b"k", b"a stranger's", 1)] * 4)
+    commit(bench, {copy: 8})
+    with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
+        restores.plan_feed(bench, ticket)
+    assert bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id == before
+    reprocessing.remove(bench, ticket)
+
+
+def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again) -> None:
+    bench, ticket = again.given(again.claim(again.request(20, 45)))
+    copy = TopicPartition(bench.config.topics.inputs[0], 0)
+    assert stamps(bench, copy) == [20, 20]
+    whole = verified(bench, ticket)
+    note(bench, ticket, Phase.RECOVERED)
+    assert restores.plan_feed(bench, ticket).spec_key is None
+    assert restores.check_feed(bench, ticket, None).rows == 0
+    assert restores.plan_verify_feed(bench, ticket).spec_key is None
+    assert restores.check_verify_feed(bench, ticket, None) == whole
+    assert restores.phase_of(bench, ticket) is Phase.FED
+    reprocessing.remove(bench, ticket)
 
 
 def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from embedded.airflow import Airflow
 from embedded.airflow_client import AirflowClient
@@ -34,6 +35,7 @@ from tests.system.stage import Stage, stage
 DAG = f"streams_reprocess_{APPLICATION}"
 HOUR = 3_600_000
 STEP, FIRST, LATER = 3_000, 800, 2_200
+HISTORY = 90_000
 RESULTS = {"customer-totals": "order-totals", "enriched-orders": "enriched-orders"}
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
@@ -96,6 +98,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     hour_0 = (time.time_ns() // 1_000_000 // HOUR - 5) * HOUR
     directory: Path = tmp_path_factory.mktemp("stage")
     with stage(directory, kind=Applications, orders=FIRST, start_ms=hour_0 + HOUR // 3, step_ms=STEP) as on:
+        _long_history(on)
         assert Command(on, "backup", "--json").result()["consistency"] == "exact"
         on.generator.feed(LATER)
         wait_counted(on.bench, FIRST + LATER, seconds=180)
@@ -103,6 +106,19 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         client = Airflow(on.stack, on.processes).start()
         yield Play(on, client, hour_0)
         client.close()
+
+
+def _long_history(on: Stage) -> None:
+    """Much of the inventory's past that nobody asks for, and the inventory once more behind it. An application that got all at once would have joined
+    its orders long before it came to that, and their results would come again with a time from before their hour.
+    """
+    producer = Producer({"bootstrap.servers": on.stack.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+    for number in range(HISTORY):
+        producer.produce("inventory", b'{"name":"old","stock":0}', f"old-{number % 40}".encode(), timestamp=on.generator.world.start_ms)
+        if number % 1_000 == 0:
+            producer.poll(0)
+    assert producer.flush(60) == 0
+    on.generator.feed_reference_data()
 
 
 def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_never_notices(play: Play) -> None:
@@ -121,6 +137,12 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
         expected = truth(play.on.generator.world, orders)
         for output, store in RESULTS.items():
             assert play.results(output, number) == expected[store], (output, number)
+        handed = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "hand_over")["outputs"]}
+        assert (handed["enriched-orders"]["results"] >= len(expected["enriched-orders"]), handed["enriched-orders"]["outside"]) == (True, 0)
+        fed = play.airflow.result(DAG, by_hour[number], "check_feed")
+        assert (fed["rows"] - fed["present"], fed["present"]) == (len(orders), 0), (
+            "orders wait for the tables, which have no record of the hour"
+        )
         assert play.airflow.result(DAG, by_hour[number], "stop_at_ends")["closed_cleanly"]
         removed = play.airflow.result(DAG, by_hour[number], "remove")
         assert len(removed["topics"]) == 16 + 3, "internal topics and copies of inputs"

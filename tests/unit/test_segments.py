@@ -16,7 +16,7 @@ from streams_recovery.core.slices import Interval, Looked, Slice, bounds_of, sli
 from streams_recovery.kafka.records import SEGMENT_SCHEMA
 from streams_recovery.segments import first_timestamp, look_into
 from streams_recovery.storage.repository import Repository
-from tests.unit.core.test_slices import expected, slices
+from tests.unit.core.test_slices import expected, lead, slices
 from tests.unit.core.test_time_cut import Log, logs
 from tests.unit.core.values import segment
 
@@ -52,6 +52,7 @@ def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted,
     assert cut.rows.rows == len(rows)
     assert cut.rows.slice is not None
     assert cut.rows.slice.own == sum(at in wanted.interval for _, at in rows)
+    assert cut.rows.slice.lead == lead(rows, wanted.interval)
 
 
 def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> None:
@@ -62,8 +63,8 @@ def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> No
     repository.create("orders/segments/t/0/a.parquet", sink.getvalue().to_pybytes())
     file = replace(segment(0, 70_000, [0, 69_999]).file, key="orders/segments/t/0/a.parquet")
     wanted = Slice(interval=Interval(start=5, end=6), lateness=3)
-    assert look_into(repository, file, bounds_of(wanted, whole=False)) == Looked(rows=1, behind=0, own=1, first_later=1, stop=1)
+    assert look_into(repository, file, bounds_of(wanted, whole=False)) == Looked(rows=1, behind=0, own=1, lead=0, first_later=1, stop=1)
     later = replace(wanted, lateness=4)
     assert look_into(repository, file, bounds_of(later, whole=False)) == Looked(
-        rows=69_999, behind=69_998, own=69_999, first_later=1, stop=None
+        rows=69_999, behind=69_998, own=69_999, lead=0, first_later=1, stop=None
     )

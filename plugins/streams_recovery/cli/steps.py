@@ -14,6 +14,8 @@ from streams_recovery.workbench import Workbench
 
 Say = Callable[[str], None]
 Job = Callable[[JobName, JobPlan, restores.RestoreTicket], None]
+Plan = Callable[[Workbench, restores.RestoreTicket], JobPlan]
+Check = Callable[[Workbench, restores.RestoreTicket, str | None], restores.LoadSummary]
 
 # A load that was interrupted goes on behind what it left, so trying again costs what is missing and no more.
 LOAD_ATTEMPTS = 3
@@ -42,7 +44,10 @@ def carry_out(
             say(f"started {', '.join(started.instances)}")
             recovered = restores.await_recovered(bench, ticket, started)
             say(f"recovered in {recovered.seconds} s")
-        if restores.stored_plan(bench, ticket).point is not None:
+        planned = restores.stored_plan(bench, ticket)
+        if planned.held_back and phase.rank < Phase.FED.rank:
+            _feed(bench, ticket, job, say)
+        if planned.point is not None:
             ended = restores.stop_at_ends(bench, ticket)
             say(f"stopped at the ends of {ended.partitions} partitions")
         at_ends()
@@ -62,7 +67,7 @@ def _until_loaded(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase
         prepared = restores.prepare(bench, ticket)
         say(f"{len(prepared.created)} internal topics created")
     if phase.rank < Phase.LOADED.rank and not ticket.request.from_input:
-        loaded = _load(bench, ticket, job, say)
+        loaded = _loaded(bench, ticket, job, say, plan=restores.plan_load, check=restores.check_load)
         say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
 
 
@@ -79,19 +84,29 @@ def _save(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) 
     say(f"safety savepoint {saved.savepoint_id or 'not taken'}: {told}")
 
 
-def _load(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> restores.LoadSummary:
+def _feed(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
+    fed = _loaded(bench, ticket, job, say, plan=restores.plan_feed, check=restores.check_feed)
+    check = restores.plan_verify_feed(bench, ticket)
+    job("verify", check, ticket)
+    verified = restores.check_verify_feed(bench, ticket, check.result_key)
+    say(
+        f"{fed.rows - fed.present} records given to the application behind what it had processed; {verified.rows_compared} compared, all equal"
+    )
+
+
+def _loaded(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say, *, plan: Plan, check: Check) -> restores.LoadSummary:
     attempt = 1
     while True:
         try:
-            plan = restores.plan_load(bench, ticket)
-            job("restore", plan, ticket)
+            planned = plan(bench, ticket)
+            job("restore", planned, ticket)
         except TransientError as error:
             if attempt == LOAD_ATTEMPTS:
                 raise
             say(f"load attempt {attempt} of {LOAD_ATTEMPTS}: {error.reason}")
             attempt += 1
         else:
-            return restores.check_load(bench, ticket, plan.result_key)
+            return check(bench, ticket, planned.result_key)
 
 
 def _until_wiped(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:

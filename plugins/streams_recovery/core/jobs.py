@@ -99,7 +99,8 @@ class PartitionToLoad:
     """Write these files, in this order, to one partition. ``first_offset`` is the end of the empty target partition, so t0.
 
     ``present`` records from there on were left by an attempt that broke off: they must be the beginning of the files, and the rest goes behind
-    them. ``topic_id`` says of which topic that was found. With a ``cut`` only the rows that it takes are written.
+    them. ``topic_id`` says of which topic that was found. With a ``cut`` only the rows that it takes are written, and with a ``limit`` only so many of
+    them from the first one on, ``present`` ones included.
     """
 
     topic: str
@@ -109,10 +110,13 @@ class PartitionToLoad:
     present: int = 0
     topic_id: str | None = None
     cut: RowCut | None = None
+    limit: int | None = None
 
     @property
     def rows(self) -> int:
         """Records to write."""
+        if self.limit is not None:
+            return self.limit
         return sum(file.rows for file in self.files) if self.cut is None else self.cut.rows
 
     @property

@@ -10,7 +10,7 @@ from streams_recovery.core.errors import Refused
 
 class Phase(enum.StrEnum):
     """Phases in their order. ``SAVED`` is reached with a safety savepoint, or with the reason why there is none. From ``DESTROYING`` on the
-    application must not be started again except by the restore's own last steps.
+    application must not be started again except by the restore's own last steps. ``FED`` is for intervals that are processed again.
     """
 
     OPENED = "opened"
@@ -24,6 +24,7 @@ class Phase(enum.StrEnum):
     WIPED = "wiped"
     STARTED = "started"
     RECOVERED = "recovered"
+    FED = "fed"
     CLOSED = "closed"
 
     @property

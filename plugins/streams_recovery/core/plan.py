@@ -183,6 +183,26 @@ class RestorePlan:
         return self.savepoint_id is None
 
     @property
+    def held_back(self) -> dict[TopicPartition, int]:
+        """Inputs of an interval of which the application gets only so many records at first, those before the interval, and the others once it has
+        processed these. Empty where nothing comes before, or nothing behind it.
+
+        A foreign-key join gives a result that is caused by the table the timestamp of the table's record, even when the other side's record is newer
+        (``ForeignTableJoinProcessorSupplier`` of Kafka Streams). Both would be read at once otherwise, and results of the interval could come with a
+        time from long before it.
+        """
+        cuts = {
+            TopicPartition(topic.name, part.partition): (part.cut.rows, part.cut.slice.lead)
+            for topic in self.create
+            if topic.role is TopicRole.INPUT
+            for part in topic.partitions
+            if part.cut is not None and part.cut.slice is not None
+        }
+        if not any(lead for _, lead in cuts.values()):
+            return {}
+        return {tp: lead for tp, (rows, lead) in cuts.items() if lead < rows}
+
+    @property
     def own_records(self) -> int:
         """Input records of the interval that is processed again, 0 when it is none."""
         cuts = [part.cut for topic in self.create if topic.role is TopicRole.INPUT for part in topic.partitions]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from streams_recovery.core.estimate import told
-from streams_recovery.core.model import Consistency
+from streams_recovery.core.model import Consistency, TopicPartition
 from streams_recovery.core.plan import RestorePlan, SafetyPolicy, TopicToCreate
 
 # A page that is read before something irreversible should be read to its end.
@@ -113,11 +113,14 @@ def _point(plan: RestorePlan) -> list[str]:
     state = "the state of this savepoint and its" if plan.point.with_state else "no state, and all archived"
     cuts = [(topic.name, part.partition, part.cut) for topic in plan.create for part in topic.partitions if part.cut is not None]
     more = len(cuts) - _SHOWN_OFFSETS
+    leads = plan.held_back
+    held = sum(cut.rows - leads[tp] for name, number, cut in cuts if (tp := TopicPartition(name, number)) in leads)
     when = f"As of **{moment(as_of.moment)}** ({as_of.moment} ms) by **{as_of.by}**: {state} input up to there"
     if plan.point.slice is not None:
         when = f"**{plan.own_records:,} input records of the interval**, and the input around it up to {moment(as_of.moment)}"
+    last = f" {held:,} of these records are given to the application once it has processed what comes before the interval." if held else ""
     return [
-        f"{when}, from the archive of `{plan.point.archive}`.",
+        f"{when}, from the archive of `{plan.point.archive}`.{last}",
         "",
         "| partition | records taken | late ones among them | first later record |",
         "|---|---:|---:|---|",

@@ -92,12 +92,14 @@ class Bounds:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
     """One file within bounds. ``rows`` are taken, ``behind`` of them come behind ``first_later``, the first record later than the last moment; ``own`` of
-    them are of the interval. ``stop`` is the first record that ends the log, None when the file has none; nothing counts from there on.
+    them are of the interval. ``lead`` of them come before the first taken one of the interval or later. ``stop`` is the first record that ends the
+    log, None when the file has none; nothing counts from there on.
     """
 
     rows: int
     behind: int
     own: int
+    lead: int
     first_later: int | None
     stop: int | None
 
@@ -116,18 +118,19 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
     taken: list[SegmentFile] = []
     first_later: int | None = None
     stop: int | None = None
-    rows = late = own = 0
+    rows = late = own = lead = 0
     for file in files:
         if stop is not None:
             break
         found = _known(file, bounds) or look(file, bounds)
         if found.rows:
             taken.append(file)
+        lead += found.lead if lead == rows else 0
         rows, own, stop = rows + found.rows, own + found.own, found.stop
         late += found.behind if first_later is None else found.rows
         if first_later is None:
             first_later = found.first_later
-    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own)
+    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own, lead=lead)
     return LogCut(
         files=tuple(taken),
         rows=RowCut(by=CutBy.TIMESTAMP, moment=bounds.last, first_later=first_later, rows=rows, late=late, slice=cut),
@@ -136,7 +139,7 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
 
 def _known(file: SegmentFile, bounds: Bounds) -> Looked | None:
     """What a file's description tells already: all of it is taken, or none. None when it has to be read."""
-    nothing = Looked(rows=0, behind=0, own=0, first_later=None, stop=None)
+    nothing = Looked(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
     if file.min_timestamp >= bounds.closed:
         return replace(nothing, first_later=file.first_offset, stop=file.first_offset)
     if file.max_timestamp >= bounds.closed:
@@ -149,9 +152,9 @@ def _known(file: SegmentFile, bounds: Bounds) -> Looked | None:
         return nothing
     whole = (bounds.since is None or file.min_timestamp >= bounds.since) and (bounds.first is None or file.first_offset >= bounds.first)
     inside = file.min_timestamp in bounds.own and file.max_timestamp in bounds.own
-    outside = file.max_timestamp < bounds.own.start or file.min_timestamp >= bounds.own.end
-    if whole and (inside or outside):
-        return replace(nothing, rows=file.rows, own=file.rows if inside else 0)
+    before = file.max_timestamp < bounds.own.start
+    if whole and (inside or before or file.min_timestamp >= bounds.own.end):
+        return replace(nothing, rows=file.rows, own=file.rows if inside else 0, lead=file.rows if before else 0)
     return None
 
 

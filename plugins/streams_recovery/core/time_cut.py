@@ -33,13 +33,15 @@ class AsOf:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSlice:
     """Bounds besides the moment: rows with a timestamp before ``since`` are left, those below the offset ``first``, and those from the offset ``stop`` on.
-    None is no bound. ``own`` of the rows that are taken are of the interval that is asked for; the others stand around it.
+    None is no bound. ``own`` of the rows that are taken are of the interval that is asked for; the others stand around it, ``lead`` of them before its
+    first record or any later one.
     """
 
     since: int | None
     first: int | None
     stop: int | None
     own: int
+    lead: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,6 +167,22 @@ class VerifyChangelogsOperator(CheckedStepOperator):
         return restores.check_verify(bench, self.held_ticket, self.result_key)
 
 
+class CheckFeedOperator(CheckedStepOperator):
+    """Compare what was written while the application runs with the plan and with the logs' ends."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
+        """Check."""
+        return restores.check_feed(bench, self.held_ticket, self.result_key)
+
+
+class VerifyFeedOperator(CheckedStepOperator):
+    """Fail unless archive and inputs are equal, row by row."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
+        """Verify."""
+        return restores.check_verify_feed(bench, self.held_ticket, self.result_key)
+
+
 class VerifyClearedOperator(RestoreStepOperator):
     """Fail unless every internal topic is gone."""
 

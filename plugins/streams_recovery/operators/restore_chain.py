@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator
@@ -12,6 +13,7 @@ from streams_recovery.operators.base import result_of
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
+    CheckFeedOperator,
     CheckLoadOperator,
     FinishRestoreOperator,
     KeepStateOperator,
@@ -25,12 +27,21 @@ from streams_recovery.operators.restore import (
     StopAtEndsOperator,
     VerifyChangelogsOperator,
     VerifyClearedOperator,
+    VerifyFeedOperator,
     WipeStateOperator,
 )
-from streams_recovery.operators.spark import CompareRecordsOperator, CopyStateOperator, LoadRecordsOperator
+from streams_recovery.operators.spark import (
+    CompareFeedOperator,
+    CompareRecordsOperator,
+    CopyStateOperator,
+    FeedRecordsOperator,
+    LoadRecordsOperator,
+)
 
 JOB = timedelta(hours=12)
 READING = timedelta(hours=24)
+# Of a job that loads: a retry goes on behind what was loaded.
+AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 
 def restore_chain(
@@ -77,11 +88,13 @@ def restore_steps(
     *,
     from_input: bool = False,
     stops: bool = False,
+    feeds: bool = False,
     group: str = "",
     before_start: Sequence[BaseOperator] = (),
 ) -> list[BaseOperator]:
     """The tasks of a restore that is open, in their order, from the stop to the evidence. ``ticket`` is the template of what *open_restore* returned;
-    ``group`` is that of the tasks, with a dot behind it. ``before_start`` come right before the start.
+    ``group`` is that of the tasks, with a dot behind it. ``before_start`` come right before the start. One that ``feeds`` gives the application what was
+    held back of its input once it is at work.
     """
     shared = {"application_name": application_name, "ticket": ticket}
     begun, started = result_of(f"{group}save_state"), result_of(f"{group}start_application")
@@ -97,6 +110,7 @@ def restore_steps(
         *before_start,
         StartApplicationOperator(task_id="start_application", **shared),
         AwaitRecoveredOperator(task_id="await_recovered", started=started, execution_timeout=JOB, **shared),
+        *(_feeding(shared, group) if feeds else []),
         *([StopAtEndsOperator(task_id="stop_at_ends", execution_timeout=JOB, **shared)] if stops else []),
         FinishRestoreOperator(task_id="finish", **shared),
     ]
@@ -104,9 +118,17 @@ def restore_steps(
 
 def _loading(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
     return [
-        # A retry goes on behind what was loaded.
-        LoadRecordsOperator(task_id="load_records", execution_timeout=JOB, retries=2, retry_delay=timedelta(seconds=30), **shared),
+        LoadRecordsOperator(task_id="load_records", execution_timeout=JOB, **AGAIN, **shared),
         CheckLoadOperator(task_id="check_load", outcome=result_of(f"{group}load_records"), **shared),
         CompareRecordsOperator(task_id="compare_records", execution_timeout=JOB, **shared),
         VerifyChangelogsOperator(task_id="verify_changelogs", outcome=result_of(f"{group}compare_records"), **shared),
+    ]
+
+
+def _feeding(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
+    return [
+        FeedRecordsOperator(task_id="feed_records", execution_timeout=JOB, **AGAIN, **shared),
+        CheckFeedOperator(task_id="check_feed", outcome=result_of(f"{group}feed_records"), **shared),
+        CompareFeedOperator(task_id="compare_feed", execution_timeout=JOB, **shared),
+        VerifyFeedOperator(task_id="verify_feed", outcome=result_of(f"{group}compare_feed"), **shared),
     ]

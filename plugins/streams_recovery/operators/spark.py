@@ -160,6 +160,18 @@ class LoadRecordsOperator(SparkJobOperator):
         return restores.plan_load(bench, ticket), ticket
 
 
+class FeedRecordsOperator(SparkJobOperator):
+    """Load the input that was held back, once the application has processed what comes before it."""
+
+    job: JobName = "restore"
+    result_kind = RestoreResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What goes behind what is there."""
+        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        return restores.plan_feed(bench, ticket), ticket
+
+
 class AppendRecordsOperator(SparkJobOperator):
     """Append later input that a restore has set aside."""
 
@@ -182,6 +194,18 @@ class CompareRecordsOperator(SparkJobOperator):
         """What to compare with what."""
         ticket = received(restores.RestoreTicket, self.ticket, "open")
         return restores.plan_verify(bench, ticket), ticket
+
+
+class CompareFeedOperator(SparkJobOperator):
+    """Compare the inputs that are whole now with the archive, row by row."""
+
+    job: JobName = "verify"
+    result_kind = VerifyResult
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What to compare with what."""
+        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        return restores.plan_verify_feed(bench, ticket), ticket
 
 
 class ReadFilesOperator(SparkJobOperator):

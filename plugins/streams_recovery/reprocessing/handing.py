@@ -23,6 +23,7 @@ from streams_recovery.leases import kept
 from streams_recovery.reprocessing.beginning import check_outputs, outputs_of
 from streams_recovery.reprocessing.reading import batches, held_by
 from streams_recovery.restores import RestoreTicket
+from streams_recovery.restores.halting import whole_input
 from streams_recovery.restores.opening import guarded, stored_plan
 from streams_recovery.storage.notes import Notes
 from streams_recovery.workbench import Workbench
@@ -85,7 +86,7 @@ def hand_over(
     Raises ``ApplicationRunning`` before the interval's application is down, ``Refused`` when results cannot replace those that are there (nothing was
     written then), and ``OffsetsUnstable`` when somebody goes on writing to the outputs.
     """
-    guarded(bench, ticket, at_least=Phase.RECOVERED, before=Phase.CLOSED)
+    guarded(bench, ticket, at_least=whole_input(stored_plan(bench, ticket)), before=Phase.CLOSED)
     alive = [status.name for status in bench.application.status() if status.state is not InstanceState.GONE]
     if alive:
         raise ApplicationRunning(

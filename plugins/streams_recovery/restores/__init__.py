@@ -12,8 +12,10 @@ from streams_recovery.restores.appending import (
     plan_append,
     plan_append_job,
 )
+from streams_recovery.restores.comparing import check_verify, plan_verify, verified, verify_cleared
+from streams_recovery.restores.feeding import check_feed, check_verify_feed, plan_feed, plan_verify_feed
 from streams_recovery.restores.halting import stop_at_ends
-from streams_recovery.restores.loading import check_load, check_verify, plan_load, plan_verify, prepare, verified, verify_cleared
+from streams_recovery.restores.loading import check_load, plan_load, prepare
 from streams_recovery.restores.moments import begin_from
 from streams_recovery.restores.opening import abandon, open_restore, stop, stored_plan
 from streams_recovery.restores.planning import plan
@@ -66,8 +68,10 @@ __all__ = [
     "abandon",
     "await_recovered",
     "begin_from",
+    "check_feed",
     "check_load",
     "check_verify",
+    "check_verify_feed",
     "evidence",
     "finish",
     "finish_append",
@@ -79,8 +83,10 @@ __all__ = [
     "plan",
     "plan_append",
     "plan_append_job",
+    "plan_feed",
     "plan_load",
     "plan_verify",
+    "plan_verify_feed",
     "prepare",
     "records_of",
     "resume",

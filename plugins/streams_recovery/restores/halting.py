@@ -9,6 +9,7 @@ from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import internal_role
+from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import kept
 from streams_recovery.restores.opening import guarded, stored_plan
 from streams_recovery.restores.values import EndsSummary, RestoreTicket
@@ -26,21 +27,39 @@ def stop_at_ends(bench: Workbench, ticket: RestoreTicket) -> EndsSummary:
     As long as they are worked off there is no limit. Raises ``Refused`` for a restore that goes on behind the savepoint, and ``ApplicationNotReady``
     naming what was not read when nothing had moved for the configured time, or when somebody else stopped the application before.
     """
-    guarded(bench, ticket, at_least=Phase.RECOVERED, before=Phase.CLOSED)
+    began = time.monotonic()
     planned = stored_plan(bench, ticket)
+    guarded(bench, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     if planned.point is None:
         raise Refused(f"restore {ticket.restore_id} goes on behind its savepoint", next_step="let the application run")
-    began = time.monotonic()
-    inputs = [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
+    await_ends(bench, ticket)
+    report = bring_down(bench)
+    # Once more, now that nothing moves.
+    partitions = _require_read(bench, _inputs(bench, planned))
+    return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))
+
+
+def whole_input(planned: RestorePlan) -> Phase:
+    """The phase from which on the application has been given all of its input."""
+    return Phase.FED if planned.held_back else Phase.RECOVERED
+
+
+def await_ends(bench: Workbench, ticket: RestoreTicket) -> RestorePlan:
+    """Wait until inputs and repartition topics are read to their ends, as long as they are worked off and an instance lives, and return the plan. Raises
+    ``ApplicationNotReady``.
+    """
+    planned = stored_plan(bench, ticket)
+    inputs = _inputs(bench, planned)
     if any(status.state is not InstanceState.GONE for status in bench.application.status()):
         with kept(bench, ticket):
             patience = float(bench.config.restore.catch_up_timeout_seconds)
             while_falling(lambda: sum(_unread(bench, inputs).values()), patience=patience)
-        _require_read(bench, inputs)
-    report = bring_down(bench)
-    # Once more, now that nothing moves.
-    partitions = _require_read(bench, inputs)
-    return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))
+    _require_read(bench, inputs)
+    return planned
+
+
+def _inputs(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
+    return [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
 
 
 def _require_read(bench: Workbench, inputs: list[TopicPartition]) -> int:

@@ -1,18 +1,14 @@
-"""Internal topics: created, loaded and compared, each step checked before the next."""
+"""Topics of a restore: created and loaded, and what was written checked against the logs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from streams_recovery.core.continuing import Standing
 from streams_recovery.core.errors import ApplicationRunning, Damaged
-from streams_recovery.core.jobs import (
-    PartitionLoaded,
-    PartitionToLoad,
-    PartitionToVerify,
-    RestoreResult,
-    VerifyResult,
-    VerifySpec,
-)
+from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult
 from streams_recovery.core.journal import JournalEntry, Phase, created_by, reached
-from streams_recovery.core.model import TopicPartition, TopicRole
+from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.restores.choosing import pinned
 from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic
@@ -20,13 +16,13 @@ from streams_recovery.restores.in_place import set_aside
 from streams_recovery.restores.living import check_same_targets, spans
 from streams_recovery.restores.opening import guarded, note, stored_plan
 from streams_recovery.restores.planning import plan
-from streams_recovery.restores.rebuilding import check_cleared, check_still_planned
+from streams_recovery.restores.rebuilding import check_still_planned
 from streams_recovery.restores.specs import restore_spec
-from streams_recovery.restores.values import NOTHING_COMPARED, ClearedSummary, LoadSummary, PrepareSummary, RestoreTicket, VerifySummary
-from streams_recovery.savepoints.values import JobPlan
+from streams_recovery.restores.values import LoadSummary, PrepareSummary, RestoreTicket
+from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
-LOAD_SPEC, VERIFY_SPEC, VERIFY_RESULT, VERIFIED = "load-spec", "verify-spec", "verify-result", "verified"
+LOAD_SPEC = "load-spec"
 
 
 def prepare(bench: Workbench, ticket: RestoreTicket) -> PrepareSummary:
@@ -86,7 +82,18 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     _check_down(bench)
     planned = stored_plan(bench, ticket)
     standing = {found.tp: found for found in begin_again(bench, ticket, planned, written)}
-    ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics([step.name for step in planned.create]).items()}
+    return load_job(bench, ticket, work_of(planned), standing, planned.held_back)
+
+
+def load_job(
+    bench: Workbench,
+    ticket: RestoreTicket,
+    work: Mapping[TopicPartition, PartitionLoad],
+    standing: Mapping[TopicPartition, Standing],
+    limits: Mapping[TopicPartition, int],
+) -> JobPlan:
+    """The specification of the job that writes what is missing of ``work``; of partitions with a limit, their first rows up to that."""
+    ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics({tp.topic for tp in work}).items()}
     partitions = tuple(
         PartitionToLoad(
             topic=tp.topic,
@@ -96,12 +103,13 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
             present=standing[tp].end - standing[tp].start,
             topic_id=ids[tp.topic],
             cut=load.cut,
+            limit=limits.get(tp),
         )
-        for tp, load in _work(planned).items()
-        if load.files
+        for tp, load in work.items()
+        if load.files and limits.get(tp) != 0
     )
     if not partitions:
-        return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
+        return NO_JOB
     spec_key = bench.notes.write(ticket.restore_id, LOAD_SPEC, restore_spec(bench, ticket, partitions))
     return JobPlan(
         spec_key=spec_key,
@@ -111,20 +119,27 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     )
 
 
-def _work(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
+def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
+    """Every partition that is loaded."""
     return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}
 
 
 def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> LoadSummary:
     """Compare what the job wrote with the plan, and with the logs themselves: a log must end right behind the rows written and nothing else."""
     guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
-    work = _work(stored_plan(bench, ticket))
+    planned = stored_plan(bench, ticket)
+    summary = check_written(bench, {tp: load.rows for tp, load in work_of(planned).items()} | planned.held_back, result_key)
+    note(bench, ticket, Phase.LOADED)
+    return summary
+
+
+def check_written(bench: Workbench, expected: Mapping[TopicPartition, int], result_key: str | None) -> LoadSummary:
+    """What a job has written, which must be as many rows as are expected, and all that is in the logs. Raises ``Damaged``."""
     loaded = () if result_key is None else bench.notes.read_key(RestoreResult, result_key).partitions
     by_partition = {TopicPartition(done.topic, done.partition): done for done in loaded}
-    ends = bench.cluster.high_watermarks(list(work))
-    starts = bench.cluster.log_starts(list(work))
-    for tp, load in work.items():
-        rows = load.rows
+    ends = bench.cluster.high_watermarks(list(expected))
+    starts = bench.cluster.log_starts(list(expected))
+    for tp, rows in expected.items():
         done = by_partition.get(tp)
         if (done.rows if done else 0) != rows or ends[tp] - starts[tp] != rows:
             raise Damaged(
@@ -133,10 +148,9 @@ def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) 
                 topic=tp.topic,
                 partition=tp.partition,
             )
-    note(bench, ticket, Phase.LOADED)
     return LoadSummary(
-        topics=len({tp.topic for tp in work}),
-        partitions=len(work),
+        topics=len({tp.topic for tp in expected}),
+        partitions=len(expected),
         rows=sum(done.rows for done in loaded),
         present=sum(done.present for done in loaded),
         workers=_workers(loaded),
@@ -145,76 +159,3 @@ def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) 
 
 def _workers(loaded: tuple[PartitionLoaded, ...]) -> tuple[str, ...]:
     return tuple(sorted({done.worker for done in loaded if done.rows}))
-
-
-def plan_verify(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
-    """The specification of the Spark job that compares savepoint and topics, row by row and key by key."""
-    guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
-    planned = stored_plan(bench, ticket)
-    work = _work(planned)
-    ends, starts = bench.cluster.high_watermarks(list(work)), bench.cluster.log_starts(list(work))
-    partitions = tuple(
-        PartitionToVerify(
-            topic=tp.topic, partition=tp.partition, target_topic=tp.topic, start=starts[tp], end=ends[tp], files=load.files, cut=load.cut
-        )
-        for tp, load in work.items()
-    )
-    keyed = tuple(topic.name for topic in planned.create if topic.role is TopicRole.CHANGELOG)
-    spec = VerifySpec(application_id=bench.application_id, partitions=partitions, keyed=keyed)
-    spec_key = bench.notes.write(ticket.restore_id, VERIFY_SPEC, spec)
-    return JobPlan(
-        spec_key=spec_key,
-        result_key=bench.notes.answer(spec_key, VERIFY_RESULT),
-        ranges=len(partitions),
-        offsets=sum(partition.end - partition.start for partition in partitions),
-    )
-
-
-def check_verify(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> VerifySummary:
-    """Raise ``Damaged`` unless every planned partition was compared and equal, and every changelog with rows had keys to compare."""
-    guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
-    planned = stored_plan(bench, ticket)
-    if planned.from_input:
-        raise Damaged("a rebuild has no savepoint to compare with", next_step="check that the internal topics are gone instead")
-    if result_key is None:
-        raise Damaged("no verification ran", next_step="clear the verification task and run it again")
-    result = bench.notes.read_key(VerifyResult, result_key)
-    missing = set(_work(planned)) - {TopicPartition(found.topic, found.partition) for found in result.partitions}
-    unequal = [f"{found.topic}-{found.partition}" for found in result.partitions if not found.equal]
-    differing = [
-        f"{store.topic}: {store.keys_different} keys, such as {', '.join(store.examples[:3])}"
-        for store in result.stores
-        if store.keys_different
-    ]
-    if missing or unequal or differing:
-        raise Damaged(
-            f"restored topics differ from savepoint {planned.savepoint_id}: not compared {sorted(map(str, missing))[:5]}, "
-            f"rows differ in {unequal[:5]}, keys differ in {differing[:5]}",
-            next_step="do not start the application; restore again, and verify the repository if it repeats",
-            partitions=unequal,
-        )
-    rows = sum(found.loaded_rows for found in result.partitions)
-    keys = sum(store.keys_compared for store in result.stores)
-    keyed = sum(topic.rows for topic in planned.create if topic.role is TopicRole.CHANGELOG)
-    if (planned.rows and not rows) or (keyed and not keys):
-        raise Damaged("the verification compared nothing", next_step="look at the Spark job's log", rows=rows, keys=keys)
-    summary = VerifySummary(partitions=result.partitions, stores=result.stores, rows_compared=rows, keys_compared=keys)
-    bench.notes.write(ticket.restore_id, VERIFIED, summary)
-    note(bench, ticket, Phase.VERIFIED)
-    return summary
-
-
-def verify_cleared(bench: Workbench, ticket: RestoreTicket) -> ClearedSummary:
-    """What stands for the load and its verification in a rebuild: the proof that no internal topic is left to take state from. Raises
-    ``TargetNotEmpty``.
-    """
-    guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
-    gone = check_cleared(bench, stored_plan(bench, ticket))
-    bench.notes.write(ticket.restore_id, VERIFIED, NOTHING_COMPARED)
-    note(bench, ticket, Phase.VERIFIED)
-    return ClearedSummary(gone=gone)
-
-
-def verified(bench: Workbench, ticket: RestoreTicket) -> VerifySummary:
-    """What the verification of this restore found. Raises ``NotFound`` before it ran."""
-    return bench.notes.read(VerifySummary, ticket.restore_id, VERIFIED)

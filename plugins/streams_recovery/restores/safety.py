@@ -9,10 +9,9 @@ from streams_recovery.core.model import QuiesceMode
 from streams_recovery.core.plan import SafetyPolicy
 from streams_recovery.restores.opening import entries, guarded, note, stored_plan
 from streams_recovery.restores.values import RestoreTicket, SafetyBegun, SafetySummary
-from streams_recovery.savepoints import JobPlan, SavepointRequest
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.savepoints.values import NO_JOB
 from streams_recovery.workbench import Workbench
-
-_NO_JOB = JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
 
 
 def save_state(bench: Workbench, ticket: RestoreTicket) -> SafetyBegun:
@@ -43,7 +42,7 @@ def _why_none(ticket: RestoreTicket) -> str | None:
 
 
 def _none(why: str) -> SafetyBegun:
-    return SafetyBegun(ticket=None, job=_NO_JOB, none_because=why)
+    return SafetyBegun(ticket=None, job=NO_JOB, none_because=why)
 
 
 def _begun(bench: Workbench, ticket: RestoreTicket) -> SafetyBegun:

@@ -14,7 +14,17 @@ from streams_recovery.group_offsets import note_with_savepoint
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.capture import DRAFT
 from streams_recovery.savepoints.unchanged import check_same_logs
-from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, GatherSummary, JobPlan, PlannedPartition, Ticket
+from streams_recovery.savepoints.values import (
+    NO_JOB,
+    Copied,
+    CopyPlan,
+    CutDraft,
+    DraftTopic,
+    GatherSummary,
+    JobPlan,
+    PlannedPartition,
+    Ticket,
+)
 from streams_recovery.workbench import Workbench
 
 PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
@@ -31,7 +41,7 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
     missing = _missing(plan, bench)
     if not missing:
-        return JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
+        return NO_JOB
     spec = BackupSpec(application_id=bench.application_id, ranges=missing, compression_level=bench.config.backup.compression_level)
     spec_key = bench.notes.write(ticket.savepoint_id, SPEC, spec)
     return JobPlan(

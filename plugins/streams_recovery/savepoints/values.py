@@ -131,6 +131,9 @@ class JobPlan:
     offsets: int
 
 
+NO_JOB = JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
     """Every range that was copied for a savepoint, checked against the plan, and those that were deleted before. ``noticed`` is what changed on the

@@ -21,6 +21,7 @@ ORDER = [
     "wiped",
     "started",
     "recovered",
+    "fed",
     "closed",
 ]
 

@@ -10,7 +10,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.estimate import Estimate
 from streams_recovery.core.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
-from streams_recovery.core.model import Consistency, TopicRole
+from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.plan import (
     Observed,
     OffsetToSet,
@@ -216,7 +216,7 @@ def test_an_interval_is_a_plan_of_its_own_and_a_person_reads_how_much_of_it_ther
     wanted = Slice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000), overlap=60_000)
     part = COPY.partitions[0]
     assert part.cut is not None
-    own = replace(part.cut, slice=RowSlice(since=wanted.since, first=None, stop=None, own=1))
+    own = replace(part.cut, slice=RowSlice(since=wanted.since, first=None, stop=None, own=1, lead=0))
     plan = replace(
         PAST, point=replace(POINT, with_state=False, slice=wanted), create=(TOPIC, replace(COPY, partitions=(replace(part, cut=own),)))
     )
@@ -230,6 +230,41 @@ def test_an_interval_is_a_plan_of_its_own_and_a_person_reads_how_much_of_it_ther
     assert "**1 input records of the interval**" in text
     with_state = markdown(replace(plan, point=replace(plan.point, with_state=True)))
     assert f"From the state of savepoint `{PLAN.savepoint_id}`" in with_state
+
+
+def sliced(rows: int, lead: int) -> PartitionLoad:
+    cut = RowCut(
+        by=CutBy.TIMESTAMP,
+        moment=9,
+        first_later=None,
+        rows=rows,
+        late=0,
+        slice=RowSlice(since=None, first=None, stop=None, own=1, lead=lead),
+    )
+    return PartitionLoad(partition=0, files=(FILE,), cut=cut)
+
+
+@pytest.mark.parametrize(
+    ("orders", "products", "globals_", "held"),
+    [
+        ((5, 0), (7, 7), (3, 1), {"orders": 0}),
+        ((5, 2), (7, 6), (3, 3), {"orders": 2, "products": 6}),
+        ((5, 5), (7, 7), (3, 0), {}),
+        ((5, 0), (7, 0), (3, 3), {}),
+        ((0, 0), (7, 1), (0, 0), {"products": 1}),
+    ],
+)
+def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
+    orders: tuple[int, int], products: tuple[int, int], globals_: tuple[int, int], held: dict[str, int]
+) -> None:
+    wanted = Slice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000))
+    inputs = [replace(COPY, name=name, partitions=(sliced(*rows),)) for name, rows in (("orders", orders), ("products", products))]
+    shared = replace(COPY, name="globals", role=TopicRole.GLOBAL, partitions=(sliced(*globals_),))
+    plan = replace(PAST, point=replace(POINT, slice=wanted), create=(TOPIC, *inputs, shared))
+    assert plan.held_back == {TopicPartition(name, 0): lead for name, lead in held.items()}
+    later = sum(rows - lead for name, (rows, lead) in (("orders", orders), ("products", products)) if name in held)
+    assert (f" {later} of these records are given to the application once" in markdown(plan)) is bool(held)
+    assert PAST.held_back == {}
 
 
 def test_a_person_reads_everything_that_will_happen() -> None:

@@ -42,6 +42,11 @@ def expected(log: Log, bounds: Bounds) -> tuple[list[tuple[int, int]], int | Non
     return rows, stop
 
 
+def lead(rows: list[tuple[int, int]], own: Interval) -> int:
+    """How many rows come first, before any of the interval or later."""
+    return len(list(itertools.takewhile(lambda row: row[1] < own.start, rows)))
+
+
 def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> Looked:
     [rows] = [piece for piece in log.pieces if piece and piece[0][0] == file.first_offset]
     alone = replace(log, pieces=(rows,))
@@ -52,6 +57,7 @@ def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> Looked:
         rows=len(taken),
         behind=sum(first_later is not None and offset > first_later for offset, _ in taken),
         own=sum(at in bounds.own for _, at in taken),
+        lead=lead(taken, bounds.own),
         first_later=first_later,
         stop=stop,
     )
@@ -80,7 +86,13 @@ def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(log: Log, w
         first_later=first_later,
         rows=len(rows),
         late=sum(first_later is not None and offset > first_later for offset, _ in rows),
-        slice=RowSlice(since=None if whole else wanted.since, first=first, stop=stop, own=sum(at in wanted.interval for _, at in rows)),
+        slice=RowSlice(
+            since=None if whole else wanted.since,
+            first=first,
+            stop=stop,
+            own=sum(at in wanted.interval for _, at in rows),
+            lead=lead(rows, wanted.interval),
+        ),
     )
     assert found.files == tuple(
         file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset, _ in rows)
@@ -132,7 +144,7 @@ def test_what_is_missing_is_named_unless_it_lies_outside() -> None:
     archive = image((segment(5, 8, [5, 7]), segment(8, 20, [8, 19])), start=5, end=20)
 
     def why(first: int, *, stop: int | None = None, whole: bool = False, since: int = 100) -> str | None:
-        part = RowSlice(since=None if whole else since, first=None, stop=stop, own=1)
+        part = RowSlice(since=None if whole else since, first=None, stop=stop, own=1, lead=0)
         cut = RowCut(by=CutBy.TIMESTAMP, moment=199, first_later=None, rows=1, late=0, slice=part)
         return why_incomplete(TP, archive, cut, wanted, lambda _: first)
 
