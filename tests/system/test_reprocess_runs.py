@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,7 +62,10 @@ class Play:
 
     def results(self, output: str, number: int) -> dict[str, Any]:
         """The newest result of each key that is of the hour, in the topic of its own."""
-        topic, interval = f"reprocess.{output}-{self.hour(number).name}", self.hour(number)
+        return self.newest(f"reprocess.{output}-{self.hour(number).name}", self.hour(number))
+
+    def newest(self, topic: str, interval: Interval) -> dict[str, Any]:
+        """The newest record of each key that is of the interval."""
         ends = self.on.bench.cluster.high_watermarks([TopicPartition(topic, partition) for partition in range(4)])
         return {
             message.key().decode(): json.loads(message.value())
@@ -112,13 +115,18 @@ def _long_history(on: Stage) -> None:
     """Much of the inventory's past that nobody asks for, and the inventory once more behind it. An application that got all at once would have joined
     its orders long before it came to that, and their results would come again with a time from before their hour.
     """
+    old = (f"old-{number % 40}" for number in range(HISTORY))
+    _written(on, "inventory", old, b'{"name":"old","stock":0}', on.generator.world.start_ms)
+    on.generator.feed_reference_data()
+
+
+def _written(on: Stage, topic: str, keys: Iterable[str], value: bytes, timestamp: int) -> None:
     producer = Producer({"bootstrap.servers": on.stack.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
-    for number in range(HISTORY):
-        producer.produce("inventory", b'{"name":"old","stock":0}', f"old-{number % 40}".encode(), timestamp=on.generator.world.start_ms)
+    for number, key in enumerate(keys):
+        producer.produce(topic, value, key.encode(), timestamp=timestamp)
         if number % 1_000 == 0:
             producer.poll(0)
     assert producer.flush(60) == 0
-    on.generator.feed_reference_data()
 
 
 def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_never_notices(play: Play) -> None:
@@ -171,3 +179,26 @@ def test_the_schedule_itself_starts_nothing(play: Play) -> None:
     for run_id in runs.values():
         assert play.airflow.wait(DAG, run_id, seconds=200, told=lambda *_: None) == "success"
         assert set(play.airflow.tasks(DAG, run_id).values()) == {"skipped"}
+
+
+def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from_the_state_before_them(play: Play) -> None:
+    on, outputs = play.on, play.on.bench.config.topics.outputs
+    never = str(2**63 - 1)
+    on.bench.cluster.alter_configs({output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
+    both = Interval(start=play.hour(1).start, end=play.hour(2).end)
+    expected = truth(on.generator.world, range(FIRST + LATER))
+    assert play.newest("customer-totals", both) == expected["order-totals"]
+    wrong = [f"c-{number}" for number in range(7)]
+    _written(on, "customer-totals", wrong, b'{"count":-1,"cents":-1}', both.end - 1)
+    before, here = on.instances(), play.here()
+    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--hand-over", "replace")
+    assert "only when its id is typed" in Command(on, "reprocess", *asked).refused(3)
+    entry = Command(on, "reprocess", *asked, "--confirm", on.bench.application_id, "--json").result()
+    assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.bench.savepoints.ids()))
+    handed = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["handed"]["outputs"]}
+    assert handed == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
+    for output, store in RESULTS.items():
+        assert play.newest(output, both) == expected[store], output
+    beside = {f"reprocess.{output}-{both.name}" for output in outputs}
+    assert beside < here, "those of the hour that begins at the same moment"
+    assert (on.instances(), play.here(), play.alive()) == (before, here - beside, [])
