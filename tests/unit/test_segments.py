@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,13 +56,24 @@ def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted,
     assert cut.rows.slice.lead == lead(rows, wanted.interval)
 
 
-def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> None:
-    rows = ((0, 5), (1, 9), *((offset, 5) for offset in range(2, 70_000)))
+def stored(rows: tuple[tuple[int, int], ...]) -> tuple[Repository, SegmentFile]:
+    """A file with these rows, which is read in several batches when they are many."""
     sink = pa.BufferOutputStream()
     pq.write_table(table(rows), sink)
     repository = Repository(StorageLocation(backend="memory"), None)
     repository.create("orders/segments/t/0/a.parquet", sink.getvalue().to_pybytes())
-    file = replace(segment(0, 70_000, [0, 69_999]).file, key="orders/segments/t/0/a.parquet")
+    return repository, replace(segment(0, len(rows), [0, len(rows) - 1]).file, key="orders/segments/t/0/a.parquet")
+
+
+@pytest.mark.parametrize(("at", "lead"), [(1, 1), (69_000, 69_000), (None, 70_000)])
+def test_what_comes_before_an_interval_ends_with_its_first_record_however_large_the_file(at: int | None, lead: int) -> None:
+    rows = tuple((offset, 9 if offset == at else 1) for offset in range(70_000))
+    repository, file = stored(rows)
+    assert look_into(repository, file, bounds_of(Slice(interval=Interval(start=5, end=10)), whole=True)).lead == lead
+
+
+def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> None:
+    repository, file = stored(((0, 5), (1, 9), *((offset, 5) for offset in range(2, 70_000))))
     wanted = Slice(interval=Interval(start=5, end=6), lateness=3)
     assert look_into(repository, file, bounds_of(wanted, whole=False)) == Looked(rows=1, behind=0, own=1, lead=0, first_later=1, stop=1)
     later = replace(wanted, lateness=4)
