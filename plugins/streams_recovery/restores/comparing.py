@@ -89,7 +89,7 @@ def compared(bench: Workbench, planned: RestorePlan, work: Iterable[TopicPartiti
         raise Damaged(
             f"restored topics differ from savepoint {planned.savepoint_id}: not compared {sorted(map(str, missing))[:_NAMED]}, "
             f"rows differ in {unequal[:_NAMED]}, keys differ in {differing[:_NAMED]}",
-            next_step="do not start the application; restore again, and verify the repository if it repeats",
+            next_step="let nothing rely on these topics; restore again, and verify the repository if it repeats",
             partitions=unequal,
         )
     return result
