@@ -156,7 +156,7 @@ def test_settings_the_broker_does_not_accept_are_refused(cluster: KafkaCluster, 
 
 
 def test_log_start_and_end(cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]) -> None:
-    name = new_topic()
+    name = new_topic(retention_ms="-1")
     produce(connection, name, 1, 7)
     tps = [TopicPartition(name, 0), TopicPartition(name, 1)]
     assert cluster.log_starts(tps) == {tps[0]: 0, tps[1]: 0}
@@ -171,7 +171,7 @@ def test_log_start_and_end(cluster: KafkaCluster, connection: KafkaConnection, n
 def test_an_open_transaction_holds_back_the_stable_end_only(
     cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]
 ) -> None:
-    name = new_topic(partitions=1)
+    name = new_topic(partitions=1, retention_ms="-1")
     tp = TopicPartition(name, 0)
     produce(connection, name, 0, 4)
     producer = produce(connection, name, 0, 3, **{"transactional.id": f"txn-{name}"})

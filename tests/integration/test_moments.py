@@ -273,7 +273,7 @@ def copied(past: Past) -> list[int]:
 
 
 def test_a_copy_that_somebody_else_made_is_never_replaced(past: Past) -> None:
-    past.other.cluster.create_topic(past.copy.topic, partitions=1, replication_factor=1, config={})
+    past.other.cluster.create_topic(past.copy.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
     stamped(past.other, past.copy, [1])
     with pytest.raises(Refused, match=f"input {past.copy.topic} holds records and is not the topic of the savepoint"):
         past.plan(40, replace=True)

@@ -378,7 +378,7 @@ def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) 
     claimed = again.claim(again.request(20, 45))
     bench = again.scratch(claimed)
     [output] = bench.config.topics.outputs
-    bench.cluster.create_topic(output, partitions=1, replication_factor=1, config={})
+    bench.cluster.create_topic(output, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
     write(bench, output, [(b"k", b"v", 20)])
     with pytest.raises(TargetNotEmpty, match=f"topic {output}"):
         reprocessing.clear(bench, again.own.application_id, claimed.request, run_id="run-1")
