@@ -43,7 +43,19 @@ def test_the_schedule_makes_intervals_of_any_age_and_catches_up_with_none(dag: A
 
 def test_the_tasks_are_those_of_a_restore_that_stops_between_a_claim_and_a_removal(dag: Any) -> None:
     order = ["claim", "clear", "plan", "open_restore", "stop_application", "load_records", "await_recovered"]
-    order += ["feed_records", "check_feed", "compare_feed", "verify_feed", "stop_at_ends", "hand_over", "finish", "remove", "conclude"]
+    order += [
+        "stop_before_interval",
+        "feed_records",
+        "check_feed",
+        "compare_feed",
+        "verify_feed",
+        "start_again",
+        "stop_at_ends",
+        "hand_over",
+        "finish",
+        "remove",
+        "conclude",
+    ]
     for earlier, later in itertools.pairwise(order):
         assert earlier in dag.get_task(later).get_flat_relative_ids(upstream=True), (earlier, later)
     assert dag.get_task("hand_over").upstream_task_ids == {"stop_at_ends"}

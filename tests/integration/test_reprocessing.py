@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,8 +21,10 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocessing import reprocessing_name
+from streams_recovery.core import codec
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, LockHeld, PrefixDiffers, Refused, TargetNotEmpty
+from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.slices import Interval
@@ -31,7 +33,7 @@ from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
 from streams_recovery.restores.opening import note
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.restoring import compare, load, loaded, saved, verified
+from tests.integration.restoring import compare, load, saved, verified, written
 from tests.integration.small import Small, commit, delete_below, publish, says, small_application
 from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
 
@@ -74,15 +76,17 @@ class Again:
         config = load_named(name, self.directory, {})
         return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
 
-    def given(self, claimed: Claimed) -> tuple[Workbench, restores.RestoreTicket]:
-        """The interval up to where its input is loaded, as far as it is before the start."""
+    def given(self, claimed: Claimed, meanwhile: Callable[[Workbench], None] = lambda _: None) -> tuple[Workbench, restores.RestoreTicket]:
+        """The interval up to where its input is loaded, as far as it is before the start. ``meanwhile`` happens once its topics are there."""
         bench = self.scratch(claimed)
         reprocessing.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
         planned = reprocessing.plan(bench, self.own.application_id, claimed.request)
         ticket = reprocessing.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
         restores.stop(bench, ticket)
         saved(bench, ticket)
-        loaded(bench, ticket)
+        restores.prepare(bench, ticket)
+        meanwhile(bench)
+        written(bench, ticket)
         return bench, ticket
 
     def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
@@ -229,12 +233,15 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     for too_early in (restores.stop_at_ends, lambda *_: reprocessing.hand_over(bench, ticket, request)):
         with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
             too_early(bench, ticket)
-    with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
-        restores.plan_feed(bench, ticket)
-    with pytest.raises(Damaged, match=rf"no evidence that it is equal.*not compared: {copy}"):
+    for too_early in (restores.stop_before_interval, restores.plan_feed):
+        with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
+            too_early(bench, ticket)
+    with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
         restores.finish(bench, ticket, restores.verified(bench, ticket))
 
     commit(bench, {copy: 1})
+    ended = restores.stop_before_interval(bench, ticket)
+    assert (ended.partitions, ended.closed_cleanly) == (1, True)
     job = restores.plan_feed(bench, ticket)
     with pytest.raises(Damaged, match=f"{copy} should hold 6 rows; the job wrote 0"):
         restores.check_feed(bench, ticket, None)
@@ -243,7 +250,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     with pytest.raises(Damaged, match="no verification ran"):
         restores.check_verify_feed(bench, ticket, None)
     # The same again, as a run that died before it could say so would find it.
-    commit(bench, {copy: 6})
+    assert replace(restores.stop_before_interval(bench, ticket), seconds=ended.seconds) == ended
     job = restores.plan_feed(bench, ticket)
     load(bench, job)
     fed = restores.check_feed(bench, ticket, job.result_key)
@@ -252,12 +259,59 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     compare(bench, job)
     compared = restores.check_verify_feed(bench, ticket, job.result_key)
     assert [one.loaded_rows for one in compared.partitions if one.topic == copy.topic] == [6]
+    with pytest.raises(Refused, match="belongs between recovered and fed"):
+        restores.plan_feed(bench, ticket)
+    with pytest.raises(Refused, match="belongs between started and fed"):
+        restores.await_recovered(bench, ticket, restores.StartSummary(instances=(), ends={}))
+    with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 5"):
+        restores.stop_at_ends(bench, ticket)
+    commit(bench, {copy: 6})
     assert restores.stop_at_ends(bench, ticket).partitions == 1
     assert restores.finish(bench, ticket, restores.verified(bench, ticket)).verdict is restores.Verdict.EQUAL
     reprocessing.remove(bench, ticket)
 
 
-def test_what_a_running_application_reads_is_never_made_anew(again: Again) -> None:
+def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> None:
+    request = again.request(20, 45)
+    request = replace(request, slice=replace(request.slice, overlap=10))
+    copy = f"again.{again.own.application_id}.in-{request.slice.interval.name}"
+    bench, ticket = again.given(again.claim(request), lambda bench: write(bench, copy, [(b"k", b"a stranger's", 1)] * 2))
+    assert stamps(bench, TopicPartition(copy, 0)) == [10]
+    reprocessing.remove(bench, ticket)
+
+
+def test_an_application_that_did_not_close_is_not_given_the_interval(again: Again) -> None:
+    request = again.request(50, 51)
+    request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
+    bench, ticket = again.given(again.claim(request))
+    verified(bench, ticket)
+    note(bench, ticket, Phase.RECOVERED)
+    commit(bench, {TopicPartition(bench.config.topics.inputs[0], 0): 3})
+    with (
+        configured(again, bench, stop=says([{**GONE[0], "closed_cleanly": False}])) as killed,
+        pytest.raises(Damaged, match=r"did not close\. Next: .*process the interval again"),
+    ):
+        restores.stop_before_interval(killed, ticket)
+    reprocessing.remove(bench, ticket)
+
+
+def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Again) -> None:
+    request = again.request(30, 45, base="savepoint")
+    request = replace(request, slice=replace(request.slice, lateness=10))
+    asked = reprocessing.beginning.restore_request(again.own.application_id, request)
+    bench = again.scratch(request)
+    copy = TopicPartition(bench.config.topics.inputs[0], 0)
+    behind = restores.plan(bench, asked)
+    assert behind.held_back == {copy: 1}, "20 is behind the state"
+    stream = replace(request.slice, tables=(again.small.input.topic,))
+    table = restores.plan(bench, replace(asked, slice=stream))
+    [item] = [item for item in table.offsets if item.tp == copy]
+    assert (item.offset, table.held_back) == (2, {copy: 3}), "10, 20 and 20; the state has two of them"
+    everything = replace(table, offsets=tuple(replace(one, offset=3) for one in table.offsets))
+    assert everything.held_back == {}
+
+
+def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> None:
     request = again.request(50, 51)
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
     bench, ticket = again.given(again.claim(request))
@@ -266,12 +320,17 @@ def test_what_a_running_application_reads_is_never_made_anew(again: Again) -> No
     verified(bench, ticket)
     note(bench, ticket, Phase.RECOVERED)
     before = bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id
+    commit(bench, {copy: 3})
+    restores.stop_before_interval(bench, ticket)
     write(bench, copy.topic, [(b"k", b"a stranger's", 1)])
-    commit(bench, {copy: 4})
-    with pytest.raises(PrefixDiffers):
-        load(bench, restores.plan_feed(bench, ticket))
+    job = restores.plan_feed(bench, ticket)
+    with pytest.raises(PrefixDiffers) as differs:
+        load(bench, job)
+    bench.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
+    with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
+        restores.plan_feed(bench, ticket)
+    bench.repository.delete([failure_key(str(job.result_key))])
     write(bench, copy.topic, [(b"k", b"a stranger's", 1)] * 4)
-    commit(bench, {copy: 8})
     with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
         restores.plan_feed(bench, ticket)
     assert bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id == before
@@ -284,6 +343,7 @@ def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again
     assert stamps(bench, copy) == [20, 20]
     whole = verified(bench, ticket)
     note(bench, ticket, Phase.RECOVERED)
+    assert restores.stop_before_interval(bench, ticket).partitions == 0
     assert restores.plan_feed(bench, ticket).spec_key is None
     assert restores.check_feed(bench, ticket, None).rows == 0
     assert restores.plan_verify_feed(bench, ticket).spec_key is None
@@ -474,15 +534,22 @@ def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_st
         again.request(20, 45, hand_over="replace", confirm="small")
 
 
+@contextmanager
+def configured(again: Again, bench: Workbench, **verbs: Sequence[str]) -> Iterator[Workbench]:
+    """The same with other commands of the application."""
+    runs = bench.config.runs
+    assert runs.command is not None
+    command = runs.command.model_copy(update={verb: tuple(words) for verb, words in verbs.items()})
+    config = bench.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
+    with open_workbench(config, EnvironmentConnections(again.kafka)) as found:
+        yield found
+
+
 def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> None:
     claimed = again.claim(again.request(20, 45))
     bench, ticket = again.processed(claimed, [(b"a", b"1", 20)])
-    runs = bench.config.runs
-    assert runs.command is not None
     alive = [{**GONE[0], "state": "running"}]
-    command = runs.command.model_copy(update={"status": tuple(says(alive))})
-    config = bench.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
-    with open_workbench(config, EnvironmentConnections(again.kafka)) as running, pytest.raises(ApplicationRunning, match="again"):
+    with configured(again, bench, status=says(alive)) as running, pytest.raises(ApplicationRunning, match="again"):
         reprocessing.hand_over(running, ticket, claimed.request)
     reprocessing.remove(bench, ticket)
 

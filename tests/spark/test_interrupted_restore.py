@@ -34,7 +34,7 @@ from streams_recovery.core.jobs import BackupSpec, JobFailure, PartitionLoaded, 
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.restores.creating import standings
+from streams_recovery.restores.creating import rows_at_first, standings
 from streams_recovery.restores.opening import stored_plan
 from streams_recovery.savepoints import SavepointRequest
 from tests.spark.rows import end_of, read, rows_in, write
@@ -216,13 +216,13 @@ def test_nothing_is_planned_while_somebody_still_writes(case):
     writer = threading.Thread(target=go_on)
     writer.start()
     try:
-        planned = stored_plan(case.bench, ticket)
+        rows = rows_at_first(stored_plan(case.bench, ticket))
         with pytest.raises(OffsetsUnstable, match=f"somebody still writes to {tp}"):
-            standings(case.bench, planned, still_seconds=2, patience=4)
+            standings(case.bench, rows, still_seconds=2, patience=4)
     finally:
         stop.set()
         writer.join()
-    assert standings(case.bench, planned, still_seconds=0.5, patience=30)[tp].start == 0
+    assert standings(case.bench, rows, still_seconds=0.5, patience=30)[tp].start == 0
 
 
 def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):

@@ -121,8 +121,9 @@ class PartitionToLoad:
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of their keys and values."""
-        return sum(file.payload_bytes for file in self.files)
+        """Bytes of their keys and values; where not all rows are written, the part that they are of all."""
+        size, rows = sum(file.payload_bytes for file in self.files), sum(file.rows for file in self.files)
+        return size * self.rows // max(1, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

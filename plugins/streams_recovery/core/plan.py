@@ -184,13 +184,14 @@ class RestorePlan:
 
     @property
     def held_back(self) -> dict[TopicPartition, int]:
-        """Inputs of an interval of which the application gets only so many records at first, those before the interval, and the others once it has
-        processed these. Empty where nothing comes before, or nothing behind it.
+        """Inputs of an interval of which the application gets only so many records at first, those before the first of the interval or later, and the
+        others once it has processed these. Empty where it has processed all that comes before, or nothing comes behind.
 
         A foreign-key join gives a result that is caused by the table the timestamp of the table's record, even when the other side's record is newer
         (``ForeignTableJoinProcessorSupplier`` of Kafka Streams). Both would be read at once otherwise, and results of the interval could come with a
         time from long before it.
         """
+        processed = {item.tp: item.offset for item in self.offsets}
         cuts = {
             TopicPartition(topic.name, part.partition): (part.cut.rows, part.cut.slice.lead)
             for topic in self.create
@@ -198,7 +199,7 @@ class RestorePlan:
             for part in topic.partitions
             if part.cut is not None and part.cut.slice is not None
         }
-        if not any(lead for _, lead in cuts.values()):
+        if all(lead <= processed.get(tp, 0) for tp, (_, lead) in cuts.items()):
             return {}
         return {tp: lead for tp, (rows, lead) in cuts.items() if lead < rows}
 

@@ -13,7 +13,7 @@ from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import LEASE_SECONDS
 from streams_recovery.restores import RestoreTicket
-from streams_recovery.restores.creating import standings
+from streams_recovery.restores.creating import rows_at_first, standings
 from streams_recovery.restores.opening import PLAN
 from streams_recovery.stopping import bring_down
 from streams_recovery.storage.numbered import NumberedLog
@@ -111,8 +111,8 @@ def _stop(bench: Workbench) -> tuple[str, ...]:
 
 def _await_writers(bench: Workbench, restore_id: str, log: NumberedLog[JournalEntry]) -> None:
     """Where a load was broken off its job may still be ending, and a topic that is deleted under it would be created again."""
-    if reached(tuple(log.read_all())) is Phase.CREATED:
-        standings(bench, bench.notes.read(RestorePlan, restore_id, PLAN))
+    if reached(tuple(log.read_all())) in (Phase.CREATED, Phase.RECOVERED):
+        standings(bench, rows_at_first(bench.notes.read(RestorePlan, restore_id, PLAN)))
 
 
 def _adopt(bench: Workbench, log: NumberedLog[JournalEntry], names: Iterable[str]) -> None:

@@ -167,8 +167,24 @@ class VerifyChangelogsOperator(CheckedStepOperator):
         return restores.check_verify(bench, self.held_ticket, self.result_key)
 
 
+class StopBeforeIntervalOperator(RestoreStepOperator):
+    """Wait until what comes before an interval is processed, and stop the application there."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.EndsSummary:
+        """Stop."""
+        return restores.stop_before_interval(bench, self.held_ticket)
+
+
+class StartAgainOperator(RestoreStepOperator):
+    """Start the application on the interval, and wait until it is at work."""
+
+    def step(self, bench: Workbench, context: Context) -> restores.StartAgainSummary:
+        """Start."""
+        return restores.start_again(bench, self.held_ticket)
+
+
 class CheckFeedOperator(CheckedStepOperator):
-    """Compare what was written while the application runs with the plan and with the logs' ends."""
+    """Compare what was written with the plan and with the logs' ends."""
 
     def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
         """Check."""

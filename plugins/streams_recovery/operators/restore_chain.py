@@ -22,9 +22,11 @@ from streams_recovery.operators.restore import (
     PrepareTopicsOperator,
     ResetConsumerGroupOperator,
     SaveStateOperator,
+    StartAgainOperator,
     StartApplicationOperator,
     StopApplicationOperator,
     StopAtEndsOperator,
+    StopBeforeIntervalOperator,
     VerifyChangelogsOperator,
     VerifyClearedOperator,
     VerifyFeedOperator,
@@ -93,8 +95,8 @@ def restore_steps(
     before_start: Sequence[BaseOperator] = (),
 ) -> list[BaseOperator]:
     """The tasks of a restore that is open, in their order, from the stop to the evidence. ``ticket`` is the template of what *open_restore* returned;
-    ``group`` is that of the tasks, with a dot behind it. ``before_start`` come right before the start. One that ``feeds`` gives the application what was
-    held back of its input once it is at work.
+    ``group`` is that of the tasks, with a dot behind it. ``before_start`` come right before the start. One that ``feeds`` stops the application behind
+    what comes before an interval, gives it the interval, and starts it again.
     """
     shared = {"application_name": application_name, "ticket": ticket}
     begun, started = result_of(f"{group}save_state"), result_of(f"{group}start_application")
@@ -127,8 +129,10 @@ def _loading(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
 
 def _feeding(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
     return [
+        StopBeforeIntervalOperator(task_id="stop_before_interval", execution_timeout=JOB, **shared),
         FeedRecordsOperator(task_id="feed_records", execution_timeout=JOB, **AGAIN, **shared),
         CheckFeedOperator(task_id="check_feed", outcome=result_of(f"{group}feed_records"), **shared),
         CompareFeedOperator(task_id="compare_feed", execution_timeout=JOB, **shared),
         VerifyFeedOperator(task_id="verify_feed", outcome=result_of(f"{group}compare_feed"), **shared),
+        StartAgainOperator(task_id="start_again", execution_timeout=JOB, **shared),
     ]

@@ -161,7 +161,7 @@ class LoadRecordsOperator(SparkJobOperator):
 
 
 class FeedRecordsOperator(SparkJobOperator):
-    """Load the input that was held back, once the application has processed what comes before it."""
+    """Load the input that was held back, now that the application has processed what comes before it."""
 
     job: JobName = "restore"
     result_kind = RestoreResult

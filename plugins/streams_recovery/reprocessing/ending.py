@@ -7,7 +7,7 @@ import itertools
 from streams_recovery.core.drill import furthest
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.handing import HandOver
-from streams_recovery.core.journal import JournalEntry
+from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.reprocess import HandOverReport, ReprocessEntry, ReprocessRequest, succeeded
@@ -54,7 +54,9 @@ def conclude(
     """
     interval = request.slice.interval
     journal, savepoint, report = ((), None, None) if ticket is None else _restored(bench, ticket)
-    reached = furthest(journal) if journal else None
+    # What is removed is closed by that, wherever it broke off.
+    own = journal if report is not None else tuple(step for step in journal if step.phase is not Phase.CLOSED)
+    reached = furthest(own) if journal else None
     records = None if planned is None else planned.records
     entry = ReprocessEntry(
         run=run_id,

@@ -13,7 +13,7 @@ from streams_recovery.restores.appending import (
     plan_append_job,
 )
 from streams_recovery.restores.comparing import check_verify, plan_verify, verified, verify_cleared
-from streams_recovery.restores.feeding import check_feed, check_verify_feed, plan_feed, plan_verify_feed
+from streams_recovery.restores.feeding import check_feed, check_verify_feed, plan_feed, plan_verify_feed, start_again, stop_before_interval
 from streams_recovery.restores.halting import stop_at_ends
 from streams_recovery.restores.loading import check_load, plan_load, prepare
 from streams_recovery.restores.moments import begin_from
@@ -35,6 +35,7 @@ from streams_recovery.restores.values import (
     RestoreTicket,
     SafetyBegun,
     SafetySummary,
+    StartAgainSummary,
     StartSummary,
     StopSummary,
     VerifySummary,
@@ -60,6 +61,7 @@ __all__ = [
     "SafetyBegun",
     "SafetyPolicy",
     "SafetySummary",
+    "StartAgainSummary",
     "StartSummary",
     "StopSummary",
     "Verdict",
@@ -93,8 +95,10 @@ __all__ = [
     "save_state",
     "set_offsets",
     "start",
+    "start_again",
     "stop",
     "stop_at_ends",
+    "stop_before_interval",
     "stored_plan",
     "verified",
     "verify_cleared",

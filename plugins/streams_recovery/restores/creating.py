@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from streams_recovery import holds
@@ -37,13 +38,18 @@ def create_topic(bench: Workbench, ticket: RestoreTicket, step: TopicToCreate, p
     note(bench, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
 
 
-def standings(
-    bench: Workbench, planned: RestorePlan, *, still_seconds: float = STILL_SECONDS, patience: float = _STILL_PATIENCE
-) -> dict[TopicPartition, Standing]:
-    """Every partition as it is. Where records are already, only once all ends stood still for ``still_seconds``: a worker of an earlier attempt
-    may live. Raises ``OffsetsUnstable`` when they do not within ``patience`` seconds.
-    """
+def rows_at_first(planned: RestorePlan) -> dict[TopicPartition, int]:
+    """Records of each partition that are loaded before the application starts."""
     rows = {TopicPartition(topic.name, part.partition): part.rows for topic in planned.create for part in topic.partitions}
+    return rows | planned.held_back
+
+
+def standings(
+    bench: Workbench, rows: Mapping[TopicPartition, int], *, still_seconds: float = STILL_SECONDS, patience: float = _STILL_PATIENCE
+) -> dict[TopicPartition, Standing]:
+    """Each partition to which so many ``rows`` belong, as it is, if there is one. Where records are already, only once all ends stood still for
+    ``still_seconds``: a worker of an earlier attempt may live. Raises ``OffsetsUnstable`` when they do not within ``patience`` seconds.
+    """
     ends = _ends(bench, list(rows))
     if any(ends.values()):
         ends = _settled(bench, ends, still_seconds, patience)
@@ -83,9 +89,9 @@ def begin_again(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, w
     """Delete and create again every topic whose records cannot be the beginning of what belongs there, or were compared and are not. Returns how
     all partitions stand then. Raises ``TargetNotEmpty`` for topics with records that this restore did not create.
     """
-    standing = standings(bench, planned)
+    standing = standings(bench, rows_at_first(planned))
     ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics([step.name for step in planned.create]).items()}
-    refused, created = _refused(bench, ticket), created_by(written)
+    refused, created = refused_topics(bench, ticket), created_by(written)
     again, strangers = [], []
     cut = {topic.name for topic in planned.in_place.later} if planned.in_place else set()
     for step in planned.create:
@@ -112,7 +118,7 @@ def begin_again(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, w
     return [*(standing | {tp: Standing(tp=tp, start=0, end=0, rows=count) for tp, count in rows.items()}).values()]
 
 
-def _refused(bench: Workbench, ticket: RestoreTicket) -> set[str]:
+def refused_topics(bench: Workbench, ticket: RestoreTicket) -> set[str]:
     """Ids of topics whose records an earlier attempt compared with the savepoint and found different."""
     stem = failure_key(bench.layout.work(ticket.restore_id, LOAD_RESULT)).removesuffix("json")
     keys = [key for key in bench.repository.keys(stem.rpartition("/")[0] + "/") if key.startswith(stem)]

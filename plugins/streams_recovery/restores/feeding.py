@@ -1,37 +1,68 @@
-"""The input that was held back from an application until it had processed what comes before: loaded while it runs, and compared."""
+"""The input that was held back from an application until it had processed what comes before: loaded while it is down, and compared.
+
+It is down because Kafka Streams brings the partitions of a task together by timestamp only as far as they are there (``PartitionGroup``): one that gets its
+records while another is still being loaded is read without it, and joins and windows come out differently.
+"""
 
 from __future__ import annotations
 
+from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.names import internal_role
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
+from streams_recovery.leases import kept
+from streams_recovery.readiness import await_at_work
 from streams_recovery.restores.comparing import VERIFIED, compare_job, compared, verified
-from streams_recovery.restores.creating import standings
-from streams_recovery.restores.halting import await_ends
-from streams_recovery.restores.loading import check_written, load_job, work_of
+from streams_recovery.restores.creating import refused_topics, standings
+from streams_recovery.restores.halting import require_read, stop_behind
+from streams_recovery.restores.loading import check_down, check_written, load_job, work_of
 from streams_recovery.restores.opening import guarded, note, stored_plan
-from streams_recovery.restores.values import LoadSummary, RestoreTicket, VerifySummary
+from streams_recovery.restores.values import EndsSummary, LoadSummary, RestoreTicket, StartAgainSummary, VerifySummary
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
+_BEGIN = "find out who writes there and stop that; then process the interval again from its beginning"
+
+
+def stop_before_interval(bench: Workbench, ticket: RestoreTicket) -> EndsSummary:
+    """Wait until the application has processed all that it was given first, and stop it. Nothing to do where nothing was held back.
+
+    Raises ``ApplicationNotReady`` when it processes no more, and ``Damaged`` when it did not close: its state would be read from changelogs that it has
+    written itself, which keep records of an old interval no longer than others of that age.
+    """
+    planned, held = _held(bench, ticket, before=Phase.FED)
+    if not held:
+        return EndsSummary(partitions=0, closed_cleanly=True, seconds=0)
+    ended = stop_behind(bench, ticket, planned, planned.held_back)
+    if not ended.closed_cleanly:
+        raise Damaged(
+            f"{bench.application_id} was stopped in the middle of its interval and did not close",
+            next_step="look at the instances' logs, raise stop_timeout_seconds if they need longer, and process the interval again",
+        )
+    return ended
+
 
 def plan_feed(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
-    """Wait until the application has processed all that it has, and return the specification of the job that loads the rest, which is none where nothing
-    was held back. Repeating it goes on behind what an earlier attempt has loaded.
+    """The specification of the job that loads what was held back. Repeating it goes on behind what an earlier attempt has loaded.
 
-    Raises ``ApplicationNotReady`` when the application processes no more, and ``Damaged`` for records that cannot be of this restore.
+    Raises ``ApplicationRunning``, ``ApplicationNotReady`` before all that was given first is processed, ``OffsetsUnstable`` while somebody writes, and
+    ``Damaged`` for records that cannot be of this restore: the application has read from these topics, and they are not made anew.
     """
-    _, held = _held(bench, ticket)
+    planned, held = _held(bench, ticket, before=Phase.FED)
     if not held:
         return NO_JOB
-    planned = await_ends(bench, ticket)
-    standing = standings(bench, planned)
-    strange = sorted(str(tp) for tp in held if standing[tp].present is None)
+    check_down(bench)
+    require_read(bench, planned, planned.held_back)
+    standing = standings(bench, {tp: load.rows for tp, load in held.items()})
+    ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics({tp.topic for tp in held}).items()}
+    refused = refused_topics(bench, ticket)
+    strange = sorted(str(tp) for tp in held if standing[tp].present is None or ids[tp.topic] in refused)
     if strange:
         raise Damaged(
-            f"{', '.join(strange)} hold records that this restore cannot have written, while the application reads them",
-            next_step="find out who writes there and stop that; then process the interval again from its beginning",
+            f"{', '.join(strange)} hold records that this restore cannot have written, and the application has read from there",
+            next_step=_BEGIN,
             partitions=strange,
         )
     return load_job(bench, ticket, held, standing, {})
@@ -39,19 +70,19 @@ def plan_feed(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
 
 def check_feed(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> LoadSummary:
     """Compare what the job wrote with the plan and with the logs' ends."""
-    _, held = _held(bench, ticket)
-    return check_written(bench, {tp: load.rows for tp, load in held.items()}, result_key)
+    _, held = _held(bench, ticket, before=Phase.FED)
+    return check_written(bench, {tp: load.rows for tp, load in held.items()}, result_key, next_step=_BEGIN)
 
 
 def plan_verify_feed(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
-    """The specification of the job that compares the inputs that are whole now with the archive."""
-    _, held = _held(bench, ticket)
+    """The specification of the Spark job that compares the inputs that are whole now with the archive."""
+    _, held = _held(bench, ticket, before=Phase.FED)
     return compare_job(bench, ticket, held, ()) if held else NO_JOB
 
 
 def check_verify_feed(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> VerifySummary:
     """Raise ``Damaged`` unless every input of which something was held back was compared and equal. What was compared before the start counts on."""
-    planned, held = _held(bench, ticket)
+    planned, held = _held(bench, ticket, before=Phase.CLOSED)
     before = verified(bench, ticket)
     if held:
         found = compared(bench, planned, held, result_key).partitions
@@ -67,8 +98,20 @@ def check_verify_feed(bench: Workbench, ticket: RestoreTicket, result_key: str |
     return before
 
 
-def _held(bench: Workbench, ticket: RestoreTicket) -> tuple[RestorePlan, dict[TopicPartition, PartitionLoad]]:
-    guarded(bench, ticket, at_least=Phase.RECOVERED, before=Phase.CLOSED)
+def start_again(bench: Workbench, ticket: RestoreTicket) -> StartAgainSummary:
+    """Start every instance that is down, and wait until it is RUNNING and has processed its inputs as they are now. Raises ``ApplicationNotReady``."""
+    planned = stored_plan(bench, ticket)
+    guarded(bench, ticket, at_least=Phase.FED, before=Phase.CLOSED)
+    inputs = [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
+    with kept(bench, ticket):
+        bench.application.start()
+        await_at_work(bench, bench.cluster.last_stable_offsets(inputs))
+    names = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
+    return StartAgainSummary(instances=names)
+
+
+def _held(bench: Workbench, ticket: RestoreTicket, *, before: Phase) -> tuple[RestorePlan, dict[TopicPartition, PartitionLoad]]:
+    guarded(bench, ticket, at_least=Phase.RECOVERED, before=before)
     planned = stored_plan(bench, ticket)
     held = planned.held_back
     return planned, {tp: load for tp, load in work_of(planned).items() if tp in held}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, Refused
@@ -27,16 +28,11 @@ def stop_at_ends(bench: Workbench, ticket: RestoreTicket) -> EndsSummary:
     As long as they are worked off there is no limit. Raises ``Refused`` for a restore that goes on behind the savepoint, and ``ApplicationNotReady``
     naming what was not read when nothing had moved for the configured time, or when somebody else stopped the application before.
     """
-    began = time.monotonic()
     planned = stored_plan(bench, ticket)
     guarded(bench, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     if planned.point is None:
         raise Refused(f"restore {ticket.restore_id} goes on behind its savepoint", next_step="let the application run")
-    await_ends(bench, ticket)
-    report = bring_down(bench)
-    # Once more, now that nothing moves.
-    partitions = _require_read(bench, _inputs(bench, planned))
-    return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))
+    return stop_behind(bench, ticket, planned, {})
 
 
 def whole_input(planned: RestorePlan) -> Phase:
@@ -44,41 +40,44 @@ def whole_input(planned: RestorePlan) -> Phase:
     return Phase.FED if planned.held_back else Phase.RECOVERED
 
 
-def await_ends(bench: Workbench, ticket: RestoreTicket) -> RestorePlan:
-    """Wait until inputs and repartition topics are read to their ends, as long as they are worked off and an instance lives, and return the plan. Raises
-    ``ApplicationNotReady``.
-    """
-    planned = stored_plan(bench, ticket)
-    inputs = _inputs(bench, planned)
+def stop_behind(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> EndsSummary:
+    """Wait until inputs and repartition topics are read to their ends, those with a limit up to that, and stop every instance."""
+    began = time.monotonic()
     if any(status.state is not InstanceState.GONE for status in bench.application.status()):
         with kept(bench, ticket):
             patience = float(bench.config.restore.catch_up_timeout_seconds)
-            while_falling(lambda: sum(_unread(bench, inputs).values()), patience=patience)
-    _require_read(bench, inputs)
-    return planned
+            while_falling(lambda: sum(_unread(bench, planned, limits).values()), patience=patience)
+        require_read(bench, planned, limits)
+    report = bring_down(bench)
+    # Once more, now that nothing moves.
+    partitions = require_read(bench, planned, limits)
+    return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))
 
 
-def _inputs(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
-    return [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
-
-
-def _require_read(bench: Workbench, inputs: list[TopicPartition]) -> int:
-    left = [f"{tp} by {count}" for tp, count in _unread(bench, inputs).items()]
+def require_read(bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> int:
+    """Raise ``ApplicationNotReady`` naming what is not read; return how many partitions are."""
+    left = [f"{tp} by {count}" for tp, count in _unread(bench, planned, limits).items()]
     if left:
         raise ApplicationNotReady(
             f"{bench.application_id} has not processed all of its input, it is behind on {', '.join(left[:_NAMED])}",
             next_step="look at the instances' logs, start those that are down, and run this step again",
             left=left,
         )
-    return len(inputs) + len(repartition_partitions(bench))
+    return len(_read_by(bench, planned))
 
 
-def _unread(bench: Workbench, inputs: list[TopicPartition]) -> dict[TopicPartition, int]:
+def _unread(bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Partitions that are not read to their ends, and how many offsets are left. Committed offsets are read before ends: whatever the input below
     them caused is in the logs by then, so that ends that are reached have nothing behind them, however many repartition topics follow each other.
     """
-    partitions = [*inputs, *repartition_partitions(bench)]
+    partitions = _read_by(bench, planned)
     committed = bench.groups.committed(bench.application_id, partitions)
     ends = bench.cluster.high_watermarks(partitions)
+    ends |= {tp: min(limit, ends[tp]) for tp, limit in limits.items() if tp in ends}
     left = {tp: ends[tp] - (0 if known is None else known.offset) for tp, known in committed.items()}
     return {tp: count for tp, count in sorted(left.items()) if count > 0}
+
+
+def _read_by(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
+    inputs = [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
+    return [*inputs, *repartition_partitions(bench)]

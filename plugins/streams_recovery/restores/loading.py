@@ -11,7 +11,7 @@ from streams_recovery.core.journal import JournalEntry, Phase, created_by, reach
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.restores.choosing import pinned
-from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic
+from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic, rows_at_first
 from streams_recovery.restores.in_place import set_aside
 from streams_recovery.restores.living import check_same_targets, spans
 from streams_recovery.restores.opening import guarded, note, stored_plan
@@ -23,6 +23,7 @@ from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
 LOAD_SPEC = "load-spec"
+LOAD_AGAIN = "somebody else wrote to it: stop whoever did, then load again; the topic is compared, or created again"
 
 
 def prepare(bench: Workbench, ticket: RestoreTicket) -> PrepareSummary:
@@ -30,7 +31,7 @@ def prepare(bench: Workbench, ticket: RestoreTicket) -> PrepareSummary:
     earlier attempt loaded is known by its topic ids and deleted, because loading twice would double it. Anybody else's topics are refused.
     """
     written = guarded(bench, ticket, at_least=Phase.SAVED, before=Phase.OFFSETS_SET)
-    _check_down(bench)
+    check_down(bench)
     planned = stored_plan(bench, ticket)
     current = _still(bench, ticket, planned, written)
     steps = current.create
@@ -65,7 +66,8 @@ def _created_unnoted(bench: Workbench, written: tuple[JournalEntry, ...], curren
     return set(existing) - set(spans(bench, existing))
 
 
-def _check_down(bench: Workbench) -> None:
+def check_down(bench: Workbench) -> None:
+    """Raise ``ApplicationRunning`` naming the members of a group that is not empty."""
     group = bench.groups.describe(bench.application_id)
     if not group.empty:
         members = ", ".join(f"{member.client_id} at {member.host}" for member in group.members) or group.state
@@ -79,7 +81,7 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     they were compared; topics of which that cannot be true are created again here.
     """
     written = guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
-    _check_down(bench)
+    check_down(bench)
     planned = stored_plan(bench, ticket)
     standing = {found.tp: found for found in begin_again(bench, ticket, planned, written)}
     return load_job(bench, ticket, work_of(planned), standing, planned.held_back)
@@ -128,12 +130,14 @@ def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) 
     """Compare what the job wrote with the plan, and with the logs themselves: a log must end right behind the rows written and nothing else."""
     guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
     planned = stored_plan(bench, ticket)
-    summary = check_written(bench, {tp: load.rows for tp, load in work_of(planned).items()} | planned.held_back, result_key)
+    summary = check_written(bench, rows_at_first(planned), result_key)
     note(bench, ticket, Phase.LOADED)
     return summary
 
 
-def check_written(bench: Workbench, expected: Mapping[TopicPartition, int], result_key: str | None) -> LoadSummary:
+def check_written(
+    bench: Workbench, expected: Mapping[TopicPartition, int], result_key: str | None, *, next_step: str = LOAD_AGAIN
+) -> LoadSummary:
     """What a job has written, which must be as many rows as are expected, and all that is in the logs. Raises ``Damaged``."""
     loaded = () if result_key is None else bench.notes.read_key(RestoreResult, result_key).partitions
     by_partition = {TopicPartition(done.topic, done.partition): done for done in loaded}
@@ -144,7 +148,7 @@ def check_written(bench: Workbench, expected: Mapping[TopicPartition, int], resu
         if (done.rows if done else 0) != rows or ends[tp] - starts[tp] != rows:
             raise Damaged(
                 f"{tp} should hold {rows} rows; the job wrote {done.rows if done else 0}, the log holds [{starts[tp]}, {ends[tp]})",
-                next_step="somebody else wrote to it: stop whoever did, then load again; the topic is compared, or created again",
+                next_step=next_step,
                 topic=tp.topic,
                 partition=tp.partition,
             )

@@ -15,6 +15,7 @@ from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import kept, under_lock
 from streams_recovery.readiness import await_at_work
 from streams_recovery.restores.asking import ask_stores
+from streams_recovery.restores.halting import whole_input
 from streams_recovery.restores.opening import entries, guarded, note, stored_plan
 from streams_recovery.restores.proving import keep_evidence, report_of
 from streams_recovery.restores.rebuilding import offsets_to_remove
@@ -118,6 +119,7 @@ def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSumma
     configured time, and ``Damaged`` when an internal topic appeared that the savepoint does not know: then it is another topology than the one
     that was saved.
     """
+    guarded(bench, ticket, at_least=Phase.STARTED, before=Phase.FED)
     began = time.monotonic()
     ends = {spaced_partition(name): end for name, end in started.ends.items()}
     with kept(bench, ticket):
@@ -150,6 +152,8 @@ def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> 
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back."""
     under_lock(bench, ticket)
     planned = stored_plan(bench, ticket)
+    if planned.held_back:
+        guarded(bench, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     report = report_of(bench, ticket, planned, verified, entries(bench, ticket), holds.release_restore_holds(bench))
     report = keep_evidence(bench.repository, bench.layout, report)
     standstills.end(bench)
