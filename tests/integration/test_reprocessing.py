@@ -33,6 +33,7 @@ from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
 from streams_recovery.restores.opening import note
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench, open_workbench
+from tests.integration.groups import member
 from tests.integration.restoring import compare, load, saved, verified, written
 from tests.integration.small import Small, commit, delete_below, publish, says, small_application
 from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
@@ -242,6 +243,8 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     commit(bench, {copy: 1})
     ended = restores.stop_before_interval(bench, ticket)
     assert (ended.partitions, ended.closed_cleanly) == (1, True)
+    with member(bench, bench.application_id, copy.topic), pytest.raises(ApplicationRunning, match="it-member"):
+        restores.plan_feed(bench, ticket)
     job = restores.plan_feed(bench, ticket)
     with pytest.raises(Damaged, match=f"{copy} should hold 6 rows; the job wrote 0"):
         restores.check_feed(bench, ticket, None)
