@@ -7,172 +7,32 @@ import os
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from streams_recovery import holds, reprocessing, restores
-from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.loader import load_named
-from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocessing import reprocessing_name
-from streams_recovery.core import codec
 from streams_recovery.core.durations import milliseconds
-from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, LockHeld, PrefixDiffers, Refused, TargetNotEmpty
-from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
 from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.slices import Interval
-from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
+from streams_recovery.reprocessing import Asked
 from streams_recovery.restores.opening import note
-from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.groups import member
-from tests.integration.restoring import compare, load, saved, verified, written
-from tests.integration.small import Small, commit, delete_below, publish, says, small_application
-from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
+from tests.integration.again import GONE, Again, again_at, configured, read, write
+from tests.integration.small import delete_below, publish, says
+from tests.integration.test_moments import ZERO
 
-GONE = [{"name": "again", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 3"}]
 PROJECT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True)
-class Again:
-    """An application with two savepoints of its past, and what processes intervals of it again. Times are milliseconds after ``ZERO``; one is a second,
-    so that intervals have names of their own.
-    """
-
-    small: Small
-    stack: ExitStack
-    directory: Path
-    early: str
-
-    @property
-    def own(self) -> Workbench:
-        return self.small.bench
-
-    @property
-    def kafka(self) -> dict[str, str]:
-        extra = {"bootstrap.servers": self.own.connection.bootstrap_servers}
-        return {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
-
-    def request(self, start: int, end: int, **asked: object) -> ReprocessRequest:
-        plain = {"lateness": "PT0S", **asked}
-        return reprocessing.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))  # type: ignore[arg-type]
-
-    def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
-        found = reprocessing.claim(self.own, request, run_id=run)
-        assert found is not None
-        return found
-
-    def scratch(self, wanted: Claimed | ReprocessRequest) -> Workbench:
-        """What processes an interval, in its lane, or in the first one when it was not claimed."""
-        name = wanted.application if isinstance(wanted, Claimed) else reprocessing_name("small", wanted.slice.interval.name, 0)
-        config = load_named(name, self.directory, {})
-        return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
-
-    def given(self, claimed: Claimed, meanwhile: Callable[[Workbench], None] = lambda _: None) -> tuple[Workbench, restores.RestoreTicket]:
-        """The interval up to where its input is loaded, as far as it is before the start. ``meanwhile`` happens once its topics are there."""
-        bench = self.scratch(claimed)
-        reprocessing.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
-        planned = reprocessing.plan(bench, self.own.application_id, claimed.request)
-        ticket = reprocessing.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
-        restores.stop(bench, ticket)
-        saved(bench, ticket)
-        restores.prepare(bench, ticket)
-        meanwhile(bench)
-        written(bench, ticket)
-        return bench, ticket
-
-    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
-        """The interval up to where its application stopped, having written these results: key, value, time."""
-        bench, ticket = self.given(claimed)
-        [output] = bench.config.topics.outputs
-        write(bench, output, results)
-        note(bench, ticket, Phase.RECOVERED)
-        return bench, ticket
-
-    def ended(
-        self, bench: Workbench, claimed: Claimed, ticket: restores.RestoreTicket | None, run: str = "run-1"
-    ) -> reprocessing.ReprocessEntry:
-        """Removed and written down, as by a run that came to its end."""
-        if ticket is not None:
-            note(bench, ticket, Phase.CLOSED)
-            reprocessing.remove(bench, ticket)
-        planned = reprocessing.Planned(records=1, savepoint=None, text="")
-        return reprocessing.conclude(self.own, claimed.request, run_id=run, requested_by="test", planned=planned, ticket=ticket, left=())
-
-    def here(self) -> set[str]:
-        """Everything on the cluster that reprocessing would make."""
-        names = {*self.own.cluster.topic_names(), *self.own.cluster.groups()}
-        return {name for name in names if name.startswith(("again-", "again.")) and self.own.application_id in name}
-
-
-def write(bench: Workbench, topic: str, records: Sequence[tuple[bytes, bytes | None, int]]) -> None:
-    producer = Producer(bench.connection.client_config())
-    for key, value, at in records:
-        producer.produce(topic, value, key, 0, timestamp=ZERO + at)
-    assert producer.flush(30) == 0
-
-
-def read(bench: Workbench, topic: str) -> list[tuple[bytes, bytes | None, int]]:
-    tp = TopicPartition(topic, 0)
-
-    def decided() -> tuple[int] | None:
-        """The end, once the marker of the last transaction is there: it comes a moment after its commit was answered."""
-        end = bench.cluster.high_watermarks([tp])[tp]
-        return (end,) if bench.cluster.last_stable_offsets([tp])[tp] == end else None
-
-    found = poll(decided, seconds=60, interval=0.1)
-    assert found is not None
-    [end] = found
-    with RangeReader(bench.connection, tp, 0, end) as reader:
-        columns = [[batch.column(name).to_pylist() for name in ("key", "value", "timestamp")] for batch in reader]
-    return [(key, value, at - ZERO) for batch in columns for key, value, at in zip(*batch, strict=True)]
 
 
 @pytest.fixture
 def again(bootstrap: str, tmp_path: Path) -> Iterator[Again]:
-    name = f"small{uuid.uuid4().hex[:8]}"
-    with small_application(bootstrap, tmp_path, name=name, topics={"include": [f"{name}.in"]}) as small, ExitStack() as stack:
-        plain = json.loads((tmp_path / "small.yaml").read_text())
-        plain["reprocess"] = {
-            "application_id": f"again-{name}",
-            "parallel": 2,
-            "topic_map": {f"{name}.in": f"again.{name}.in", f"{name}.out": f"again.{name}.out"},
-            "command": {
-                "status": says(GONE),
-                "stop": says(GONE),
-                "start": ["true", f"again.{name}.in-{{interval}}", f"again.{name}.out-{{interval}}"],
-                "wipe": [*says(GONE)[:2], 'print(\'{"removed": [], "remaining": []}\')'],
-            },
-        }
-        (tmp_path / "small.yaml").write_text(json.dumps(plain))
-        bench = replace(small.bench, config=ApplicationConfig.model_validate(plain))
-        for topic, policy in ((small.input.topic, "delete"), (small.output.topic, "compact")):
-            bench.cluster.delete_topics([topic])
-            # The cleaner would take away what the tests look for.
-            config = {"retention.ms": "-1", "cleanup.policy": policy, "min.compaction.lag.ms": str(2**63 - 1)}
-            bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
-        stamped(bench, small.input, FIRST)
-        commit(bench, {small.input: 2})
-        own = replace(small, bench=bench)
-        early = publish(own)
-        stamped(bench, small.input, SECOND)
-        commit(bench, {small.input: 7})
-        publish(own)
-        found = Again(own, stack, tmp_path, early)
+    with again_at(bootstrap, tmp_path) as found:
         yield found
-        bench.cluster.delete_topics([topic for topic in found.here() if topic in bench.cluster.topic_names()])
 
 
-# In the log: 10, 20, 20, 50, 30, 40, 40, 60. Interval, how far around it, and then what is copied and how many of it are the interval's own.
 CASES = [
     ((20, 45), {}, [20, 20], 2),
     ((20, 45), {"lateness": 5}, [20, 20], 2),
@@ -215,144 +75,6 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     assert f"From the state of savepoint `{again.early}`" in reprocessing.plan(bench, again.own.application_id, request).text
     with pytest.raises(Refused, match=f"{again.early}: it had read .* up to 2, and the record at 1 is later"):
         reprocessing.plan(bench, again.own.application_id, again.request(15, 45, base="savepoint"))
-
-
-def stamps(bench: Workbench, tp: TopicPartition) -> list[int]:
-    """The times of a log's records."""
-    return [at for _, _, at in read(bench, tp.topic)]
-
-
-def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_before(again: Again) -> None:
-    request = again.request(20, 45)
-    request = replace(request, slice=replace(request.slice, lateness=6, overlap=10))
-    claimed = again.claim(request)
-    bench, ticket = again.given(claimed)
-    copy = TopicPartition(bench.config.topics.inputs[0], 0)
-    assert stamps(bench, copy) == [10]
-    assert str(copy) not in {f"{one.topic}-{one.partition}" for one in verified(bench, ticket).partitions}
-    note(bench, ticket, Phase.RECOVERED)
-    for too_early in (restores.stop_at_ends, lambda *_: reprocessing.hand_over(bench, ticket, request)):
-        with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
-            too_early(bench, ticket)
-    for too_early in (restores.stop_before_interval, restores.plan_feed):
-        with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
-            too_early(bench, ticket)
-    with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
-        restores.finish(bench, ticket, restores.verified(bench, ticket))
-
-    commit(bench, {copy: 1})
-    ended = restores.stop_before_interval(bench, ticket)
-    assert (ended.partitions, ended.closed_cleanly) == (1, True)
-    with member(bench, bench.application_id, copy.topic), pytest.raises(ApplicationRunning, match="it-member"):
-        restores.plan_feed(bench, ticket)
-    job = restores.plan_feed(bench, ticket)
-    with pytest.raises(Damaged, match=f"{copy} should hold 6 rows; the job wrote 0"):
-        restores.check_feed(bench, ticket, None)
-    load(bench, job)
-    assert stamps(bench, copy) == [10, 20, 20, 30, 40, 40]
-    with pytest.raises(Damaged, match="no verification ran"):
-        restores.check_verify_feed(bench, ticket, None)
-    # The same again, as a run that died before it could say so would find it.
-    assert replace(restores.stop_before_interval(bench, ticket), seconds=ended.seconds) == ended
-    job = restores.plan_feed(bench, ticket)
-    load(bench, job)
-    fed = restores.check_feed(bench, ticket, job.result_key)
-    assert (fed.rows, fed.present, stamps(bench, copy)) == (6, 6, [10, 20, 20, 30, 40, 40])
-    job = restores.plan_verify_feed(bench, ticket)
-    compare(bench, job)
-    compared = restores.check_verify_feed(bench, ticket, job.result_key)
-    assert [one.loaded_rows for one in compared.partitions if one.topic == copy.topic] == [6]
-    with pytest.raises(Refused, match="belongs between recovered and fed"):
-        restores.plan_feed(bench, ticket)
-    with pytest.raises(Refused, match="belongs between started and fed"):
-        restores.await_recovered(bench, ticket, restores.StartSummary(instances=(), ends={}))
-    with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 5"):
-        restores.stop_at_ends(bench, ticket)
-    commit(bench, {copy: 6})
-    assert restores.stop_at_ends(bench, ticket).partitions == 1
-    assert restores.finish(bench, ticket, restores.verified(bench, ticket)).verdict is restores.Verdict.EQUAL
-    reprocessing.remove(bench, ticket)
-
-
-def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> None:
-    request = again.request(20, 45)
-    request = replace(request, slice=replace(request.slice, overlap=10))
-    copy = f"again.{again.own.application_id}.in-{request.slice.interval.name}"
-    bench, ticket = again.given(again.claim(request), lambda bench: write(bench, copy, [(b"k", b"a stranger's", 1)] * 2))
-    assert stamps(bench, TopicPartition(copy, 0)) == [10]
-    reprocessing.remove(bench, ticket)
-
-
-def test_an_application_that_did_not_close_is_not_given_the_interval(again: Again) -> None:
-    request = again.request(50, 51)
-    request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
-    bench, ticket = again.given(again.claim(request))
-    verified(bench, ticket)
-    note(bench, ticket, Phase.RECOVERED)
-    commit(bench, {TopicPartition(bench.config.topics.inputs[0], 0): 3})
-    with (
-        configured(again, bench, stop=says([{**GONE[0], "closed_cleanly": False}])) as killed,
-        pytest.raises(Damaged, match=r"did not close\. Next: .*process the interval again"),
-    ):
-        restores.stop_before_interval(killed, ticket)
-    reprocessing.remove(bench, ticket)
-
-
-def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Again) -> None:
-    request = again.request(30, 45, base="savepoint")
-    request = replace(request, slice=replace(request.slice, lateness=10))
-    asked = reprocessing.beginning.restore_request(again.own.application_id, request)
-    bench = again.scratch(request)
-    copy = TopicPartition(bench.config.topics.inputs[0], 0)
-    behind = restores.plan(bench, asked)
-    assert behind.held_back == {copy: 1}, "20 is behind the state"
-    stream = replace(request.slice, tables=(again.small.input.topic,))
-    table = restores.plan(bench, replace(asked, slice=stream))
-    [item] = [item for item in table.offsets if item.tp == copy]
-    assert (item.offset, table.held_back) == (2, {copy: 3}), "10, 20 and 20; the state has two of them"
-    everything = replace(table, offsets=tuple(replace(one, offset=3) for one in table.offsets))
-    assert everything.held_back == {}
-
-
-def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> None:
-    request = again.request(50, 51)
-    request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
-    bench, ticket = again.given(again.claim(request))
-    copy = TopicPartition(bench.config.topics.inputs[0], 0)
-    assert stamps(bench, copy) == [10, 20, 20]
-    verified(bench, ticket)
-    note(bench, ticket, Phase.RECOVERED)
-    before = bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id
-    commit(bench, {copy: 3})
-    restores.stop_before_interval(bench, ticket)
-    write(bench, copy.topic, [(b"k", b"a stranger's", 1)])
-    job = restores.plan_feed(bench, ticket)
-    with pytest.raises(PrefixDiffers) as differs:
-        load(bench, job)
-    bench.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
-    with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
-        restores.plan_feed(bench, ticket)
-    bench.repository.delete([failure_key(str(job.result_key))])
-    write(bench, copy.topic, [(b"k", b"a stranger's", 1)] * 4)
-    with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
-        restores.plan_feed(bench, ticket)
-    assert bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id == before
-    reprocessing.remove(bench, ticket)
-
-
-def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again) -> None:
-    bench, ticket = again.given(again.claim(again.request(20, 45)))
-    copy = TopicPartition(bench.config.topics.inputs[0], 0)
-    assert stamps(bench, copy) == [20, 20]
-    whole = verified(bench, ticket)
-    note(bench, ticket, Phase.RECOVERED)
-    assert restores.stop_before_interval(bench, ticket).partitions == 0
-    assert restores.plan_feed(bench, ticket).spec_key is None
-    assert restores.check_feed(bench, ticket, None).rows == 0
-    assert restores.plan_verify_feed(bench, ticket).spec_key is None
-    assert restores.check_verify_feed(bench, ticket, None) == whole
-    assert restores.phase_of(bench, ticket) is Phase.FED
-    reprocessing.remove(bench, ticket)
 
 
 def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> None:
@@ -535,17 +257,6 @@ def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_st
     assert again.here() == set()
     with pytest.raises(Refused, match="only when its id is typed"):
         again.request(20, 45, hand_over="replace", confirm="small")
-
-
-@contextmanager
-def configured(again: Again, bench: Workbench, **verbs: Sequence[str]) -> Iterator[Workbench]:
-    """The same with other commands of the application."""
-    runs = bench.config.runs
-    assert runs.command is not None
-    command = runs.command.model_copy(update={verb: tuple(words) for verb, words in verbs.items()})
-    config = bench.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
-    with open_workbench(config, EnvironmentConnections(again.kafka)) as found:
-        yield found
 
 
 def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> None:

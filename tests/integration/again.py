@@ -1,0 +1,176 @@
+"""An application with a past, and what processes intervals of it again."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from streams_recovery import reprocessing, restores
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.reprocessing import reprocessing_name
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.slices import Interval
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
+from streams_recovery.restores.opening import note
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench, open_workbench
+from tests.integration.restoring import saved, written
+from tests.integration.small import Small, commit, publish, says, small_application
+from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
+
+GONE = [{"name": "again", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 3"}]
+
+
+@dataclass(frozen=True)
+class Again:
+    """An application with two savepoints of its past, and what processes intervals of it again. Times are milliseconds after ``ZERO``; one is a second,
+    so that intervals have names of their own.
+    """
+
+    small: Small
+    stack: ExitStack
+    directory: Path
+    early: str
+
+    @property
+    def own(self) -> Workbench:
+        return self.small.bench
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        extra = {"bootstrap.servers": self.own.connection.bootstrap_servers}
+        return {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
+
+    def request(self, start: int, end: int, **asked: object) -> ReprocessRequest:
+        plain = {"lateness": "PT0S", **asked}
+        return reprocessing.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))  # type: ignore[arg-type]
+
+    def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
+        found = reprocessing.claim(self.own, request, run_id=run)
+        assert found is not None
+        return found
+
+    def scratch(self, wanted: Claimed | ReprocessRequest) -> Workbench:
+        """What processes an interval, in its lane, or in the first one when it was not claimed."""
+        name = wanted.application if isinstance(wanted, Claimed) else reprocessing_name("small", wanted.slice.interval.name, 0)
+        config = load_named(name, self.directory, {})
+        return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
+
+    def given(self, claimed: Claimed, meanwhile: Callable[[Workbench], None] = lambda _: None) -> tuple[Workbench, restores.RestoreTicket]:
+        """The interval up to where its input is loaded, as far as it is before the start. ``meanwhile`` happens once its topics are there."""
+        bench = self.scratch(claimed)
+        reprocessing.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
+        planned = reprocessing.plan(bench, self.own.application_id, claimed.request)
+        ticket = reprocessing.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
+        restores.stop(bench, ticket)
+        saved(bench, ticket)
+        restores.prepare(bench, ticket)
+        meanwhile(bench)
+        written(bench, ticket)
+        return bench, ticket
+
+    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
+        """The interval up to where its application stopped, having written these results: key, value, time."""
+        bench, ticket = self.given(claimed)
+        [output] = bench.config.topics.outputs
+        write(bench, output, results)
+        note(bench, ticket, Phase.RECOVERED)
+        return bench, ticket
+
+    def ended(
+        self, bench: Workbench, claimed: Claimed, ticket: restores.RestoreTicket | None, run: str = "run-1"
+    ) -> reprocessing.ReprocessEntry:
+        """Removed and written down, as by a run that came to its end."""
+        if ticket is not None:
+            note(bench, ticket, Phase.CLOSED)
+            reprocessing.remove(bench, ticket)
+        planned = reprocessing.Planned(records=1, savepoint=None, text="")
+        return reprocessing.conclude(self.own, claimed.request, run_id=run, requested_by="test", planned=planned, ticket=ticket, left=())
+
+    def here(self) -> set[str]:
+        """Everything on the cluster that reprocessing would make."""
+        names = {*self.own.cluster.topic_names(), *self.own.cluster.groups()}
+        return {name for name in names if name.startswith(("again-", "again.")) and self.own.application_id in name}
+
+
+def write(bench: Workbench, topic: str, records: Sequence[tuple[bytes, bytes | None, int]]) -> None:
+    producer = Producer(bench.connection.client_config())
+    for key, value, at in records:
+        producer.produce(topic, value, key, 0, timestamp=ZERO + at)
+    assert producer.flush(30) == 0
+
+
+def read(bench: Workbench, topic: str) -> list[tuple[bytes, bytes | None, int]]:
+    tp = TopicPartition(topic, 0)
+
+    def decided() -> tuple[int] | None:
+        """The end, once the marker of the last transaction is there: it comes a moment after its commit was answered."""
+        end = bench.cluster.high_watermarks([tp])[tp]
+        return (end,) if bench.cluster.last_stable_offsets([tp])[tp] == end else None
+
+    found = poll(decided, seconds=60, interval=0.1)
+    assert found is not None
+    [end] = found
+    with RangeReader(bench.connection, tp, 0, end) as reader:
+        columns = [[batch.column(name).to_pylist() for name in ("key", "value", "timestamp")] for batch in reader]
+    return [(key, value, at - ZERO) for batch in columns for key, value, at in zip(*batch, strict=True)]
+
+
+@contextmanager
+def again_at(bootstrap: str, tmp_path: Path) -> Iterator[Again]:
+    """It, in a directory of its own; what it makes on the cluster is gone at the end."""
+    name = f"small{uuid.uuid4().hex[:8]}"
+    with small_application(bootstrap, tmp_path, name=name, topics={"include": [f"{name}.in"]}) as small, ExitStack() as stack:
+        plain = json.loads((tmp_path / "small.yaml").read_text())
+        plain["reprocess"] = {
+            "application_id": f"again-{name}",
+            "parallel": 2,
+            "topic_map": {f"{name}.in": f"again.{name}.in", f"{name}.out": f"again.{name}.out"},
+            "command": {
+                "status": says(GONE),
+                "stop": says(GONE),
+                "start": ["true", f"again.{name}.in-{{interval}}", f"again.{name}.out-{{interval}}"],
+                "wipe": [*says(GONE)[:2], 'print(\'{"removed": [], "remaining": []}\')'],
+            },
+        }
+        (tmp_path / "small.yaml").write_text(json.dumps(plain))
+        bench = replace(small.bench, config=ApplicationConfig.model_validate(plain))
+        for topic, policy in ((small.input.topic, "delete"), (small.output.topic, "compact")):
+            bench.cluster.delete_topics([topic])
+            # The cleaner would take away what the tests look for.
+            config = {"retention.ms": "-1", "cleanup.policy": policy, "min.compaction.lag.ms": str(2**63 - 1)}
+            bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+        stamped(bench, small.input, FIRST)
+        commit(bench, {small.input: 2})
+        own = replace(small, bench=bench)
+        early = publish(own)
+        stamped(bench, small.input, SECOND)
+        commit(bench, {small.input: 7})
+        publish(own)
+        found = Again(own, stack, tmp_path, early)
+        yield found
+        bench.cluster.delete_topics([topic for topic in found.here() if topic in bench.cluster.topic_names()])
+
+
+# In the log: 10, 20, 20, 50, 30, 40, 40, 60. Interval, how far around it, and then what is copied and how many of it are the interval's own.
+
+
+@contextmanager
+def configured(again: Again, bench: Workbench, **verbs: Sequence[str]) -> Iterator[Workbench]:
+    """The same with other commands of the application."""
+    runs = bench.config.runs
+    assert runs.command is not None
+    command = runs.command.model_copy(update={verb: tuple(words) for verb, words in verbs.items()})
+    config = bench.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
+    with open_workbench(config, EnvironmentConnections(again.kafka)) as found:
+        yield found
