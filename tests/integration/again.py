@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -51,9 +52,9 @@ class Again:
         extra = {"bootstrap.servers": self.own.connection.bootstrap_servers}
         return {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
 
-    def request(self, start: int, end: int, **asked: object) -> ReprocessRequest:
+    def request(self, start: int, end: int, **asked: Any) -> ReprocessRequest:
         plain = {"lateness": "PT0S", **asked}
-        return reprocessing.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))  # type: ignore[arg-type]
+        return reprocessing.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))
 
     def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
         found = reprocessing.claim(self.own, request, run_id=run)
@@ -160,9 +161,6 @@ def again_at(bootstrap: str, tmp_path: Path) -> Iterator[Again]:
         found = Again(own, stack, tmp_path, early)
         yield found
         bench.cluster.delete_topics([topic for topic in found.here() if topic in bench.cluster.topic_names()])
-
-
-# In the log: 10, 20, 20, 50, 30, 40, 40, 60. Interval, how far around it, and then what is copied and how many of it are the interval's own.
 
 
 @contextmanager

@@ -97,7 +97,8 @@ def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> No
 def test_an_application_that_did_not_close_is_not_given_the_interval(again: Again) -> None:
     request = again.request(50, 51)
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
-    bench, ticket = again.given(again.claim(request))
+    claimed = again.claim(request)
+    bench, ticket = again.given(claimed)
     verified(bench, ticket)
     note(bench, ticket, Phase.RECOVERED)
     commit(bench, {TopicPartition(bench.config.topics.inputs[0], 0): 3})
@@ -106,7 +107,8 @@ def test_an_application_that_did_not_close_is_not_given_the_interval(again: Agai
         pytest.raises(Damaged, match=r"did not close\. Next: .*process the interval again"),
     ):
         restores.stop_before_interval(killed, ticket)
-    reprocessing.remove(bench, ticket)
+    entry = again.ended(bench, claimed, ticket)
+    assert (entry.succeeded, entry.outcome) == (False, "failed after recovered"), "not after it was closed, which its removal did"
 
 
 def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Again) -> None:

@@ -33,6 +33,7 @@ def again(bootstrap: str, tmp_path: Path) -> Iterator[Again]:
         yield found
 
 
+# In the log: 10, 20, 20, 50, 30, 40, 40, 60. Interval, how far around it, and then what is copied and how many of it are the interval's own.
 CASES = [
     ((20, 45), {}, [20, 20], 2),
     ((20, 45), {"lateness": 5}, [20, 20], 2),

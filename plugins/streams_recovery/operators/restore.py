@@ -178,7 +178,7 @@ class StopBeforeIntervalOperator(RestoreStepOperator):
 class StartAgainOperator(RestoreStepOperator):
     """Start the application on the interval, and wait until it is at work."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StartAgainSummary:
+    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:
         """Start."""
         return restores.start_again(bench, self.held_ticket)
 

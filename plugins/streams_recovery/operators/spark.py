@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,28 +148,31 @@ class CopyStateOperator(SparkJobOperator):
             return None
 
 
-class LoadRecordsOperator(SparkJobOperator):
+class RestoreJobOperator(SparkJobOperator):
+    """A job of a restore that is open, planned by the step ``planned_by``."""
+
+    planned_by: Callable[[Workbench, restores.RestoreTicket], JobPlan]
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What the step says."""
+        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        return type(self).planned_by(bench, ticket), ticket
+
+
+class LoadRecordsOperator(RestoreJobOperator):
     """Load every internal topic from the savepoint."""
 
     job: JobName = "restore"
     result_kind = RestoreResult
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What goes where."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return restores.plan_load(bench, ticket), ticket
+    planned_by = staticmethod(restores.plan_load)
 
 
-class FeedRecordsOperator(SparkJobOperator):
+class FeedRecordsOperator(RestoreJobOperator):
     """Load the input that was held back, now that the application has processed what comes before it."""
 
     job: JobName = "restore"
     result_kind = RestoreResult
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What goes behind what is there."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return restores.plan_feed(bench, ticket), ticket
+    planned_by = staticmethod(restores.plan_feed)
 
 
 class AppendRecordsOperator(SparkJobOperator):
@@ -184,28 +187,20 @@ class AppendRecordsOperator(SparkJobOperator):
         return restores.plan_append_job(bench, ticket), ticket
 
 
-class CompareRecordsOperator(SparkJobOperator):
+class CompareRecordsOperator(RestoreJobOperator):
     """Compare savepoint and topics, row by row and key by key."""
 
     job: JobName = "verify"
     result_kind = VerifyResult
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What to compare with what."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return restores.plan_verify(bench, ticket), ticket
+    planned_by = staticmethod(restores.plan_verify)
 
 
-class CompareFeedOperator(SparkJobOperator):
+class CompareFeedOperator(RestoreJobOperator):
     """Compare the inputs that are whole now with the archive, row by row."""
 
     job: JobName = "verify"
     result_kind = VerifyResult
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What to compare with what."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return restores.plan_verify_feed(bench, ticket), ticket
+    planned_by = staticmethod(restores.plan_verify_feed)
 
 
 class ReadFilesOperator(SparkJobOperator):

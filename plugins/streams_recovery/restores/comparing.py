@@ -9,7 +9,7 @@ from streams_recovery.core.jobs import PartitionToVerify, VerifyResult, VerifySp
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition, TopicRole
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
-from streams_recovery.restores.loading import work_of
+from streams_recovery.restores.creating import work_of
 from streams_recovery.restores.opening import guarded, note, stored_plan
 from streams_recovery.restores.rebuilding import check_cleared
 from streams_recovery.restores.values import NOTHING_COMPARED, ClearedSummary, RestoreTicket, VerifySummary

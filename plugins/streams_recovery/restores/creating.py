@@ -14,7 +14,7 @@ from streams_recovery.core.hold import RESTORE_HOLD, HoldPurpose, TopicHold
 from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by
 from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.plan import RestorePlan, TopicToCreate
+from streams_recovery.core.plan import PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.restores.opening import note
 from streams_recovery.restores.values import RestoreTicket
 from streams_recovery.waiting import poll
@@ -38,10 +38,14 @@ def create_topic(bench: Workbench, ticket: RestoreTicket, step: TopicToCreate, p
     note(bench, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
 
 
+def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
+    """Every partition that is loaded."""
+    return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}
+
+
 def rows_at_first(planned: RestorePlan) -> dict[TopicPartition, int]:
     """Records of each partition that are loaded before the application starts."""
-    rows = {TopicPartition(topic.name, part.partition): part.rows for topic in planned.create for part in topic.partitions}
-    return rows | planned.held_back
+    return {tp: load.rows for tp, load in work_of(planned).items()} | planned.held_back
 
 
 def standings(

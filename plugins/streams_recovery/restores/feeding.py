@@ -6,20 +6,19 @@ records while another is still being loaded is read without it, and joins and wi
 
 from __future__ import annotations
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.names import internal_role
+from streams_recovery.core.model import TopicPartition, spaced_partition
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.leases import kept
 from streams_recovery.readiness import await_at_work
 from streams_recovery.restores.comparing import VERIFIED, compare_job, compared, verified
-from streams_recovery.restores.creating import refused_topics, standings
+from streams_recovery.restores.creating import refused_topics, standings, work_of
 from streams_recovery.restores.halting import require_read, stop_behind
-from streams_recovery.restores.loading import check_down, check_written, load_job, work_of
+from streams_recovery.restores.loading import check_down, check_written, load_job
 from streams_recovery.restores.opening import guarded, note, stored_plan
-from streams_recovery.restores.values import EndsSummary, LoadSummary, RestoreTicket, StartAgainSummary, VerifySummary
+from streams_recovery.restores.returning import launched
+from streams_recovery.restores.values import EndsSummary, LoadSummary, RestoreTicket, StartSummary, VerifySummary
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
@@ -98,16 +97,14 @@ def check_verify_feed(bench: Workbench, ticket: RestoreTicket, result_key: str |
     return before
 
 
-def start_again(bench: Workbench, ticket: RestoreTicket) -> StartAgainSummary:
+def start_again(bench: Workbench, ticket: RestoreTicket) -> StartSummary:
     """Start every instance that is down, and wait until it is RUNNING and has processed its inputs as they are now. Raises ``ApplicationNotReady``."""
     planned = stored_plan(bench, ticket)
     guarded(bench, ticket, at_least=Phase.FED, before=Phase.CLOSED)
-    inputs = [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
     with kept(bench, ticket):
-        bench.application.start()
-        await_at_work(bench, bench.cluster.last_stable_offsets(inputs))
-    names = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
-    return StartAgainSummary(instances=names)
+        started = launched(bench, planned)
+        await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()})
+    return started
 
 
 def _held(bench: Workbench, ticket: RestoreTicket, *, before: Phase) -> tuple[RestorePlan, dict[TopicPartition, PartitionLoad]]:

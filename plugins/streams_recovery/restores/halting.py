@@ -78,6 +78,10 @@ def _unread(bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPartiti
     return {tp: count for tp, count in sorted(left.items()) if count > 0}
 
 
+def inputs_of(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
+    """The inputs that the plan sets offsets of."""
+    return [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
+
+
 def _read_by(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
-    inputs = [item.tp for item in planned.offsets if internal_role(item.topic, bench.application_id) is None]
-    return [*inputs, *repartition_partitions(bench)]
+    return [*inputs_of(bench, planned), *repartition_partitions(bench)]

@@ -11,7 +11,7 @@ from streams_recovery.core.journal import JournalEntry, Phase, created_by, reach
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.restores.choosing import pinned
-from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic, rows_at_first
+from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic, rows_at_first, work_of
 from streams_recovery.restores.in_place import set_aside
 from streams_recovery.restores.living import check_same_targets, spans
 from streams_recovery.restores.opening import guarded, note, stored_plan
@@ -119,11 +119,6 @@ def load_job(
         ranges=len(partitions),
         offsets=sum(partition.rows - partition.present for partition in partitions),
     )
-
-
-def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
-    """Every partition that is loaded."""
-    return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}
 
 
 def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> LoadSummary:

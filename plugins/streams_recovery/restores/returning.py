@@ -10,12 +10,11 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.evidence import RestoreReport
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced, spaced_partition
-from streams_recovery.core.names import internal_role
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import kept, under_lock
 from streams_recovery.readiness import await_at_work
 from streams_recovery.restores.asking import ask_stores
-from streams_recovery.restores.halting import whole_input
+from streams_recovery.restores.halting import inputs_of, whole_input
 from streams_recovery.restores.opening import entries, guarded, note, stored_plan
 from streams_recovery.restores.proving import keep_evidence, report_of
 from streams_recovery.restores.rebuilding import offsets_to_remove
@@ -79,10 +78,15 @@ def start(bench: Workbench, ticket: RestoreTicket) -> StartSummary:
     if all(i.state is InstanceState.GONE for i in bench.application.status()):
         # Repeated after the start itself, this step finds an application that has committed already.
         _check_committed(bench, planned)
-    inputs = [item.tp for item in planned.offsets if not _internal(item.topic, bench)]
-    ends = bench.cluster.last_stable_offsets(inputs)
-    bench.application.start()
+    summary = launched(bench, planned)
     note(bench, ticket, Phase.STARTED)
+    return summary
+
+
+def launched(bench: Workbench, planned: RestorePlan) -> StartSummary:
+    """Every instance that was down started, and where the inputs ended before."""
+    ends = bench.cluster.last_stable_offsets(inputs_of(bench, planned))
+    bench.application.start()
     instances = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
     return StartSummary(instances=instances, ends={spaced(tp): end for tp, end in ends.items()})
 
@@ -131,10 +135,6 @@ def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSumma
     note(bench, ticket, Phase.RECOVERED)
     names = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
     return RecoveredSummary(instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), asked=asked)
-
-
-def _internal(topic: str, bench: Workbench) -> bool:
-    return internal_role(topic, bench.application_id) is not None
 
 
 def _check_no_new_topics(bench: Workbench, planned: RestorePlan) -> None:

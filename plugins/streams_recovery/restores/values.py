@@ -132,13 +132,6 @@ class RecoveredSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartAgainSummary:
-    """The application at work on input that it was given later."""
-
-    instances: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndsSummary:
     """The application stopped at the ends of its input: so many partitions, inputs and repartition topics, were read to their ends."""
 
