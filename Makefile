@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 GUARANTEE ?= exactly_once_v2
 STRATEGY ?= full
 export PYTHONPATH := plugins:.
+# Without bytecode each of the many short processes would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lock lint demo up down test test-all test-unit bench clean
 
@@ -19,11 +21,11 @@ $(VENV)/.installed: requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Python packages ..."
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
 	@echo "preparing Spark ..."
-	@$(BIN)/python -m embedded.spark_classes
+	@$(BIN)/python -m embedded.spark_start
 	@touch $@
 
 lock: ## Resolve requirements*.txt into requirements.lock

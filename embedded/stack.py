@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded import spark_classes
+from embedded import spark_start
 from embedded.broker import start_broker
 from embedded.jars import kafka_jars
 from embedded.java import find_java
@@ -25,6 +25,8 @@ from streams_recovery.config.reprocessing import reprocessed
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "include" / "configs"
 APPLICATION = "order-processing"
+# Somebody else's Airflow and Spark; and without bytecode every process would compile all that it imports.
+_NOT_INHERITED = ("AIRFLOW", "STREAMS_RECOVERY", "SPARK", "PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +93,15 @@ class Stack:
     @property
     def environment(self) -> dict[str, str]:
         """A whole environment for a child process: this one's without anybody else's Airflow, and the stack's variables."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY", "SPARK"))}
-        import pyspark  # noqa: PLC0415 - only children that run Spark need to know where it is
-
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
         return {
             **inherited,
             **self.variables,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(find_java().parent), os.environ.get("PATH", "")]),
             "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_SUBMIT_OPTS": spark_classes.options(),
+            **spark_start.environment(),
         }
 
     def config(self) -> ApplicationConfig:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded import spark_classes
+from embedded import spark_start
 
 if TYPE_CHECKING:
     from tests.s3 import S3Server
     from tests.secured_broker import Secured
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())
+# Without bytecode each process that a test starts would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.update(spark_start.environment())
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that. What tests start must be interruptible everywhere.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

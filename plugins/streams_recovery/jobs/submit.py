@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.jobs.master import is_local, shuffle_partitions
 from streams_recovery.jobs.package import project_root
+from streams_recovery.jobs.spark_home import find_spark_home
 
 JobName = Literal["backup", "restore", "verify", "audit", "compact", "state"]
 
@@ -56,7 +56,7 @@ def spark_call(
         application=application,
         arguments=arguments,
         py_files=package,
-        conf=_conf(job, local=local),
+        conf=_conf(job, master),
         environment=_environment(secrets_file, worker_python or (sys.executable if local else "python3"), local=local),
     )
 
@@ -70,32 +70,19 @@ def submit_argv(call: SparkCall, master: str, *, spark_home: Path | None = None,
     return [str(home / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
 
 
-def is_local(master: str) -> bool:
-    """True when tasks run on this machine."""
-    return master == "local" or master.startswith(("local[", "local-cluster["))
-
-
-def find_spark_home() -> Path:
-    """The Spark that the pyspark package brings. Raises ``ConfigInvalid`` when it is not installed."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise ConfigInvalid("pyspark is not installed in this environment", next_step="install requirements.txt here")
-    return Path(found.origin).parent
-
-
-def _conf(job: JobName, *, local: bool) -> dict[str, str]:
+def _conf(job: JobName, master: str) -> dict[str, str]:
     conf = {
         "spark.speculation": "false",  # two tasks would write one partition
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "32",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions(master)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     conf |= {f"spark.executorEnv.{name}": value for name, value in _MEMORY.items()}
     if job == "restore":
         # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
         conf["spark.task.maxFailures"] = "1"
-    if local:
+    if is_local(master):
         conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return conf
 

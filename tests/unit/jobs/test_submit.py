@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.location import StorageLocation
-from streams_recovery.jobs.submit import find_spark_home, is_local, spark_call, submit_argv
+from streams_recovery.jobs.spark_home import find_spark_home
+from streams_recovery.jobs.submit import spark_call, submit_argv
 
 LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")
 
@@ -65,8 +66,6 @@ def test_the_command_line_is_a_list_with_the_application_behind_its_options():
     assert argv[argv.index(str(call.application)) + 1 :] == list(call.arguments)
 
 
-@pytest.mark.parametrize(
-    ("master", "local"), [("local", True), ("local[*]", True), ("local-cluster[2,1,1024]", True), ("spark://localhost:7077", False)]
-)
-def test_which_masters_are_local(master, local):
-    assert is_local(master) is local
+def test_shuffles_are_cut_by_the_cores_of_a_local_master():
+    assert call_for(master="local[3]").conf["spark.sql.shuffle.partitions"] == "6"
+    assert call_for(master="spark://cluster:7077").conf["spark.sql.shuffle.partitions"] == "32"

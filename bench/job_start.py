@@ -1,0 +1,93 @@
+"""What a Spark job costs that has next to nothing to do: the audit of four small files, submitted as the command line submits it.
+
+    PYTHONPATH=plugins:. .venv/bin/python bench/job_start.py [--runs 5] [--master "local[2]"]
+
+Prints wall-clock and processor seconds of each run, as installed and as set-up has prepared it, in turn. It asserts nothing about time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from embedded import spark_start
+from streams_recovery.core import audit, codec
+from streams_recovery.core.audit import AuditResult, AuditSpec
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.jobs.package import build_package
+from streams_recovery.jobs.run import run_submit
+from streams_recovery.jobs.secrets import secrets_file
+from streams_recovery.jobs.spark_home import SPARK_HOME
+from streams_recovery.jobs.submit import spark_call, submit_argv
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "data" / "golden" / "good"
+
+
+def main() -> None:
+    """Time both ways."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--master", default="local[2]")
+    arguments = parser.parse_args()
+    ways: dict[str, Mapping[str, str]] = {"as installed": {}, "prepared": spark_start.environment()}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for number in range(arguments.runs + 1):
+        for name, variables in ways.items():
+            measured = _run(variables, arguments.master)
+            # The first run of each fills caches of files and bytecode.
+            taken[name] += [measured] if number else []
+    table = Table("job", "wall s (median)", "wall s (all)", "processor s (median)")
+    for name, figures in taken.items():
+        walls, cores = zip(*figures, strict=True)
+        row = (f"{statistics.median(walls):.1f}", " ".join(f"{wall:.1f}" for wall in walls), f"{statistics.median(cores):.1f}")
+        table.add_row(name, *row)
+    Console(width=120).print(table)
+
+
+def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
+    for name in ("SPARK_SUBMIT_OPTS", SPARK_HOME):
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+    location = StorageLocation(backend="filesystem", path=str(GOLDEN))
+    store = SavepointStore(Repository(location), Layout("golden"))
+    files, _ = audit.files_of(store.read(savepoint_id) for savepoint_id in store.ids())
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        repository = Repository(StorageLocation(backend="filesystem", path=str(work)))
+        (work / "golden").symlink_to(GOLDEN / "golden")
+        names = [f"work/{uuid.uuid4().hex}-{what}.json" for what in ("spec", "result")]
+        repository.create(names[0], codec.dumps(AuditSpec(application_id="golden", files=tuple(files))))
+        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
+            call = spark_call(
+                "audit",
+                spec_key=names[0],
+                result_key=names[1],
+                location=repository.location,
+                package=build_package(work),
+                secrets_file=secrets,
+                master=master,
+            )
+            run_submit(
+                submit_argv(call, master), call.environment, log=work / "log", repository=repository, result_key=names[1], kind=AuditResult
+            )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.monotonic() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What makes Spark jobs start quickly on one machine, prepared once in the Python environment and checked at each use.
+
+- A Spark home of links that leaves out ``python/lib``. Spark puts the zips there before everything else, and Python keeps no bytecode of what it
+  imports from a zip: driver, daemon and workers would compile all of pyspark at each start. Without them they import the installed package.
+- An archive of the classes that a job loads (Java's dynamic class data sharing, ``-XX:ArchiveClassesAtExit``), for the flags that jobs start with.
+  A JVM leaves an archive aside, without a word, that is not of its own version, flags and jars. So its name has a hash of all of these: after a
+  change there is none of that name, and it is made anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from embedded.java import SHORT_JOBS, find_java
+from embedded.ports import HOST
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.jobs.spark_home import SPARK_HOME, installed_spark
+
+HOME: Final = Path(sys.prefix) / "share" / "kafka-streams-recovery" / "spark"
+_LINKS: Final = ("bin", "jars", "sbin")
+_JOB: Final = Path(__file__).with_name("typical_job.py")
+_SETTINGS: Final = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.execution.arrow.pyspark.enabled=true")
+_SECONDS: Final = 300
+
+
+def environment(home: Path = HOME) -> dict[str, str]:
+    """The variables that a process needs that submits jobs, or runs a session of its own. Prepares what is missing or no longer matches: 20 s, once.
+
+    Raises ``ConfigInvalid`` when Java cannot keep an archive.
+    """
+    archive = prepare(home)
+    return {
+        SPARK_HOME: str(home),
+        "SPARK_HOME": str(home),
+        "SPARK_SUBMIT_OPTS": f"{SHORT_JOBS} -XX:SharedArchiveFile={archive}",
+        "SPARK_LAUNCHER_OPTS": SHORT_JOBS,  # for the small JVM that only puts the command line together
+    }
+
+
+def prepare(home: Path = HOME) -> Path:
+    """Make the home at ``home`` and its archive, unless both are there and match. Returns the archive. Many processes may ask at once."""
+    archive = home / f"classes-{_fingerprint(home)}.jsa"
+    if archive.exists():
+        return archive
+    home.mkdir(parents=True, exist_ok=True)
+    with _only_one(home):
+        if not archive.exists():
+            _link(home)
+            _archive_classes(home, archive)
+            for old in set(home.glob("classes-*.jsa")) - {archive}:
+                old.unlink()
+    return archive
+
+
+def _fingerprint(home: Path) -> str:
+    java = find_java().resolve()
+    parts = [SHORT_JOBS, str(home), str(java), _stat(java.parents[1] / "lib" / "modules"), _JOB.read_text(), str(installed_spark())]
+    # Their times count: Java compares them with those it has archived.
+    parts += [f"{jar.name} {_stat(jar)}" for jar in sorted((installed_spark() / "jars").glob("*.jar"))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _stat(path: Path) -> str:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return "none"
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def _link(home: Path) -> None:
+    for name in _LINKS:
+        link = home / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(installed_spark() / name)
+
+
+def _archive_classes(home: Path, archive: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=home) as work:
+        made = Path(work) / archive.name
+        variables = {
+            **os.environ,
+            "SPARK_SUBMIT_OPTS": f"{SHORT_JOBS} -XX:ArchiveClassesAtExit={made}",
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": HOST,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+        command = [str(home / "bin" / "spark-submit"), *_SETTINGS, str(_JOB)]
+        done = subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False, timeout=_SECONDS)
+        if not made.exists():
+            raise ConfigInvalid(
+                f"this Java made no archive of Spark's classes: {(done.stdout + done.stderr)[-600:]}",
+                next_step="use a Java 17 or newer with class data sharing, such as Eclipse Temurin, and run make setup again",
+            )
+        made.replace(archive)
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[None]:
+    with (home / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    prepare()

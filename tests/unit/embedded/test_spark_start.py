@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from embedded import spark_start
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.jobs.spark_home import installed_spark
+
+# Stands for a Java that archives: it writes what it was asked to write, and a line into a log.
+JAVA = """#!/bin/sh
+echo "$@" >> "{log}"
+for word in "$@" $SPARK_SUBMIT_OPTS; do
+  case "$word" in
+    -version) echo 'openjdk version "17.0.1"' ;;
+    -XX:ArchiveClassesAtExit=*) [ "{archives}" = yes ] && echo classes > "${{word#*=}}" ;;
+  esac
+done
+exit 1
+"""
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Java home, whose runtime is a file that tests change."""
+    home = tmp_path / "java"
+    for name in ("bin", "lib"):
+        (home / name).mkdir(parents=True)
+    (home / "lib" / "modules").write_text("one")
+    write_java(home)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return home
+
+
+def write_java(home: Path, *, archives: bool = True) -> None:
+    program = home / "bin" / "java"
+    program.write_text(JAVA.format(log=home / "log", archives="yes" if archives else "no"))
+    program.chmod(0o755)
+
+
+def test_what_is_prepared_is_not_made_again(java: Path, tmp_path: Path) -> None:
+    first = spark_start.prepare(tmp_path / "home")
+    written = first.stat().st_mtime_ns
+    assert spark_start.prepare(tmp_path / "home") == first
+    assert first.stat().st_mtime_ns == written
+    assert f"-XX:SharedArchiveFile={first}" in spark_start.environment(tmp_path / "home")["SPARK_SUBMIT_OPTS"]
+
+
+def test_another_java_gets_an_archive_of_its_own_and_the_old_one_goes(java: Path, tmp_path: Path) -> None:
+    first = spark_start.prepare(tmp_path / "home")
+    (java / "lib" / "modules").write_text("an update")
+    second = spark_start.prepare(tmp_path / "home")
+    assert second != first
+    assert list((tmp_path / "home").glob("*.jsa")) == [second]
+
+
+def test_a_home_elsewhere_has_another_archive(java: Path, tmp_path: Path) -> None:
+    # Java compares the paths of the jars too.
+    assert spark_start.prepare(tmp_path / "home").name != spark_start.prepare(tmp_path / "other").name
+
+
+def test_the_home_has_the_installed_sparks_programs_and_jars_and_no_zip(java: Path, tmp_path: Path) -> None:
+    spark_start.prepare(tmp_path / "home")
+    assert (tmp_path / "home" / "jars").resolve() == (installed_spark() / "jars").resolve()
+    assert (tmp_path / "home" / "bin" / "spark-submit").exists()
+    assert not (tmp_path / "home" / "python").exists()
+
+
+def test_a_java_that_makes_no_archive_is_told_of_and_leaves_nothing_behind(java: Path, tmp_path: Path) -> None:
+    write_java(java, archives=False)
+    with pytest.raises(ConfigInvalid, match="no archive"):
+        spark_start.prepare(tmp_path / "home")
+    assert not list((tmp_path / "home").glob("*.jsa"))
