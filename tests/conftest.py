@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded import spark_start
+from tests.support import shared_broker, tiers
 
 if TYPE_CHECKING:
     from tests.s3 import S3Server
@@ -23,6 +24,21 @@ os.environ.update(spark_start.environment())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    shared_broker.register(config)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(tiers.Stopwatch())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tiers.select(config, items)
+
+
 @pytest.fixture(scope="session")
 def jars() -> Path:
     """Kafka's and Kafka Streams' jars."""
@@ -32,12 +48,14 @@ def jars() -> Path:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a real broker: the one STREAMS_RECOVERY_TEST_BOOTSTRAP names, else one of our own."""
-    given = os.environ.get("STREAMS_RECOVERY_TEST_BOOTSTRAP")
-    if given:
-        yield given
-        return
+def bootstrap() -> str:
+    """Address of a real broker: the one STREAMS_RECOVERY_TEST_BOOTSTRAP names, else one of our own, which all processes of the run share."""
+    return os.environ.get("STREAMS_RECOVERY_TEST_BOOTSTRAP") or shared_broker.address()
+
+
+@pytest.fixture(scope="module")
+def own_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a broker that nobody else uses: for tests that change what holds for all of its topics."""
     from embedded.broker import start_broker
     from embedded.ports import free_ports
     from embedded.processes import Processes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -26,12 +27,19 @@ def go_program(name: str, package: str, version: str) -> Path:
     if go is None:
         pytest.skip(f"NOT checked: this needs Go to build {name}, and go is not on the PATH")
     cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            _build(go, name, package, version, program)
+    return program
+
+
+def _build(go: str, name: str, package: str, version: str, program: Path) -> None:
     with tempfile.TemporaryDirectory() as module:
         for arguments in (["mod", "init", "built"], ["get", f"{package}@{version}"], ["build", "-o", name, package]):
             done = subprocess.run([go, *arguments], cwd=module, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
             if done.returncode:
                 pytest.fail(f"go {' '.join(arguments)}: {done.stderr[-2000:]}")
-        built = cache / f"{name}.{os.getpid()}"
+        built = program.with_suffix(f".{os.getpid()}")
         shutil.move(Path(module) / name, built)
         built.replace(program)
-    return program

@@ -249,7 +249,7 @@ def test_where_a_leader_epoch_ends(small: Small) -> None:
         small.bench.cluster.epoch_ends({TopicPartition("nobody-s", 0): 0})
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_log_that_lost_its_end_and_grew_past_it_again_is_copied_in_full(own_broker: Callable[[], str], tmp_path: Path) -> None:
     with small_application(own_broker(), tmp_path, tidy=False) as small:
         for _ in range(3):

@@ -17,11 +17,18 @@ from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 from tests.integration.groups import committed
 from tests.integration.restoring import opened, saved, written
-from tests.integration.small import Small, asked, produce, publish
+from tests.integration.small import Small, asked, produce, publish, small_application
 
 pytestmark = pytest.mark.kafka
 
 DEFAULT = 1_048_588
+
+
+@pytest.fixture
+def small(own_bootstrap: str, tmp_path: Path) -> Iterator[Small]:
+    """On a broker of its own: these tests change what all topics of a broker take."""
+    with small_application(own_bootstrap, tmp_path) as found:
+        yield found
 
 
 @contextmanager

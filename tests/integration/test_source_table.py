@@ -18,7 +18,7 @@ from streams_recovery.kafka.groups import ConsumerGroups
 HERE = Path(__file__).parent
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_source_table_without_a_committed_offset_is_empty_and_nothing_tells(bootstrap: str, jars: Path, tmp_path: Path) -> None:
     connection = KafkaConnection.from_extra({"bootstrap.servers": bootstrap}, where="the tests' broker")
     name = f"table{uuid.uuid4().hex[:8]}"

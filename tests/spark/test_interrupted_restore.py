@@ -148,7 +148,7 @@ def changed(rows):
     [
         "another value",
         "a row twice",
-        *(pytest.param(how, marks=pytest.mark.slow) for how in ("another time", "headers gone", "a row left out", "other order")),
+        *(pytest.param(how, marks=pytest.mark.deep) for how in ("another time", "headers gone", "a row left out", "other order")),
     ],
 )
 def test_a_beginning_that_differs_is_never_continued_but_begun_again(case, how):
@@ -365,7 +365,7 @@ def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(ca
 
 
 # Four seconds each time, half a minute in the long run.
-@pytest.mark.parametrize("rate", [250, pytest.param(33, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rate", [250, pytest.param(33, marks=pytest.mark.deep)])
 def test_a_load_keeps_to_its_throttle(case, rate):
     config = case.bench.config
     limits = config.restore.throttle.model_copy(update={"records_per_second": rate})

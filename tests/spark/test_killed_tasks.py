@@ -104,8 +104,8 @@ def spec_of(source):
 @pytest.mark.parametrize(
     "victim",
     [
-        pytest.param("a worker that writes", marks=pytest.mark.slow),
-        pytest.param("a worker that has stored its segment", marks=pytest.mark.slow),
+        pytest.param("a worker that writes", marks=pytest.mark.deep),
+        pytest.param("a worker that has stored its segment", marks=pytest.mark.deep),
         "an executor",
     ],
 )

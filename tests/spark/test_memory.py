@@ -77,7 +77,7 @@ def peak_mb(process):
     return int(marked[1]) // 1024 if marked else process.memory_info().rss // MB
 
 
-@pytest.mark.parametrize(("megabytes", "record_bytes"), [(256, 1000), pytest.param(2048, 8000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("megabytes", "record_bytes"), [(256, 1000), pytest.param(2048, 8000, marks=pytest.mark.deep)])
 def test_a_task_s_memory_is_bounded_whatever_its_partition_holds(submit, connection, bootstrap, megabytes, record_bytes):
     with topic(connection) as source, topic(connection) as target:
         count = fill(bootstrap, source, megabytes, record_bytes)

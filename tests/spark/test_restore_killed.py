@@ -178,7 +178,7 @@ def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_an
     assert app.committed() == SAVED
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("number", range(20))
 def test_twenty_kills_at_random_moments_cost_and_double_nothing(place, number):
     dice = random.Random(number)

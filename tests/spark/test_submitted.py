@@ -118,7 +118,7 @@ def test_a_specification_that_is_not_there_ends_the_job_by_name(submit):
         submit("verify", None, VerifyResult, master="local[1]", spec_key="app/work/run/none.json")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_nobody_goes_on_writing_when_the_driver_was_killed(submit, connection):
     rows = [(1, None, os.urandom(1000), None)] * 300_000
     with topic(connection) as source, topic(connection) as target:

@@ -223,7 +223,7 @@ def test_living_state_is_replaced_only_when_the_application_id_was_typed(play: P
 
 
 # Six minutes; the demonstration, which is played each time, undoes a restore too.
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_restore_over_living_state_can_be_undone(play: Play) -> None:
     bench, generator = play.on.bench, play.on.generator
     generator.feed(1_000)

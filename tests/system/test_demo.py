@@ -96,7 +96,7 @@ def test_ctrl_c_leaves_nothing_behind() -> None:
                 "6. ",
                 "7. The restore; load_records: running",
             ],
-            marks=[pytest.mark.slow, pytest.mark.timeout(7200)],
+            marks=[pytest.mark.deep, pytest.mark.timeout(7200)],
         ),
     ],
 )
@@ -111,12 +111,12 @@ def test_killed_without_warning_and_run_again(guarantee: str, moments: list[str]
 
 
 # The other guarantee is demonstrated each time, after a kill; what differs between them, the cut, is tried for both in test_cut_under_load.py.
-@pytest.mark.slow
+@pytest.mark.deep
 def test_application_loses_everything_and_comes_back_at_least_once() -> None:
     check_whole_run("at_least_once")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.timeout(4500)
 def test_every_strategy_is_played_on_one_stack() -> None:
     (PROJECT / "build" / "demo" / "report.json").unlink(missing_ok=True)

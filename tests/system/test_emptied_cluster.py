@@ -32,7 +32,7 @@ class WithInputs(Stack):
         return found.model_copy(update={"topics": topics})
 
 
-@pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+@pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.deep)])
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param, kind=WithInputs) as found:
         yield found

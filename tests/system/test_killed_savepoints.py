@@ -92,23 +92,23 @@ def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Watch]:
     raise AssertionError(f"no run could be caught in {phase}")
 
 
-SLOW = pytest.mark.slow
+DEEP = pytest.mark.deep
 
 
 @pytest.mark.parametrize(
     ("phase", "mode"),
     [
-        pytest.param("begin", "pause", marks=SLOW),
-        pytest.param("quiesce", "pause", marks=SLOW),
+        pytest.param("begin", "pause", marks=DEEP),
+        pytest.param("quiesce", "pause", marks=DEEP),
         ("quiesce", "stop"),
-        pytest.param("capture", "pause", marks=SLOW),
-        pytest.param("capture", "stop", marks=SLOW),
-        pytest.param("resume", "pause", marks=SLOW),
-        pytest.param("resume", "stop", marks=SLOW),
-        pytest.param("copy", "pause", marks=SLOW),
-        pytest.param("verify", "pause", marks=SLOW),
-        pytest.param("publish", "pause", marks=SLOW),
-        pytest.param("finish", "pause", marks=SLOW),
+        pytest.param("capture", "pause", marks=DEEP),
+        pytest.param("capture", "stop", marks=DEEP),
+        pytest.param("resume", "pause", marks=DEEP),
+        pytest.param("resume", "stop", marks=DEEP),
+        pytest.param("copy", "pause", marks=DEEP),
+        pytest.param("verify", "pause", marks=DEEP),
+        pytest.param("publish", "pause", marks=DEEP),
+        pytest.param("finish", "pause", marks=DEEP),
     ],
 )
 def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back(on: Stage, phase: str, mode: str) -> None:
@@ -152,7 +152,7 @@ def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back
     assert (orphans <= named) if published else not (orphans & named)
 
 
-@SLOW
+@DEEP
 def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
     wait_counted(on.bench, on.generator.sent, seconds=180)
     assert poll(lambda: True if take(on, on.bench, f"settled {time.monotonic_ns()}").new_records == 0 else None, seconds=900)
@@ -216,7 +216,7 @@ def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_applicat
     assert len(on.await_running()) == 2
 
 
-@SLOW
+@DEEP
 def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(on: Stage) -> None:
     on.generator.feed(200)
     before, watch = topic_settings(on), Watch(on)
@@ -234,7 +234,7 @@ def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(o
     check_whole(on, summary.savepoint_id, before)
 
 
-@SLOW
+@DEEP
 def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go(on: Stage) -> None:
     bench, before, watch = later(on.bench), topic_settings(on), Watch(on)
     on.await_running()
