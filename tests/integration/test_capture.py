@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,11 +49,9 @@ def test_a_hanging_transaction_on_the_application_s_own_topics_is_named_and_noth
     tp: TopicPartition = getattr(small, where)
     hanging.produce(tp.topic, b"x", b"k", tp.partition)
     assert hanging.flush(30) == 0
-    began = time.monotonic()
     named = rf"{tp}: producer \d+ \(hangs-{small.input.topic}\), open for \d+ s, from offset 4"
     with pytest.raises(OffsetsUnstable, match=named) as caught:
         cut(small.bench)
-    assert time.monotonic() - began < 60
     assert str(tp) in str(caught.value)
     assert "kafka-transactions.sh abort" in str(caught.value)
     assert small.bench.lock.holder() is None

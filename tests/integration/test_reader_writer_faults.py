@@ -67,10 +67,8 @@ def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker
 def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker, connection, tp):
     with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
         writer.write(batch_of(rows_numbered(0, 3)))
-        started = time.monotonic()
         with pytest.raises(BrokerUnavailable, match=r"no acknowledgement from .* for 1 s, 3 rows wait"):
             writer.finish()
-        assert time.monotonic() - started < 10
 
 
 def test_more_than_may_wait_in_memory_blocks_the_writer_until_it_gives_up(broker, connection, tp):

@@ -6,7 +6,6 @@ One stack for all; the tests follow each other as one story, each needing only w
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -108,9 +107,7 @@ def test_a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
 
 def test_a_savepoint_of_an_idle_application_needs_no_spark_and_no_files(play: Play) -> None:
     segments = sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*"))
-    began = time.monotonic()
     run_id = play.succeed(BACKUP)
-    assert time.monotonic() - began < 60
     assert play.airflow.result(BACKUP, run_id, "copy_records") == {"result_key": None, "ranges": 0, "offsets": 0}
     summary = play.airflow.result(BACKUP, run_id, "publish")
     assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")

@@ -45,7 +45,5 @@ def test_work_that_begins_late_or_grows_in_between_is_waited_for_too() -> None:
 
 
 def test_without_progress_no_answer_is_the_answer() -> None:
-    began = time.monotonic()
-    assert looked(itertools.repeat(7), answers_at=1000) is None
-    assert looked(itertools.count(7), answers_at=1000) is None
-    assert time.monotonic() - began < 5
+    assert looked(itertools.repeat(7), answers_at=100_000) is None
+    assert looked(itertools.count(7), answers_at=100_000) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -119,11 +118,8 @@ def test_offsets_in_an_open_transaction_are_not_read(
     consumer.commit(offsets=[ClientPartition(topic, 0, 5), ClientPartition(topic, 1, 6)], asynchronous=False)
     producer = open_transaction(connection, topic, consumer, 50)
 
-    with ConsumerGroups(connection, timeout=1.0) as hasty:
-        started = time.monotonic()
-        with pytest.raises(OffsetsUnstable, match=f"{topic}-0") as caught:
-            hasty.committed(group_id, partitions)
-        assert 0.9 < time.monotonic() - started < 3
+    with ConsumerGroups(connection, timeout=1.0) as hasty, pytest.raises(OffsetsUnstable, match=f"{topic}-0") as caught:
+        hasty.committed(group_id, partitions)
     assert caught.value.facts["partitions"] == [f"{topic}-0"]
 
     producer.commit_transaction(20)
@@ -168,7 +164,5 @@ def test_a_broker_that_is_down_is_said_in_one_sentence(topic: str) -> None:
         lambda groups: groups.delete("g"),
     )
     for verb in verbs:
-        started = time.monotonic()
         with ConsumerGroups(nobody, timeout=1.0) as groups, pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1 within 1 s"):
             verb(groups)
-        assert time.monotonic() - started < 4
