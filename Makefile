@@ -5,14 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 GUARANTEE ?= exactly_once_v2
 STRATEGY ?= full
+SHARD ?= 1/8
+BASE ?= origin/main
+# Tests of one group (a file, mostly) run in one process; the longest groups begin first.
+PYTEST := $(BIN)/python -m pytest -q --dist loadgroup --no-loadscope-reorder
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock lint demo up down test test-all test-unit bench clean
+.PHONY: help setup lock lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## Install everything into .venv (needs Python 3.11+ and Java 17+)
 
@@ -47,17 +51,27 @@ lint: setup ## ruff, mypy and the import rings
 	@$(BIN)/lint-imports --no-cache
 
 test-unit: setup ## The tests that need neither a broker nor a JVM
-	@$(BIN)/python -m pytest -q tests/unit
+	@$(PYTEST) -n 2 tests/unit
 
-test: setup lint ## Everything that is checked before a change is accepted
-	@$(BIN)/python -m pytest -q -n 2 tests/unit
-	@$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile tests/contracts tests/integration tests/dags
-	@$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile tests/spark
-	@$(BIN)/python -m pytest -q -s -m "not slow" tests/system/test_demo.py
-	@$(BIN)/python -m pytest -v -m "not slow" -n 2 --dist loadfile tests/system --ignore tests/system/test_demo.py
+test-fast: setup lint ## Lint, unit tests, and every DAG parsed: three minutes
+	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags.py
 
-test-all: test ## The same, and the long ones
-	@$(BIN)/python -m pytest -q -s -m slow tests
+test: setup lint ## Everything that is checked before a change is accepted: 25 minutes on two cores
+	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests
+
+test-affected: setup ## The deep tests that the change since BASE concerns (BASE=origin/main)
+	@files=$$($(BIN)/python -m tests.support.affected $(BASE)) && if [ -z "$$files" ]; then echo "no deep test is concerned"; \
+	  else $(PYTEST) -n 2 --tier deep $$files; fi
+
+test-deep: setup ## All other tests, in parts of 40 minutes at most: SHARD=1/8 is the first of eight
+	@$(PYTEST) -v -n 2 --tier deep --shard $(SHARD) --junitxml build/deep.xml tests; code=$$?; \
+	  $(BIN)/python -m tests.support.deep_runs record && exit $$code
+
+deep-status: setup ## Which parts of the deep tests are green, and still hold
+	@$(BIN)/python -m tests.support.deep_runs status
+
+slice: setup ## One small part of the deep tests, 15 minutes at most: the one whose number is in .ci/slice
+	@$(PYTEST) -v -n 2 --tier deep --shard $$(cat .ci/slice) tests
 
 bench: setup ## How long a restore takes from the full log and from the newest record of each key
 	@$(BIN)/python bench/restore_time.py

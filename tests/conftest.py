@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     shared_broker.register(config)
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(tiers.Stopwatch())
+        config.pluginmanager.register(tiers.Stopwatch(config.getoption("--shard")))
 
 
 @pytest.hookimpl(tryfirst=True)

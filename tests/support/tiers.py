@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+
+from tests.support.deep_runs import RUN, DeepRun, head
 
 SECONDS = Path(__file__).parents[1] / "seconds.json"
 MEASURED = Path("build") / "seconds.json"
@@ -94,17 +98,39 @@ def measured() -> dict[str, float]:
 
 
 class Stopwatch:
-    """Adds up what the tests of each group take, and leaves it in ``build/seconds.json`` at the end. Lives in the process that sees all reports."""
+    """Adds up what the tests of each group take, and leaves it in ``build/seconds.json`` at the end; of a shard it leaves what became of it in
+    ``build/deep-run.json``. Lives in the process that sees all reports.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, shard: str | None) -> None:
+        self._shard = shard
+        self._began = time.monotonic()
         self._seconds: dict[str, float] = defaultdict(float)
+        self._outcomes: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of a test."""
         self._seconds[_group_of_report(report.nodeid)] += report.duration
+        if report.when == "call" or report.outcome != "passed":
+            self._outcomes[report.nodeid] = report.outcome
 
     def pytest_sessionfinish(self) -> None:
-        """Write them down, over those of an earlier session."""
+        """Write them down."""
+        self._write_seconds()
+        if self._shard is not None:
+            outcomes = list(self._outcomes.values())
+            run = DeepRun(
+                shard=self._shard,
+                commit=head(),
+                minutes=round((time.monotonic() - self._began) / 60, 1),
+                passed=outcomes.count("passed"),
+                failed=outcomes.count("failed"),
+                skipped=outcomes.count("skipped"),
+                files=tuple(sorted({nodeid.split("::")[0] for nodeid in self._outcomes})),
+            )
+            RUN.write_text(json.dumps(asdict(run)))
+
+    def _write_seconds(self) -> None:
         MEASURED.parent.mkdir(exist_ok=True)
         earlier = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
         rounded = {name: round(seconds, 1) for name, seconds in self._seconds.items()}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedded.airflow_client import AirflowClient
+from streams_recovery.core.manifest import Manifest
 from tests.system.stage import Stage
 
 # A machine that does other work too takes four times as long. What hangs is ended all the same.
@@ -32,3 +33,8 @@ class Play:
         run_id = self.airflow.trigger(dag_id, conf)
         state = self.airflow.wait(dag_id, run_id, seconds=seconds, told=tasks.__setitem__, approve=lambda _: approve)
         return state, tasks, self.airflow.failures(dag_id, run_id)
+
+
+def internal_rows(savepoint: Manifest) -> int:
+    """Records of its changelogs and tails."""
+    return sum(topic.rows for topic in savepoint.topics if topic.role.internal)

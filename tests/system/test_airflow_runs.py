@@ -1,7 +1,4 @@
-"""What happens in Airflow when something is wrong: a clear error, a failed run, and everything as it was before.
-
-One stack for all; the tests follow each other as one story, each needing only what is asserted at its beginning.
-"""
+"""The other DAGs in Airflow, on one stack: an audit, a smaller savepoint, a rebuild, drills, a run, a moment of the past."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from confluent_kafka import Consumer
 
 from embedded.airflow import Airflow
 from embedded.applications import PAST, PAST_TOPICS, Applications
@@ -23,99 +19,36 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.drilling import drilled
-from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import internal_role
-from streams_recovery.waiting import poll
 from streams_recovery.workbench import open_workbench
-from tests.system.listening import Listening
-from tests.system.playing import Play
+from tests.support.story import play_through
+from tests.system.playing import Play, internal_rows
 from tests.system.stage import Stage, stage
 
 BACKUP, VERIFY, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "verify", "compact", "drill", "run"))
-RESTORE, UNDO, REBUILD = "streams_restore_full", "streams_undo", "streams_restore_rebuild"
-PITR = "streams_restore_pitr"
+RESTORE, REBUILD, PITR = "streams_restore_full", "streams_restore_rebuild", "streams_restore_pitr"
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
-
-
-class WithoutSpark(Applications):
-    """A stack whose Airflow was never told where Spark is."""
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """All but Spark's connection."""
-        return {name: value for name, value in super().variables.items() if name != "AIRFLOW_CONN_SPARK_DEFAULT"}
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
 
 
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
-    with stage(tmp_path_factory.mktemp("stage"), kind=WithoutSpark) as on:
+    with stage(tmp_path_factory.mktemp("stage"), kind=Applications) as on:
         client = Airflow(on.stack, on.processes).start()
         yield Play(on, client)
         client.close()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def listening(play: Play) -> Iterator[Listening]:
-    with Listening(play.on.processes, play.on.stack.directory) as found:
-        yield found
+def test_the_other_ways_back_in_airflow(play: Play) -> None:
+    play_through(STORY, play)
 
 
-def test_a_restore_without_any_savepoint_says_so(play: Play) -> None:
-    before = play.on.instances()
-    state, tasks, failures = play.run(RESTORE, application=APPLICATION)
-    assert (state, tasks["plan"]) == ("failed", "failed")
-    assert "order-processor has no exact savepoint" in failures
-    assert "take one first" in failures
-    assert play.on.instances() == before
-    assert play.on.held() == []
+def savepoints_are_taken(play: Play) -> None:
+    play.succeed(BACKUP)
 
 
-def test_params_that_do_not_fit_never_become_a_run(play: Play) -> None:
-    for conf in ({"application": "nobody"}, {"application": APPLICATION, "savepoint": "../../x"}):
-        with pytest.raises(Exception, match="was not triggered"):
-            play.airflow.trigger(RESTORE, conf)
-
-
-def test_a_backup_without_spark_fails_and_lets_the_application_go(play: Play) -> None:
-    before = play.on.instances()
-    state, tasks, failures = play.run(BACKUP)
-    assert state == "failed"
-    assert {name: tasks[name] for name in ("capture_cut", "resume", "copy_records", "finish")} == {
-        "capture_cut": "success",
-        "resume": "success",
-        "copy_records": "failed",
-        "finish": "success",
-    }
-    assert tasks["publish"] == tasks["report"] == "upstream_failed"
-    assert "spark_default" in failures
-    assert play.on.await_running() == before
-    assert play.on.held() == []
-    assert play.on.bench.savepoints.ids() == []
-
-
-def test_a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
-    before = play.on.instances()
-    play.airflow.add_connection("spark_default", "spark", "local[2]")
-    state, _, failures = play.run(BACKUP)
-    assert (state, failures) == ("success", "")
-    assert len(play.on.bench.savepoints.ids()) == 1
-    assert play.on.await_running() == before
-    assert play.on.held() == []
-
-
-def test_a_savepoint_of_an_idle_application_needs_no_spark_and_no_files(play: Play) -> None:
-    segments = sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*"))
-    run_id = play.succeed(BACKUP)
-    assert play.airflow.result(BACKUP, run_id, "copy_records") == {"result_key": None, "ranges": 0, "offsets": 0}
-    summary = play.airflow.result(BACKUP, run_id, "publish")
-    assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")
-    assert summary["records"] > 0
-    assert sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*")) == segments
-
-
-def test_an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
+def an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
     state, _, failures = play.run(VERIFY, level="full")
     assert (state, failures) == ("success", "")
     manifest = play.on.bench.savepoints.latest()
@@ -133,7 +66,7 @@ def test_an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
     assert f"{tp}, offsets" in failures
 
 
-def test_a_savepoint_is_reduced_without_anybody_noticing(play: Play) -> None:
+def a_savepoint_is_reduced_without_anybody_noticing(play: Play) -> None:
     before, source = play.on.instances(), play.on.bench.savepoints.latest()
     assert source is not None
     run_id = play.succeed(COMPACT, reason="smaller")
@@ -151,103 +84,20 @@ def test_a_savepoint_is_reduced_without_anybody_noticing(play: Play) -> None:
     assert (play.on.instances(), play.on.held()) == (before, [])
 
 
-def test_a_restore_onto_living_state_names_topics_and_counts(play: Play) -> None:
-    before, topics = play.on.instances(), play.on.internal_topics()
-    state, tasks, failures = play.run(RESTORE, application=APPLICATION)
-    assert (state, tasks["plan"]) == ("failed", "failed")
-    assert "order-processor-order-totals-changelog (" in failures
-    assert "offsets)" in failures
-    assert play.on.instances() == before
-    assert play.on.internal_topics() == topics
-
-
-def test_a_rejected_restore_leaves_everything_as_it_was(play: Play) -> None:
+def a_restore_takes_the_smaller_one(play: Play) -> None:
     destroy(play.on.bench)
-    state, tasks, _ = play.run(RESTORE, application=APPLICATION, approve=False)
-    assert (state, tasks["plan"], tasks["approve"]) == ("failed", "success", "failed")
-    assert "open_restore" not in tasks or tasks["open_restore"] == "upstream_failed"
-    assert play.on.internal_topics() == []
-    assert play.on.held() == []
-
-
-def test_a_member_nobody_can_stop_is_named_and_stops_the_restore(play: Play) -> None:
-    stranger = Consumer(
-        {
-            "bootstrap.servers": play.on.stack.bootstrap,
-            "group.id": play.on.bench.application_id,
-            "client.id": "somebody-else",
-            "log_level": 0,
-        }
-    )
-    try:
-        stranger.subscribe(["orders"])
-        stranger.poll(15)
-        state, tasks, failures = play.run(RESTORE, application=APPLICATION)
-    finally:
-        stranger.close()
-    assert (state, tasks["stop_application"]) == ("failed", "failed")
-    assert "somebody-else" in failures
-    assert play.on.internal_topics() == []
-    assert play.on.held() == []
-
-
-def test_after_all_that_the_restore_succeeds(play: Play) -> None:
-    state, _, failures = play.run(RESTORE, application=APPLICATION)
-    assert (state, failures) == ("success", "")
-    assert len(play.on.internal_topics()) == 16
-    assert set(play.on.await_running()) == {"order-processor-1", "order-processor-2"}
-    assert play.on.held() == []
+    play.succeed(RESTORE, application=APPLICATION)
     newest = play.on.bench.savepoints.latest()
     assert newest is not None
-    assert newest.replaces is not None, "it came back from a reduced savepoint"
-    report, page = restores.evidence(play.on.bench)
-    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restores.Verdict.EQUAL, sum_of(newest))
-    assert len(report.topics) == 16
-    assert "**Equal.**" in page
-    answered = {store.store: store for store in report.asked}
-    assert set(answered) == {"order-totals", "enriched-orders", "region-totals", "product-sales", "latest-orders"}
-    assert all(store.equal == store.sampled > 0 for store in answered.values()), answered
+    assert newest.replaces is not None
+    report, _ = restores.evidence(play.on.bench)
+    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restores.Verdict.EQUAL, internal_rows(newest))
+    play.on.await_running()
     wrong = differences(play.on.bench, truth(play.on.generator.world, range(play.on.generator.sent)))
     assert set(wrong.values()) == {0}, wrong
 
 
-def test_living_state_is_replaced_only_when_the_application_id_was_typed(play: Play) -> None:
-    before, topics = play.on.instances(), play.on.internal_topics()
-    state, tasks, failures = play.run(RESTORE, application=APPLICATION, replace=True, confirm="order-processing")
-    assert (state, tasks["plan"]) == ("failed", "failed")
-    assert "needs the application id order-processor typed to confirm it, not 'order-processing'" in failures
-    assert (play.on.instances(), play.on.internal_topics()) == (before, topics)
-
-
-# Six minutes; the demonstration, which is played each time, undoes a restore too.
-@pytest.mark.deep
-def test_a_restore_over_living_state_can_be_undone(play: Play) -> None:
-    bench, generator = play.on.bench, play.on.generator
-    generator.feed(1_000)
-    wait_counted(bench, generator.acknowledged, seconds=180)
-    living = bench.cluster.describe_topics(play.on.internal_topics())
-    chosen = {"application": APPLICATION, "confirm": bench.application_id}
-    run_id = play.succeed(RESTORE, approve=lambda body: "**Save**" in body, replace=True, **chosen)
-    kept = play.airflow.result(RESTORE, run_id, "keep_state")
-    assert kept["consistency"] == "exact"
-    safety = bench.safety.read(kept["savepoint_id"])
-    assert {topic.name: topic.topic_id for topic in safety.topics if topic.role.internal} == {
-        name: found.topic_id for name, found in living.items()
-    }
-    assert bench.safety.ids() == [kept["savepoint_id"]]
-
-    run_id = play.succeed(UNDO, **chosen)
-    verified = play.airflow.result(UNDO, run_id, "verify_changelogs")
-    assert verified["rows_compared"] == sum(topic.rows for topic in safety.topics if topic.role.internal)
-    assert play.airflow.result(UNDO, run_id, "finish")["savepoint_id"] == kept["savepoint_id"]
-    assert len(bench.safety.ids()) == 2, "an undo can be undone"
-    play.on.await_running()
-    wrong = differences(bench, truth(generator.world, range(generator.sent)))
-    assert set(wrong.values()) == {0}, wrong
-    assert play.on.held() == []
-
-
-def test_state_is_built_again_from_the_input_without_a_savepoint(play: Play) -> None:
+def state_is_built_again_from_the_input_without_a_savepoint(play: Play) -> None:
     bench, generator = play.on.bench, play.on.generator
     before = {name: found.topic_id for name, found in bench.cluster.describe_topics(play.on.internal_topics()).items()}
     deleted = [f"| {name} |" for name in before]
@@ -272,7 +122,7 @@ def test_state_is_built_again_from_the_input_without_a_savepoint(play: Play) -> 
     assert play.on.held() == []
 
 
-def test_a_drill_measures_a_whole_restore_and_production_never_notices(play: Play) -> None:
+def a_drill_measures_a_whole_restore_and_production_never_notices(play: Play) -> None:
     bench, generator = play.on.bench, play.on.generator
     generator.feed(1_000)
     wait_counted(bench, generator.acknowledged, seconds=180)
@@ -297,7 +147,7 @@ def test_a_drill_measures_a_whole_restore_and_production_never_notices(play: Pla
     assert len(removed["topics"]) == 16 + 3
     [entry] = drills.drills(bench)
     assert (entry.succeeded, entry.savepoint_id) == (True, savepoint.savepoint_id)
-    assert entry.rows == sum_of(savepoint)
+    assert entry.rows == internal_rows(savepoint)
     assert entry.keys_compared > 0
     assert entry.rpo_seconds == pytest.approx((entry.began_at - savepoint.captured_at) / 1000, abs=0.1)
     assert entry.rto_seconds is not None
@@ -305,7 +155,7 @@ def test_a_drill_measures_a_whole_restore_and_production_never_notices(play: Pla
     assert play.on.held() == []
 
 
-def test_a_drill_that_fails_half_way_says_so_and_leaves_nothing_either(play: Play) -> None:
+def a_drill_that_fails_half_way_says_so_and_leaves_nothing_either(play: Play) -> None:
     bench = play.on.bench
     before, ends, cluster = play.on.instances(), outputs(play.on), here(play.on)
     savepoint = bench.savepoints.latest()
@@ -324,34 +174,7 @@ def test_a_drill_that_fails_half_way_says_so_and_leaves_nothing_either(play: Pla
     assert play.on.held() == []
 
 
-def sum_of(savepoint: Manifest) -> int:
-    """Records of its internal topics."""
-    return sum(topic.rows for topic in savepoint.topics if topic.role.internal)
-
-
-def outputs(on: Stage) -> dict[TopicPartition, int]:
-    """Where the outputs of the application in production end."""
-    topics = on.bench.cluster.describe_topics(on.bench.config.topics.outputs)
-    partitions = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
-    return on.bench.cluster.high_watermarks(partitions)
-
-
-def here(on: Stage) -> set[str]:
-    """Topics and groups of the cluster."""
-    return {*on.bench.cluster.topic_names(), *on.bench.cluster.groups()}
-
-
-def local_state(on: Stage) -> list[str]:
-    """What a drill has left on the machine: files of its state, and processes."""
-    place = on.stack.directory / "drill"
-    config = drilled(on.bench.config)
-    alive = [
-        status.name for status in open_application(config.runs, config.application.id).status() if status.state is not InstanceState.GONE
-    ]
-    return [*alive, *(str(path) for path in (place / "state").glob("*"))]
-
-
-def test_an_application_is_run_to_the_ends_of_its_input_and_is_down_again(play: Play) -> None:
+def an_application_is_run_to_the_ends_of_its_input_and_is_down_again(play: Play) -> None:
     bench, generator = play.on.bench, play.on.generator
     state, tasks, failures = play.run(RUN)
     assert (state, tasks["start_application"]) == ("failed", "failed")
@@ -376,8 +199,7 @@ def test_an_application_is_run_to_the_ends_of_its_input_and_is_down_again(play: 
     assert play.on.held() == []
 
 
-@pytest.mark.timeout(3_600)
-def test_a_second_application_is_brought_to_a_moment_of_the_first(play: Play) -> None:
+def a_second_application_is_brought_to_a_moment_of_the_first(play: Play) -> None:
     stack, bench, generator = play.on.stack, play.on.bench, play.on.generator
     assert isinstance(stack, Applications)
     base = bench.savepoints.latest()
@@ -415,6 +237,36 @@ def test_a_second_application_is_brought_to_a_moment_of_the_first(play: Play) ->
     assert (play.on.instances(), play.on.held(), outputs(play.on)) == (before, [], written)
 
 
-def test_nothing_of_all_that_listened_on_another_address_than_loopback(play: Play, listening: Listening) -> None:
-    assert poll(lambda: play.on.stack.ports.airflow in listening.ports or None, seconds=60)
-    assert (listening.elsewhere(), play.on.stack.ports.broker in listening.ports) == ({}, True)
+def outputs(on: Stage) -> dict[TopicPartition, int]:
+    """Where the outputs of the application in production end."""
+    topics = on.bench.cluster.describe_topics(on.bench.config.topics.outputs)
+    partitions = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
+    return on.bench.cluster.high_watermarks(partitions)
+
+
+def here(on: Stage) -> set[str]:
+    """Topics and groups of the cluster."""
+    return {*on.bench.cluster.topic_names(), *on.bench.cluster.groups()}
+
+
+def local_state(on: Stage) -> list[str]:
+    """What a drill has left on the machine: files of its state, and processes."""
+    place = on.stack.directory / "drill"
+    config = drilled(on.bench.config)
+    alive = [
+        status.name for status in open_application(config.runs, config.application.id).status() if status.state is not InstanceState.GONE
+    ]
+    return [*alive, *(str(path) for path in (place / "state").glob("*"))]
+
+
+STORY = (
+    savepoints_are_taken,
+    an_audit_reads_every_file_and_names_a_damaged_one,
+    a_savepoint_is_reduced_without_anybody_noticing,
+    a_restore_takes_the_smaller_one,
+    state_is_built_again_from_the_input_without_a_savepoint,
+    a_drill_measures_a_whole_restore_and_production_never_notices,
+    a_drill_that_fails_half_way_says_so_and_leaves_nothing_either,
+    an_application_is_run_to_the_ends_of_its_input_and_is_down_again,
+    a_second_application_is_brought_to_a_moment_of_the_first,
+)

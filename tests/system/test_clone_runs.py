@@ -34,7 +34,7 @@ RATE = 60.0
 # The stores whose newest values are written to a topic too.
 WRITTEN = {"customer-totals": "order-totals", "enriched-orders": "enriched-orders"}
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1_800)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tests.system.oracle import Read, problems
 from tests.system.stage import Stage, stage
 
 RATE = 800.0
-pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("stages"), pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module", params=["exactly_once_v2", "at_least_once"])

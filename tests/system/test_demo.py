@@ -24,7 +24,7 @@ CHECKS = (
     "continued_correctly",
 )
 LIMIT_SECONDS = 4_000
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1800)]
 
 
 def demo(guarantee: str, strategy: str = "full") -> subprocess.Popen[str]:

@@ -22,7 +22,7 @@ from streams_recovery.savepoints import SavepointRequest
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 READER, MORE, LATER = "reader-of-orders", 600, 250
 
 

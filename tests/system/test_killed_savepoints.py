@@ -28,7 +28,7 @@ from tests.system.rows import rows_in_the_savepoint, rows_on_the_cluster
 from tests.system.stage import Stage, stage
 from tests.system.watching import Watch, topic_settings
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
 
 @pytest.fixture(scope="module")

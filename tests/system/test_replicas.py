@@ -27,7 +27,7 @@ from streams_recovery.waiting import poll
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(900)]
 
 MORE = 500
 # A versioned store is asked for one key at a time.

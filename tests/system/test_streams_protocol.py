@@ -18,7 +18,7 @@ from tests.system.oracle import problems
 from tests.system.stage import Stage, stage
 from tests.system.test_cut_under_load import cut_of, with_policy
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,109 @@
+"""Which deep tests a change can have an effect on: those whose imports, followed to the end, meet a changed file, and those that a table names.
+
+    python -m tests.support.affected [BASE]
+
+Prints their files, a line each. What a test starts as a process of its own (a command, a Spark job, a DAG) it does not import: ``STARTED`` has that.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+# Where a package's folder is that is not at the top.
+_SOURCES: Final = (ROOT / "plugins", ROOT)
+_COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
+# Tests below the path on the left start what is on the right, with all that it imports: files, and whole folders (with a slash at the end).
+STARTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/contracts/applications/": ("tests/contracts/streams_apps/", "examples/"),
+    "tests/dags/": ("dags/", "include/"),
+    "tests/integration/": ("tests/integration/java/",),
+    "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
+    "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
+    "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/"),
+    "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
+}
+# A change of one of these may have an effect on anything.
+EVERYTHING: Final = ("Makefile", "pyproject.toml", "requirements", "tests/conftest.py", "tests/support/", "tests/data/")
+
+
+def affected(changed: Iterable[str], tests: Sequence[str]) -> list[str]:
+    """Those of ``tests`` that a change of the files ``changed`` can have an effect on; all are paths from the root of the project."""
+    files = set(changed)
+    if any(file.startswith(EVERYTHING) for file in files):
+        return sorted(tests)
+    return sorted(test for test in tests if _started(test, files) or files & reached(test))
+
+
+def _started(test: str, files: set[str]) -> bool:
+    named = [what for place, several in STARTED.items() if test.startswith(place) for what in several]
+    folders = tuple(what for what in named if what.endswith("/"))
+    programs = [what for what in named if not what.endswith("/")]
+    programs += [str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return any(file.startswith(folders) for file in files) or any(files & reached(program) for program in programs)
+
+
+@cache
+def reached(test: str) -> frozenset[str]:
+    """The files that a test imports, by whatever way, itself and the ``conftest.py`` files above it included."""
+    above = [str(folder / "conftest.py") for folder in Path(test).parents if (ROOT / folder / "conftest.py").exists()]
+    waiting, found = [test, *above], set[str]()
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += imported(file)
+    return frozenset(found)
+
+
+@cache
+def imported(file: str) -> tuple[str, ...]:
+    """The project's files that one of them imports, anywhere in it."""
+    tree = ast.parse((ROOT / file).read_text())
+    names = {name for node in ast.walk(tree) for name in _names(node)}
+    return tuple(sorted({found for name in names for found in _files(name)}))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        # What is imported may be a module itself.
+        yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def _files(name: str) -> Iterator[str]:
+    """The file of a module, and of each package that it is in."""
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        inner = Path(*parts[:length])
+        for source in _SOURCES:
+            for path in (source / inner.with_suffix(".py"), source / inner / "__init__.py"):
+                if path.is_file():
+                    yield str(path.relative_to(ROOT))
+
+
+def changed_since(base: str) -> list[str]:
+    """Files that differ from ``base`` in the working tree, those that git does not know yet included."""
+    differing = _git("diff", "--name-only", base)
+    return sorted({*differing, *_git("ls-files", "--others", "--exclude-standard")})
+
+
+def deep_tests() -> list[str]:
+    """Files that have a test marked ``deep``."""
+    return [file for file in _git("ls-files", "tests/**/test_*.py") if "mark.deep" in (ROOT / file).read_text()]
+
+
+def _git(*arguments: str) -> list[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+if __name__ == "__main__":
+    base = sys.argv[1] if len(sys.argv) > 1 else "HEAD"
+    print("\n".join(affected(changed_since(base), deep_tests())))  # noqa: T201

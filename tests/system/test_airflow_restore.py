@@ -1,0 +1,219 @@
+"""A savepoint, what is refused, a restore and its undo by the real DAGs: a clear error and everything as it was, or everything right again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from embedded.airflow import Airflow
+from embedded.applications import Applications
+from embedded.demo.checks import differences, wait_counted
+from embedded.demo.disaster import destroy
+from embedded.stack import APPLICATION
+from examples.order_processing.truth import truth
+from streams_recovery import restores
+from streams_recovery.waiting import poll
+from tests.support.story import play_through
+from tests.system.listening import Listening
+from tests.system.playing import Play, internal_rows
+from tests.system.stage import stage
+
+BACKUP, RESTORE, UNDO = f"streams_backup_{APPLICATION}", "streams_restore_full", "streams_undo"
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+
+
+class WithoutSpark(Applications):
+    """A stack whose Airflow was never told where Spark is."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """All but Spark's connection."""
+        return {name: value for name, value in super().variables.items() if name != "AIRFLOW_CONN_SPARK_DEFAULT"}
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    with stage(tmp_path_factory.mktemp("stage"), kind=WithoutSpark) as on:
+        client = Airflow(on.stack, on.processes).start()
+        yield Play(on, client)
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def listening(play: Play) -> Iterator[Listening]:
+    with Listening(play.on.processes, play.on.stack.directory) as found:
+        yield found
+
+
+def test_an_application_is_saved_lost_restored_and_taken_back(play: Play, listening: Listening) -> None:
+    play_through(STORY, play)
+    only_on_loopback(play, listening)
+
+
+def a_restore_without_any_savepoint_says_so(play: Play) -> None:
+    before = play.on.instances()
+    state, tasks, failures = play.run(RESTORE, application=APPLICATION)
+    assert (state, tasks["plan"]) == ("failed", "failed")
+    assert "order-processor has no exact savepoint" in failures
+    assert "take one first" in failures
+    assert play.on.instances() == before
+    assert play.on.held() == []
+
+
+def params_that_do_not_fit_never_become_a_run(play: Play) -> None:
+    for conf in ({"application": "nobody"}, {"application": APPLICATION, "savepoint": "../../x"}):
+        with pytest.raises(Exception, match="was not triggered"):
+            play.airflow.trigger(RESTORE, conf)
+
+
+def a_backup_without_spark_fails_and_lets_the_application_go(play: Play) -> None:
+    before = play.on.instances()
+    state, tasks, failures = play.run(BACKUP)
+    assert state == "failed"
+    assert {name: tasks[name] for name in ("capture_cut", "resume", "copy_records", "finish")} == {
+        "capture_cut": "success",
+        "resume": "success",
+        "copy_records": "failed",
+        "finish": "success",
+    }
+    assert tasks["publish"] == tasks["report"] == "upstream_failed"
+    assert "spark_default" in failures
+    assert play.on.await_running() == before
+    assert play.on.held() == []
+    assert play.on.bench.savepoints.ids() == []
+
+
+def a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
+    before = play.on.instances()
+    play.airflow.add_connection("spark_default", "spark", "local[2]")
+    state, _, failures = play.run(BACKUP)
+    assert (state, failures) == ("success", "")
+    assert len(play.on.bench.savepoints.ids()) == 1
+    assert play.on.await_running() == before
+    assert play.on.held() == []
+
+
+def a_savepoint_of_an_idle_application_needs_no_spark_and_no_files(play: Play) -> None:
+    segments = sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*"))
+    run_id = play.succeed(BACKUP)
+    assert play.airflow.result(BACKUP, run_id, "copy_records") == {"result_key": None, "ranges": 0, "offsets": 0}
+    summary = play.airflow.result(BACKUP, run_id, "publish")
+    assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")
+    assert summary["records"] > 0
+    assert sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*")) == segments
+
+
+def a_restore_onto_living_state_names_topics_and_counts(play: Play) -> None:
+    before, topics = play.on.instances(), play.on.internal_topics()
+    state, tasks, failures = play.run(RESTORE, application=APPLICATION)
+    assert (state, tasks["plan"]) == ("failed", "failed")
+    assert "order-processor-order-totals-changelog (" in failures
+    assert "offsets)" in failures
+    assert play.on.instances() == before
+    assert play.on.internal_topics() == topics
+
+
+def a_rejected_restore_leaves_everything_as_it_was(play: Play) -> None:
+    destroy(play.on.bench)
+    state, tasks, _ = play.run(RESTORE, application=APPLICATION, approve=False)
+    assert (state, tasks["plan"], tasks["approve"]) == ("failed", "success", "failed")
+    assert "open_restore" not in tasks or tasks["open_restore"] == "upstream_failed"
+    assert play.on.internal_topics() == []
+    assert play.on.held() == []
+
+
+def a_member_nobody_can_stop_is_named_and_stops_the_restore(play: Play) -> None:
+    stranger = Consumer(
+        {
+            "bootstrap.servers": play.on.stack.bootstrap,
+            "group.id": play.on.bench.application_id,
+            "client.id": "somebody-else",
+            "log_level": 0,
+        }
+    )
+    try:
+        stranger.subscribe(["orders"])
+        stranger.poll(15)
+        state, tasks, failures = play.run(RESTORE, application=APPLICATION)
+    finally:
+        stranger.close()
+    assert (state, tasks["stop_application"]) == ("failed", "failed")
+    assert "somebody-else" in failures
+    assert play.on.internal_topics() == []
+    assert play.on.held() == []
+
+
+def after_all_that_the_restore_succeeds(play: Play) -> None:
+    state, _, failures = play.run(RESTORE, application=APPLICATION)
+    assert (state, failures) == ("success", "")
+    assert len(play.on.internal_topics()) == 16
+    assert set(play.on.await_running()) == {"order-processor-1", "order-processor-2"}
+    assert play.on.held() == []
+    newest = play.on.bench.savepoints.latest()
+    assert newest is not None
+    report, page = restores.evidence(play.on.bench)
+    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restores.Verdict.EQUAL, internal_rows(newest))
+    assert len(report.topics) == 16
+    assert "**Equal.**" in page
+    answered = {store.store: store for store in report.asked}
+    assert set(answered) == {"order-totals", "enriched-orders", "region-totals", "product-sales", "latest-orders"}
+    assert all(store.equal == store.sampled > 0 for store in answered.values()), answered
+    wrong = differences(play.on.bench, truth(play.on.generator.world, range(play.on.generator.sent)))
+    assert set(wrong.values()) == {0}, wrong
+
+
+def living_state_is_replaced_only_when_the_application_id_was_typed(play: Play) -> None:
+    before, topics = play.on.instances(), play.on.internal_topics()
+    state, tasks, failures = play.run(RESTORE, application=APPLICATION, replace=True, confirm="order-processing")
+    assert (state, tasks["plan"]) == ("failed", "failed")
+    assert "needs the application id order-processor typed to confirm it, not 'order-processing'" in failures
+    assert (play.on.instances(), play.on.internal_topics()) == (before, topics)
+
+
+def a_restore_over_living_state_can_be_undone(play: Play) -> None:
+    bench, generator = play.on.bench, play.on.generator
+    generator.feed(1_000)
+    wait_counted(bench, generator.acknowledged, seconds=180)
+    living = bench.cluster.describe_topics(play.on.internal_topics())
+    chosen = {"application": APPLICATION, "confirm": bench.application_id}
+    run_id = play.succeed(RESTORE, approve=lambda body: "**Save**" in body, replace=True, **chosen)
+    kept = play.airflow.result(RESTORE, run_id, "keep_state")
+    assert kept["consistency"] == "exact"
+    safety = bench.safety.read(kept["savepoint_id"])
+    assert {topic.name: topic.topic_id for topic in safety.topics if topic.role.internal} == {
+        name: found.topic_id for name, found in living.items()
+    }
+    assert bench.safety.ids() == [kept["savepoint_id"]]
+
+    run_id = play.succeed(UNDO, **chosen)
+    verified = play.airflow.result(UNDO, run_id, "verify_changelogs")
+    assert verified["rows_compared"] == sum(topic.rows for topic in safety.topics if topic.role.internal)
+    assert play.airflow.result(UNDO, run_id, "finish")["savepoint_id"] == kept["savepoint_id"]
+    assert len(bench.safety.ids()) == 2, "an undo can be undone"
+    play.on.await_running()
+    wrong = differences(bench, truth(generator.world, range(generator.sent)))
+    assert set(wrong.values()) == {0}, wrong
+    assert play.on.held() == []
+
+
+def only_on_loopback(play: Play, listening: Listening) -> None:
+    assert poll(lambda: play.on.stack.ports.airflow in listening.ports or None, seconds=60)
+    assert (listening.elsewhere(), play.on.stack.ports.broker in listening.ports) == ({}, True)
+
+
+STORY = (
+    a_restore_without_any_savepoint_says_so,
+    params_that_do_not_fit_never_become_a_run,
+    a_backup_without_spark_fails_and_lets_the_application_go,
+    a_backup_succeeds_once_the_connection_is_there,
+    a_savepoint_of_an_idle_application_needs_no_spark_and_no_files,
+    a_restore_onto_living_state_names_topics_and_counts,
+    a_rejected_restore_leaves_everything_as_it_was,
+    a_member_nobody_can_stop_is_named_and_stops_the_restore,
+    after_all_that_the_restore_succeeds,
+    living_state_is_replaced_only_when_the_application_id_was_typed,
+    a_restore_over_living_state_can_be_undone,
+)

@@ -1,0 +1,67 @@
+"""The tiers themselves: every test is in exactly one of two, and the shards of the deep one have each of its groups once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.story import play_through
+from tests.support.tiers import in_tier, longest_first, parse_shard, shards
+
+GROUPS = st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0.0, 3_000.0), max_size=40)
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_a_test_is_in_one_tier_and_in_all(deep: bool) -> None:
+    assert in_tier("test", deep=deep) != in_tier("deep", deep=deep)
+    assert in_tier("all", deep=deep)
+    assert in_tier("deep", deep=True)
+
+
+@given(GROUPS, st.integers(1, 12))
+def test_shards_have_every_group_once(seconds: dict[str, float], parts: int) -> None:
+    found = shards(seconds, parts)
+    assert len(found) == parts
+    assert sorted(name for part in found for name in part) == sorted(seconds)
+    assert found == shards(dict(reversed(seconds.items())), parts), "the same on every machine"
+
+
+@given(GROUPS, st.integers(1, 12))
+def test_no_shard_is_longer_than_the_shortest_by_more_than_its_longest_group(seconds: dict[str, float], parts: int) -> None:
+    totals = [sum(seconds[name] for name in part) for part in shards(seconds, parts)]
+    assert max(totals) - min(totals) <= max(seconds.values(), default=0.0) + 1e-6
+
+
+@given(GROUPS)
+def test_the_longest_begins(seconds: dict[str, float]) -> None:
+    order = longest_first(seconds)
+    assert sorted(order) == sorted(seconds)
+    assert all(seconds[one] >= seconds[other] for one, other in pairwise(order))
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", ""])
+def test_what_is_no_shard(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="2/8"):
+        parse_shard(text)
+
+
+def test_a_shard() -> None:
+    assert parse_shard("3/11") == (3, 11)
+
+
+def test_a_story_stops_at_the_step_that_fails_and_names_it() -> None:
+    seen = []
+
+    def first_one(on: str) -> None:
+        seen.append(f"first {on}")
+
+    def second_one(on: str) -> None:
+        raise ValueError(on)
+
+    with pytest.raises(ValueError, match="stage") as caught:
+        play_through((first_one, second_one, first_one), "stage")
+    assert caught.value.__notes__ == ["in step 2 of 3: second one"]
+    assert seen == ["first stage"]
