@@ -17,6 +17,7 @@ from typing import Any, Literal
 import boto3  # type: ignore[import-untyped]
 import pytest
 
+from embedded.ports import free_ports
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 from tests.go_programs import go_program
@@ -97,9 +98,7 @@ def behind(location: StorageLocation, endpoint: str) -> StorageLocation:
 def s3_server(directory: Path) -> Iterator[S3Server]:
     """A server on a free loopback port, ended by its pid."""
     program = go_program(*SERVER)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     for name in ("data", "versions", "users"):
         (directory / name).mkdir()
     keys = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from embedded.ports import free_ports
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
 from streams_recovery.core.hold import MAX, MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
 from streams_recovery.core.model import TopicPartition
@@ -242,9 +242,7 @@ def test_a_closed_cluster_connects_again(connection: KafkaConnection) -> None:
 
 @pytest.mark.parametrize("verb", ["cluster_id", "topic_names", "groups", "default_cleanup_policy"])
 def test_a_broker_that_is_down_is_said_in_one_sentence(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     connection = KafkaConnection.from_extra({"bootstrap.servers": address}, where="nobody")
     with KafkaCluster(connection, timeout=1.0) as opened, pytest.raises(BrokerUnavailable) as caught:
         getattr(opened, verb)()

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import time
 import urllib.request
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from embedded.ports import free_ports
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.liveness import session_of
 from streams_recovery.application.record import InstanceFiles
@@ -20,14 +20,6 @@ from streams_recovery.config.running import Runs
 HERE = Path(__file__).parent
 APPLICATION_ID = "counting"
 PLUGINS = str(HERE.parents[2] / "plugins")
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class Rig:
