@@ -182,6 +182,17 @@ def test_a_level_that_does_not_exist(command: Command) -> None:
 
 
 def test_usage_errors_are_told_apart(command: Command) -> None:
-    assert command("restore", NAME).code == 2
-    assert command("backup", NAME, "--mode", "sleep").code == 2
-    assert command().code in (0, 2)
+    for arguments, told in (
+        (("restore", NAME), "Missing option '--reason'"),
+        (("backup", NAME, "--mode", "sleep"), "'sleep' is not one of"),
+    ):
+        outcome = command(*arguments)
+        assert (outcome.code, outcome.out) == (2, ""), outcome
+        assert told in outcome.err
+
+
+def test_without_a_command_all_are_listed(command: Command) -> None:
+    outcome = command()
+    assert (outcome.code, outcome.err) == (2, "")
+    for verb in ("backup", "restore", "savepoints", "plan", "verify"):
+        assert verb in outcome.out

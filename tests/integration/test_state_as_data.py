@@ -188,7 +188,11 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
     assert newest is not None
     assert newest.savepoint_id == savepoint, "an edited one is never the newest"
     compared = tables.compare(tables.open_side(bench, "totals", savepoint), tables.open_side(bench, "totals", base))
-    assert [(row["change"], (row["after"] or row["before"])["key"]) for row in compared.rows] != []
+    assert sorted((row["change"], (row["after"] or row["before"])["key"]) for row in compared.rows) == [
+        ("added", "dora"),
+        ("changed", "alice"),
+        ("removed", "bob"),
+    ]
     assert (compared.counts.changed, compared.counts.added, compared.counts.removed) == (1, 1, 1)
 
     restored(bench, base)
