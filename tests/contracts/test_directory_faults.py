@@ -106,6 +106,7 @@ def files(place: Path) -> list[Path]:
     return [path for path in place.rglob("*") if path.is_file()]
 
 
+@pytest.mark.fault("F13")
 def test_a_full_disk_leaves_no_manifest_and_nothing_half_written(tmp_path: Path) -> None:
     (tmp_path / "segment").write_bytes(bytes(LITTLE * 2))
     place = tmp_path / "repository"
@@ -119,6 +120,7 @@ def test_a_full_disk_leaves_no_manifest_and_nothing_half_written(tmp_path: Path)
     assert {path.name: path.stat().st_size for path in files(place)} == {"big.parquet": LITTLE * 2, "manifest": 20}
 
 
+@pytest.mark.fault("F13")
 def test_a_full_disk_under_the_task_is_no_short_segment(tmp_path: Path) -> None:
     full = child(COPIES, str(tmp_path), limit=LITTLE)
     assert full.returncode == 1, full

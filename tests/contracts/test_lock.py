@@ -37,6 +37,7 @@ def locks(open_repository: OpenRepository, clock: Clock) -> tuple[ApplicationLoc
     return ApplicationLock(open_repository(), Layout("orders"), clock), ApplicationLock(open_repository(), Layout("orders"), clock)
 
 
+@pytest.mark.fault("F14")
 def test_the_second_is_told_who_holds_it_for_what_since_and_until_when(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
     mine, theirs = locks
     mine.acquire("backup 1", lease_seconds=60, purpose="hourly savepoint")
@@ -47,6 +48,7 @@ def test_the_second_is_told_who_holds_it_for_what_since_and_until_when(locks: tu
     assert caught.value.exit_code == 5
 
 
+@pytest.mark.fault("F14")
 def test_of_many_that_want_it_one_gets_it(open_repository: OpenRepository, clock: Clock) -> None:
     def attempt(number: int) -> LockTicket | None:
         try:
@@ -62,6 +64,7 @@ def test_of_many_that_want_it_one_gets_it(open_repository: OpenRepository, clock
     assert holder.owner == tickets[0].owner
 
 
+@pytest.mark.fault("F20")
 def test_a_retried_task_gets_its_own_lock_back(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
     first = locks[0].acquire("run", lease_seconds=60, purpose="p")
     clock.forward(10)
@@ -83,6 +86,7 @@ def test_a_released_lock_is_free_and_releasing_again_is_harmless(locks: tuple[Ap
     assert (holder.owner, holder.took_over_from) == ("b", None)
 
 
+@pytest.mark.fault("F16")
 def test_an_expired_lock_is_taken_over_in_writing_and_its_owner_finds_out(locks: tuple[ApplicationLock, ...], clock: Clock) -> None:
     sleeper, successor = locks
     old = sleeper.acquire("sleeper", lease_seconds=60, purpose="p")

@@ -81,6 +81,7 @@ def test_absent_objects_are_named(repository: Repository) -> None:
             use("no/such")
 
 
+@pytest.mark.fault("F12")
 def test_keys_are_complete_sorted_and_only_those_below(repository: Repository) -> None:
     names = [f"list/{number:05}" for number in range(1_003)]
     with ThreadPoolExecutor(8) as pool:
@@ -90,6 +91,7 @@ def test_keys_are_complete_sorted_and_only_those_below(repository: Repository) -
     assert list(repository.keys("nothing/")) == []
 
 
+@pytest.mark.fault("F60")
 @pytest.mark.parametrize("key", ["", "/absolute", "../up", "a/../../b", "a//b", "a/./b", "a\\b", "a/"])
 def test_keys_cannot_leave_the_repository(repository: Repository, key: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
@@ -156,6 +158,7 @@ def test_a_store_that_does_not_answer_is_a_passing_failure() -> None:
     assert CREDENTIALS.secret_access_key not in repr(CREDENTIALS)
 
 
+@pytest.mark.fault("F61")
 def test_wrong_credentials_are_refused_without_being_shown(s3: S3Server) -> None:
     wrong = StorageCredentials(access_key_id="test-access", secret_access_key="wrong-secret-canary")
     location = StorageLocation(backend="s3", bucket="some-bucket", endpoint=s3.endpoint, path_style=True, allow_http=True)
@@ -260,6 +263,7 @@ def test_savepoints_are_listed_by_time_and_found_by_label_and_run(repository: Re
     assert store.published_by_run("unknown run") is None
 
 
+@pytest.mark.fault("F2")
 def test_what_has_no_manifest_is_no_savepoint(repository: Repository) -> None:
     store = SavepointStore(repository, LAYOUT)
     store.publish(savepoint(1))
@@ -282,6 +286,7 @@ def test_a_manifest_that_cannot_be_read_is_damaged(repository: Repository, store
         store.latest()
 
 
+@pytest.mark.fault("F11")
 def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
     store = SavepointStore(repository, LAYOUT)
     store.publish(savepoint(1))

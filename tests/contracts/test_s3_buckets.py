@@ -38,6 +38,7 @@ def stored(location: StorageLocation, prefix: str = "golden/") -> list[str]:
     return list(Repository(location, CREDENTIALS).keys(prefix))
 
 
+@pytest.mark.fault("F18")
 def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_path: Path) -> None:
     upload_golden(*place)
     with opened(tmp_path, *place) as bench:
@@ -61,6 +62,7 @@ def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_p
         assert report.good
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("mode", ["compliance", "governance"])
 def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Server, tmp_path: Path, mode: str) -> None:
     location = s3.bucket(mode)
@@ -109,6 +111,7 @@ def test_files_that_are_locked_stay_with_the_record_of_whose_they_are(s3: S3Serv
         assert copy in stored(location)
 
 
+@pytest.mark.fault("F18")
 def test_in_a_versioned_bucket_what_expired_is_hidden_and_that_is_said(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
@@ -137,6 +140,7 @@ def test_in_a_plain_bucket_files_go_for_good_after_their_grace_period(s3: S3Serv
         assert audited(bench, "full").good
 
 
+@pytest.mark.fault("F18")
 def test_without_the_right_to_delete_expiry_names_everything_and_removes_nothing(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket()
     poor = s3.writer(location)
@@ -153,6 +157,7 @@ def test_without_the_right_to_delete_expiry_names_everything_and_removes_nothing
             bench.repository.delete([segments[0]])
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("kind", ["plain", "compliance"])
 def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server, tmp_path: Path, kind: str) -> None:
     location = s3.bucket(kind)

@@ -52,6 +52,7 @@ def any_request(_request: Request) -> bool:
     return True
 
 
+@pytest.mark.fault("F7")
 def test_a_busy_server_is_asked_again_until_it_answers(shaky: Repository, proxy: Proxy, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"segment" * 1000)
     uses = {
@@ -73,6 +74,7 @@ def test_a_busy_server_is_asked_again_until_it_answers(shaky: Repository, proxy:
     assert list(shaky.keys("")) == ["b"]
 
 
+@pytest.mark.fault("F7")
 def test_a_server_that_stays_busy_is_a_passing_failure_with_key_and_attempts(shaky: Repository, direct: Repository, proxy: Proxy) -> None:
     proxy.inject("refuse", puts(), times=1000)
     with pytest.raises(RepositoryUnavailable, match=r"creating some/key in s3://.* failed after 4 attempts: .*503") as caught:
@@ -90,6 +92,7 @@ def test_a_server_that_stays_busy_is_a_passing_failure_with_key_and_attempts(sha
     assert SavepointStore(shaky, LAYOUT).publish(savepoint(1)) == LAYOUT.manifest(savepoint(1).savepoint_id), "the next run is fine"
 
 
+@pytest.mark.fault("F8")
 @pytest.mark.parametrize("act", ["lose_reply", "late_503"])
 @pytest.mark.parametrize("metadata", [True, False], ids=["metadata", "no-metadata"])
 @pytest.mark.parametrize("times", [1, 3])
@@ -109,12 +112,14 @@ def test_what_one_wrote_oneself_is_not_taken_for_somebody_else_s(
     assert {key: len(ids) for key, ids in versions.items()} == {"created": 1, "uploaded": 1}, "nothing was written twice"
 
 
+@pytest.mark.fault("F8")
 def test_replies_that_never_arrive_are_looked_up(shaky: Repository, direct: Repository, proxy: Proxy) -> None:
     proxy.inject("lose_reply", puts(), times=1000)
     shaky.create("key", b"mine")
     assert direct.get("key") == b"mine"
 
 
+@pytest.mark.fault("F8")
 @pytest.mark.parametrize("act", ["refuse", "lose_reply", "late_503"])
 def test_somebody_else_s_object_stays_somebody_else_s_even_with_the_same_content(
     shaky: Repository, direct: Repository, proxy: Proxy, act: Act, tmp_path: Path
@@ -165,6 +170,7 @@ def test_an_entry_whose_reply_was_lost_is_there_once(shaky: Repository, direct: 
     assert list(direct.keys(f"{notes}/")) == [first]
 
 
+@pytest.mark.fault("F8")
 @pytest.mark.parametrize("act", ["lose_reply", "late_503"])
 def test_a_lock_whose_reply_was_lost_is_held(shaky: Repository, direct: Repository, proxy: Proxy, act: Act) -> None:
     mine, theirs = (ApplicationLock(repository, Layout("orders"), lambda: NOW) for repository in (shaky, direct))
@@ -181,6 +187,7 @@ def test_a_lock_whose_reply_was_lost_is_held(shaky: Repository, direct: Reposito
     assert theirs.acquire("restore 2", lease_seconds=60, purpose="restore").number == 4
 
 
+@pytest.mark.fault("F8")
 @pytest.mark.parametrize("act", ["lose_reply", "late_503"])
 def test_a_manifest_whose_reply_was_lost_is_published_once(
     s3: S3Server, shaky: Repository, direct: Repository, proxy: Proxy, act: Act
@@ -196,6 +203,7 @@ def test_a_manifest_whose_reply_was_lost_is_published_once(
     assert SavepointStore(direct, LAYOUT).read(published.savepoint_id) == published
 
 
+@pytest.mark.fault("F12")
 def test_a_late_listing_gives_nobody_the_lock_of_another(shaky: Repository, direct: Repository, proxy: Proxy) -> None:
     late, prompt = (ApplicationLock(repository, Layout("orders"), lambda: NOW) for repository in (shaky, direct))
     assert late.holder() is None

@@ -104,12 +104,14 @@ def check_order(dag: Any, order: list[str]) -> None:
         assert earlier in dag.get_task(later).get_flat_relative_ids(upstream=True), (earlier, later)
 
 
+@pytest.mark.fault("F20")
 @pytest.mark.parametrize("dag_id", [DRILL, REPROCESS, RESTORE, UNDO, PITR])
 def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(dags: dict[str, Any], dag_id: str) -> None:
     assert {name: dags[dag_id].get_task(name).retries for name in ONCE} == dict.fromkeys(ONCE, 0)
     assert dags[dag_id].get_task("load_records").retries == 2
 
 
+@pytest.mark.fault("F60")
 @pytest.mark.parametrize(
     "conf",
     [

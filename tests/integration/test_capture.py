@@ -32,6 +32,7 @@ def hanging(small: Small) -> Iterator[Producer]:
     producer.abort_transaction(30)
 
 
+@pytest.mark.fault("F49")
 def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Small) -> None:
     draft = cut(small.bench)
     assert draft.consistency is Consistency.EXACT
@@ -42,6 +43,7 @@ def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Sma
     assert small.bench.lock.holder() is None
 
 
+@pytest.mark.fault("F26")
 @pytest.mark.parametrize("where", ["changelog", "output", "tail"])
 def test_a_hanging_transaction_on_the_application_s_own_topics_is_named_and_nothing_stays_held(
     small: Small, hanging: Producer, where: str
@@ -60,6 +62,7 @@ def test_a_hanging_transaction_on_the_application_s_own_topics_is_named_and_noth
     assert small.bench.savepoints.ids() == []
 
 
+@pytest.mark.fault("F26")
 def test_another_team_s_hanging_transaction_on_an_input_does_not_block(small: Small, hanging: Producer) -> None:
     hanging.produce(small.input.topic, b"x", b"k", 0)
     assert hanging.flush(30) == 0
@@ -93,6 +96,7 @@ def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Smal
     assert [file for tp, file in second.files() if tp.topic == changelog] == [file for tp, file in first.files() if tp.topic == changelog]
 
 
+@pytest.mark.fault("F15")
 def test_state_that_a_restore_left_half_way_is_never_saved(small: Small) -> None:
     bench = small.bench
     restore_id = "20261121T020000Z-00000000aa"
@@ -123,6 +127,7 @@ def test_the_savepoint_after_a_damaged_one_is_a_full_one(small: Small, damage: s
     assert {file.key for _, file in second.files()} & {file.key for _, file in first.files()} == set()
 
 
+@pytest.mark.fault("F36")
 def test_a_truncated_changelog_is_copied_in_full_again(small: Small) -> None:
     publish(small)
     small.bench.cluster.delete_topics([small.changelog.topic])

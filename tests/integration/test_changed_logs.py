@@ -46,6 +46,7 @@ def archiving(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         yield found
 
 
+@pytest.mark.fault("F21")
 @pytest.mark.parametrize(
     ("which", "moment"),
     [("input", "after_copy"), ("output", "after_cut"), ("changelog", "after_cut"), ("changelog", "after_copy"), ("tail", "after_cut")],
@@ -64,6 +65,7 @@ def test_a_topic_that_was_created_again_after_the_cut_publishes_nothing(small: S
     assert untouched(small)
 
 
+@pytest.mark.fault("F21")
 def test_a_topic_that_was_deleted_after_the_cut_publishes_nothing(small: Small) -> None:
     with pytest.raises(Damaged, match=rf"topic {small.output.topic} \(id .*\) was deleted"):
         take(small, after_copy=lambda: small.bench.cluster.delete_topics([small.output.topic]))
@@ -76,6 +78,7 @@ def add_partitions(small: Small, topic: str, count: int) -> None:
         future.result(30)
 
 
+@pytest.mark.fault("F22")
 def test_partitions_that_are_added_after_the_cut_are_told_and_are_in_the_next_savepoint(archiving: Small) -> None:
     small, topic = archiving, archiving.input.topic
     first = take(small, after_cut=lambda: add_partitions(small, topic, 2))
@@ -114,6 +117,7 @@ print(json.dumps([{"name": "one", "state": "gone", "streams_state": None, "close
 """
 
 
+@pytest.mark.fault("F22")
 def test_partitions_that_are_added_while_the_cut_is_read_spoil_it(bootstrap: str, tmp_path: Path) -> None:
     name = f"spoiled{uuid.uuid4().hex[:8]}"
     (tmp_path / "status.py").write_text(MEDDLING_STATUS)
@@ -124,6 +128,7 @@ def test_partitions_that_are_added_while_the_cut_is_read_spoil_it(bootstrap: str
         assert untouched(small)
 
 
+@pytest.mark.fault("F23")
 def test_state_that_retention_takes_away_before_it_is_copied_fails_the_savepoint(small: Small) -> None:
     small.bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact,delete"}})  # as that of a windowed store
     with pytest.raises(OffsetsGone, match=rf"offsets 0\.\.1 of {small.changelog} are gone"):
@@ -138,6 +143,7 @@ def test_unread_records_that_are_deleted_give_no_cut(small: Small) -> None:
     assert untouched(small)
 
 
+@pytest.mark.fault("F23")
 def test_an_input_s_lost_records_are_published_as_a_gap_and_told_once(archiving: Small) -> None:
     small, tp = archiving, archiving.input
     first = take(small, after_cut=lambda: delete_below(small.bench, tp, 3))
@@ -185,6 +191,7 @@ def test_an_input_that_is_gone_altogether_is_a_gap_and_no_reason_to_have_no_save
         restores.plan(small.bench, asked(small.bench, savepoint=again.savepoint_id))
 
 
+@pytest.mark.fault("F23")
 def test_state_with_a_hole_is_never_restored(small: Small) -> None:
     whole = published(small)
     state = whole.topic(small.changelog.topic)
@@ -239,6 +246,7 @@ def without_the_last_batch(log: bytes) -> bytes:
     return log[: starts[-1]]
 
 
+@pytest.mark.fault("F36")
 def test_where_a_leader_epoch_ends(small: Small) -> None:
     epochs = small.bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].leader_epochs
     assert epochs[0] is not None
@@ -249,6 +257,7 @@ def test_where_a_leader_epoch_ends(small: Small) -> None:
         small.bench.cluster.epoch_ends({TopicPartition("nobody-s", 0): 0})
 
 
+@pytest.mark.fault("F36")
 @pytest.mark.deep
 def test_a_log_that_lost_its_end_and_grew_past_it_again_is_copied_in_full(own_broker: Callable[[], str], tmp_path: Path) -> None:
     with small_application(own_broker(), tmp_path, tidy=False) as small:

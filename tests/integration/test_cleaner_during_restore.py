@@ -39,6 +39,7 @@ def updated(bench: Workbench, tp: TopicPartition) -> None:
     assert producer.flush(60) == 0
 
 
+@pytest.mark.fault("F35")
 def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_elsewhere(small: Small) -> None:
     bench, tp = small.bench, small.changelog
     updated(bench, tp)

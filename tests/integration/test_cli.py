@@ -108,6 +108,7 @@ def test_malformed_yaml_is_named_with_its_line(command: Command, tmp_path: Path)
     expect(command("backup", "broken", "--configs", str(tmp_path / "configs")), 2, "broken.yaml:4: ")
 
 
+@pytest.mark.fault("F6")
 def test_a_broker_that_is_down(command: Command, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     outcome = command("backup", NAME, AIRFLOW_CONN_KAFKA_DEFAULT=kafka(address))
@@ -170,6 +171,7 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     assert ID in report["findings"][0]["savepoints"]
 
 
+@pytest.mark.fault("F55")
 def test_a_moment_that_is_none_or_that_nothing_fits(command: Command, tmp_path: Path) -> None:
     expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
     expect(command("restore", NAME, "--reason", "x", "--as-of", "configured"), 2, "no moment is given")

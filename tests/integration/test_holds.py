@@ -52,6 +52,7 @@ def produce(bench: Workbench, topic: str, timestamp: int) -> None:
     assert producer.flush(30) == 0
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     "before",
     [
@@ -89,6 +90,7 @@ def test_a_topic_that_was_made_again_is_left_as_it_is(bench: Workbench) -> None:
     assert holds.outstanding(bench) == ()
 
 
+@pytest.mark.fault("F34")
 def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workbench) -> None:
     final = {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS)}
     topic = changelog(bench, "windows", {"cleanup.policy": "compact,delete", **RESTORE_HOLD})

@@ -58,6 +58,7 @@ def write(producer: Producer, topic: str, partition: int, count: int = 1) -> Non
     assert producer.flush(20) == 0
 
 
+@pytest.mark.fault("F26")
 def test_the_owner_of_an_open_transaction_is_named(
     transactions: Transactions, connection: KafkaConnection, topic: str, producer: Callable[[str], Producer]
 ) -> None:

@@ -54,6 +54,7 @@ UNCLEAN = [{**STOPPED[0], "closed_cleanly": False}]
 UNSEEN = [{**STOPPED[0], "closed_cleanly": None}]
 
 
+@pytest.mark.fault("F41")
 @pytest.mark.parametrize(
     ("stop", "why"),
     [
@@ -78,6 +79,7 @@ def test_an_application_that_nobody_saw_close_is_never_exact(application: Applic
             restores.plan(lenient.bench, asked(lenient.bench, savepoint=summary.savepoint_id))
 
 
+@pytest.mark.fault("F41")
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_a_running_application_whose_writers_are_not_transactional_is_never_exact(application: Application, guarantee: str) -> None:
     small = application(programs={"status": says(RUNNING)}, guarantee=guarantee)
@@ -93,6 +95,7 @@ def test_an_application_that_does_not_stop_gives_no_savepoint(application: Appli
     assert untouched(small)
 
 
+@pytest.mark.fault("F44")
 def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small) -> None:
     with member(small), pytest.raises(ApplicationRunning, match=rf"the group {small.bench.application_id} is in use: stranger at"):
         take(small)
@@ -128,6 +131,7 @@ class member:  # noqa: N801
         self._consumer.close()
 
 
+@pytest.mark.fault("F38")
 def test_names_are_taken_literally(application: Application, bootstrap: str) -> None:
     unique = uuid.uuid4().hex[:6]
     name = f"pay.ments_v1.{unique}"
@@ -154,6 +158,7 @@ def test_names_are_taken_literally(application: Application, bootstrap: str) -> 
         small.bench.cluster.delete_topics(others)
 
 
+@pytest.mark.fault("F38")
 def test_names_may_be_as_long_as_kafka_has_them(application: Application) -> None:
     small = application(name=f"l{uuid.uuid4().hex}" + "o" * (249 - 33 - len("-by-key-repartition")))
     assert max(len(topic) for topic in small.topics) == 249
@@ -164,6 +169,7 @@ def test_names_may_be_as_long_as_kafka_has_them(application: Application) -> Non
     assert {step.name for step in planned.create} == {small.changelog.topic, small.tail.topic}
 
 
+@pytest.mark.fault("F38")
 def test_a_dot_and_an_underscore_are_two_applications_to_the_repository(application: Application, bootstrap: str, tmp_path: Path) -> None:
     """The cluster itself refuses topics that differ in nothing else; two clusters with one repository do not."""
     unique = uuid.uuid4().hex[:6]
@@ -175,6 +181,7 @@ def test_a_dot_and_an_underscore_are_two_applications_to_the_repository(applicat
     assert SavepointStore(dotted.bench.repository, Layout(f"{unique}_b")).ids() == []
 
 
+@pytest.mark.fault("F39")
 @pytest.mark.parametrize("topic_codec", ["producer", "uncompressed", "gzip"])
 def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None:
     small.bench.cluster.alter_configs({small.changelog.topic: {"compression.type": topic_codec}})
@@ -189,6 +196,7 @@ def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None
     assert image.config.get("compression.type") == topic_codec
 
 
+@pytest.mark.fault("F39")
 def test_a_throttled_client_is_slower_and_nothing_else(small: Small) -> None:
     client = f"slow-{uuid.uuid4().hex[:8]}"
     producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})

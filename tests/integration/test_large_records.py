@@ -70,6 +70,7 @@ def lose(small: Small) -> None:
     small.bench.groups.delete(small.bench.application_id)
 
 
+@pytest.mark.fault("F32")
 def test_a_savepoint_of_records_that_the_cluster_does_not_take_is_refused_before_anything_is_touched(small: Small) -> None:
     bench, tp = small.bench, small.changelog
     with brokers_take(bench, 11_000_000, tp.topic):
@@ -86,6 +87,7 @@ def test_a_savepoint_of_records_that_the_cluster_does_not_take_is_refused_before
     assert bench.lock.holder() is None
 
 
+@pytest.mark.fault("F32")
 def test_one_large_record_among_many_stops_its_load_before_it_is_sent_and_the_load_goes_on_once_it_is_taken(small: Small) -> None:
     bench, tp, large = small.bench, small.changelog, 1_500_000
     with brokers_take(bench, 2_000_000, tp.topic):

@@ -106,6 +106,7 @@ def later(leases: int) -> Callable[[], int]:
     return lambda: wall_clock() + leases * (LEASE_SECONDS + 1) * 1000
 
 
+@pytest.mark.fault("F16")
 def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_work_alone(small: Small) -> None:
     bench, before = small.bench, configs(small.bench)
     take(bench)
@@ -143,6 +144,7 @@ def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_wor
         assert any(part in key for key in seen), (part, seen)
 
 
+@pytest.mark.fault("F16")
 @pytest.mark.parametrize("part", ["/holds/", "/cut.", "/copied."])
 def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its_guard(small: Small, part: str) -> None:
     bench, before = small.bench, configs(small.bench)
@@ -174,6 +176,7 @@ def test_one_that_wakes_before_its_guard_when_the_other_run_is_over_guards_nothi
     assert (configs(bench), holds.outstanding(bench)) == (before, ())
 
 
+@pytest.mark.fault("F37")
 def test_a_chain_without_its_middle_is_refused_by_name_and_the_next_savepoint_is_a_full_one(small: Small) -> None:
     bench = small.bench
     ids = chain(small)
@@ -196,6 +199,7 @@ def test_a_chain_without_its_middle_is_refused_by_name_and_the_next_savepoint_is
     assert bench.savepoints.ids() == [*ids, full.savepoint_id]
 
 
+@pytest.mark.fault("F37")
 def test_a_manifest_missing_in_the_middle_breaks_nothing(small: Small) -> None:
     bench, ids = small.bench, chain(small)
     bench.repository.delete([bench.layout.manifest(ids[1])])

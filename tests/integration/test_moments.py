@@ -122,6 +122,7 @@ CASES = [
 ]
 
 
+@pytest.mark.fault("F55")
 def test_the_newest_savepoint_that_had_read_nothing_later_and_the_input_up_to_there(past: Past) -> None:
     for at, by, taken in CASES:
         planned = past.plan(at, by)
@@ -142,6 +143,7 @@ def test_outputs_begin_empty_also_when_their_records_are_archived(past: Past) ->
         assert (output.name, output.rows, past.taken(planned)[1]) == (f"{past.other.application_id}.out", 0, 8)
 
 
+@pytest.mark.fault("F55")
 def test_what_cannot_be_brought_to_a_moment_is_refused_with_the_reason(past: Past) -> None:
     with pytest.raises(Refused, match=r"no archived input of .* is as old as"):
         past.plan(9, savepoint="none")

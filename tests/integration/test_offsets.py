@@ -138,6 +138,7 @@ def test_going_on_at_the_end_can_be_approved_while_the_input_is_written_to(small
         restores.open_restore(bench, by_number, run_id="r", requested_by="test", approved_hash=approved.hash)
 
 
+@pytest.mark.fault("F42")
 def test_a_consumer_that_joins_before_the_offsets_are_set_keeps_its_own_and_stops_the_restore(small: Small) -> None:
     bench = small.bench
     take(small)
@@ -154,6 +155,7 @@ def test_a_consumer_that_joins_before_the_offsets_are_set_keeps_its_own_and_stop
     released(bench, ticket)
 
 
+@pytest.mark.fault("F48")
 def test_an_offset_that_is_gone_or_moved_after_it_was_set_stops_the_start(small: Small) -> None:
     """Kafka deletes the offsets of a deleted topic some time after it; and somebody may commit."""
     bench = small.bench
@@ -174,6 +176,7 @@ def test_an_offset_that_is_gone_or_moved_after_it_was_set_stops_the_start(small:
     released(bench, ticket)
 
 
+@pytest.mark.fault("F20")
 def test_a_start_that_is_repeated_does_not_mind_what_the_application_has_committed_since(bootstrap: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"status": running_once(started)}) as running:

@@ -22,6 +22,7 @@ def standing(*, standby_tasks: int | None, paused: bool = False) -> str:
     return json.dumps([RUNNING[0] | {"streams_state": "PAUSED" if paused else "RUNNING", "standby_tasks": standby_tasks}])
 
 
+@pytest.mark.fault("F51")
 @pytest.mark.parametrize(
     ("before", "after_a_second", "refused"),
     [(3, 3, True), (3, 0, False), (0, 0, False), (None, None, False)],

@@ -36,6 +36,7 @@ def shared(connection):
         yield TopicPartition(name, 0)
 
 
+@pytest.mark.fault("F28")
 def test_every_shape_of_a_record_comes_back(connection, tp):
     assert write(connection, tp, SHAPES) == Written(rows=len(SHAPES), first=0, last=len(SHAPES) - 1)
     batches = read(connection, tp, 0, len(SHAPES))
@@ -66,6 +67,7 @@ def test_any_records_come_back_with_the_same_digest(connection, shared, rows):
     assert found.hexdigest() == sent.hexdigest()
 
 
+@pytest.mark.fault("F30")
 def test_timestamps_that_cannot_be_written_are_read_as_they_are(connection, bootstrap, tp):
     stamps = [0, -1, -5, -(2**62)]
     producer = KafkaProducer(bootstrap_servers=bootstrap)
@@ -75,6 +77,7 @@ def test_timestamps_that_cannot_be_written_are_read_as_they_are(connection, boot
     assert [row[0] for row in rows_in(read(connection, tp, 0, 4))] == stamps
 
 
+@pytest.mark.fault("F31")
 def test_the_broker_s_own_timestamps_are_marked(connection):
     with topic(connection, message_timestamp_type="LogAppendTime") as name:
         tp = TopicPartition(name, 0)
@@ -99,6 +102,7 @@ def transaction(connection, tp, values, *, commit):
     return None
 
 
+@pytest.mark.fault("F25")
 def test_aborted_records_and_markers_take_offsets_but_are_no_rows(connection, tp):
     transaction(connection, tp, [b"a1", b"a2"], commit=False)
     transaction(connection, tp, [b"c1", b"c2"], commit=True)

@@ -53,6 +53,7 @@ def rows_numbered(first, last):
     return [(1, b"%d" % number, b"v" * 100, None) for number in range(first, last)]
 
 
+@pytest.mark.fault("F5")
 def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker, connection, tp):
     with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
         writer.write(batch_of(rows_numbered(0, 20_000)))
@@ -64,6 +65,7 @@ def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker
     assert rows_in(read(connection, tp, 0, 50_000)) == rows_numbered(0, 50_000)
 
 
+@pytest.mark.fault("F6")
 def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker, connection, tp):
     with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
         writer.write(batch_of(rows_numbered(0, 3)))
@@ -85,6 +87,7 @@ def write_all(writer, batches):
         writer.write(batch)
 
 
+@pytest.mark.fault("F6")
 def test_a_broker_that_stays_still_ends_the_reader(broker, connection, tp, monkeypatch):
     monkeypatch.setattr(stalls, "ASK_SECONDS", 1.0)
     monkeypatch.setattr(reader_module, "ASK_SECONDS", 1.0)
@@ -97,6 +100,7 @@ def test_a_broker_that_stays_still_ends_the_reader(broker, connection, tp, monke
             list(batches)
 
 
+@pytest.mark.fault("F5")
 def test_a_broker_that_stands_still_for_a_while_costs_the_reader_nothing(broker, connection, tp):
     rows = [(1, None, b"%d" % number + b"x" * 1000, None) for number in range(60_000)]
     write(connection, tp, rows)
@@ -111,6 +115,7 @@ def test_a_broker_that_stands_still_for_a_while_costs_the_reader_nothing(broker,
     assert rows_in(found) == rows
 
 
+@pytest.mark.fault("F24")
 def test_compacted_away_records_leave_no_gap_in_the_range(connection):
     config = {"cleanup_policy": "compact", "min_compaction_lag_ms": "0", "min_cleanable_dirty_ratio": "0.001", "segment_ms": "200"}
     with topic(connection, **config) as name:

@@ -104,6 +104,7 @@ def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_nam
     bench.cluster.delete_topics([f"{neighbour}-totals-changelog"])
 
 
+@pytest.mark.fault("F54")
 def test_input_that_does_not_reach_back_is_refused_with_where_it_begins(small: Small) -> None:
     bench = small.bench
     publish(small)

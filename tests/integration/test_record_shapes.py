@@ -106,6 +106,7 @@ def road(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         yield found
 
 
+@pytest.mark.fault("F27", "F28", "F29")
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @example(rows=[(NOW - 50 * DAY, b"a", b"1", None), (NOW, b"a", b"2", None), (2**63 - 1, b"a", b"3", None), (1, b"a", b"4", None)])
 @example(rows=[(1, None, None, None), (1, b"", None, None), (1, None, b"", None), (1, b"", b"", [("h", None), ("h", b""), ("h", b"\xff")])])
@@ -114,6 +115,7 @@ def test_any_record_goes_into_an_archive_and_back(road: Road, rows: list[Row]) -
     assert road.bring_back(road.archive(*road.send(rows))) == rows
 
 
+@pytest.mark.fault("F30")
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(bad=st.sampled_from([0, -1]) | st.integers(-(2**62), -1), at=st.integers(0, 3))
 def test_a_time_that_cannot_be_written_is_kept_in_the_archive_and_refused_by_name(road: Road, bad: int, at: int) -> None:
@@ -138,6 +140,7 @@ def lose_state(small: Small) -> None:
     small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
 
 
+@pytest.mark.fault("F30")
 @pytest.mark.parametrize("stamp", [0, -1])
 def test_a_savepoint_with_such_a_record_is_taken_with_a_warning_and_not_restored(small: Small, stamp: int) -> None:
     stamped(small, small.changelog, stamp)
@@ -159,6 +162,7 @@ def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_
         assert restores.plan(small.bench, asked(small.bench)).rows == 7
 
 
+@pytest.mark.fault("F31")
 def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
     tp = small.changelog
     small.bench.cluster.alter_configs({tp.topic: {"message.timestamp.type": "LogAppendTime"}})
@@ -180,6 +184,7 @@ def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
     assert step.final_config["message.timestamp.type"] == "LogAppendTime"
 
 
+@pytest.mark.fault("F32")
 def test_large_records_come_back_as_they_were(small: Small) -> None:
     tp = small.changelog
     small.bench.cluster.alter_configs({tp.topic: {"max.message.bytes": "11000000"}})
@@ -213,6 +218,7 @@ def test_large_records_come_back_as_they_were(small: Small) -> None:
     assert [row[2] for row in rows_in(read(small.bench.connection, tp, 4, 6))] == values
 
 
+@pytest.mark.fault("F40")
 def test_a_registry_s_records_are_told_in_the_plan(small: Small) -> None:
     framed = b"\0" + (17).to_bytes(4, "big") + b"avro"
     small.bench.cluster.delete_topics([small.changelog.topic])
@@ -226,6 +232,7 @@ def test_a_registry_s_records_are_told_in_the_plan(small: Small) -> None:
     assert told.startswith(f"values of {small.changelog.topic} look like a schema registry's: schema ids in records are not translated")
 
 
+@pytest.mark.fault("F40")
 def test_the_registry_s_own_topic_is_told_of(bootstrap: str, tmp_path: Path, small: Small) -> None:
     created = "_schemas" not in small.bench.cluster.topic_names()
     if created:
@@ -239,6 +246,7 @@ def test_the_registry_s_own_topic_is_told_of(bootstrap: str, tmp_path: Path, sma
             small.bench.cluster.delete_topics(["_schemas"])
 
 
+@pytest.mark.fault("F24")
 def test_a_compacted_changelog_is_what_survived_and_ends_where_the_cut_does(small: Small) -> None:
     tp, bench = small.changelog, small.bench
     eager = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
@@ -281,6 +289,7 @@ def transaction(small: Small, tp: TopicPartition, value: bytes, *, done: bool) -
     producer.commit_transaction(30) if done else producer.abort_transaction(30)
 
 
+@pytest.mark.fault("F25")
 def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None:
     for tp in (small.changelog, small.tail):
         for done in (False, True, False):
@@ -298,6 +307,7 @@ def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None
     assert offsets == {small.input: 4, small.tail: 0}
 
 
+@pytest.mark.fault("F49")
 @pytest.mark.parametrize(("committed", "rows"), [(0, 4), (1, 3), (3, 1), (4, 0), (None, 4)])
 def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small, committed: int | None, rows: int) -> None:
     small.bench.groups.delete(small.bench.application_id)
@@ -313,6 +323,7 @@ def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small,
     assert {step.name: step.rows for step in planned.create} == {small.changelog.topic: 4, small.tail.topic: rows}
 
 
+@pytest.mark.fault("F33")
 def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) -> None:
     small.bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact,delete"}})
     for tp, first in ((small.changelog, 4), (small.tail, 2), (small.input, 5)):

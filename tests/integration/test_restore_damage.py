@@ -66,6 +66,7 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
 }
 
 
+@pytest.mark.fault("F9")
 def test_a_damaged_file_is_named_and_nothing_is_touched(small: Small) -> None:
     _, newest = chain(small)
     bench, before = small.bench, topic_ids(small)
@@ -93,6 +94,7 @@ def test_a_damaged_file_is_named_and_nothing_is_touched(small: Small) -> None:
     assert restores.plan(bench, replacing(bench)).hash == planned.hash
 
 
+@pytest.mark.fault("F9")
 def test_damage_after_the_approval_is_found_before_anything_is_deleted(small: Small) -> None:
     _, newest = chain(small)
     before = topic_ids(small)
@@ -125,6 +127,7 @@ def swapped(bench: Workbench, first: str, second: str) -> None:
     other.write_bytes(one_bytes)
 
 
+@pytest.mark.fault("F11")
 def test_a_manifest_that_is_not_what_was_published_is_refused(small: Small) -> None:
     first, newest = chain(small)
     bench, before = small.bench, topic_ids(small)
@@ -145,6 +148,7 @@ def test_a_manifest_that_is_not_what_was_published_is_refused(small: Small) -> N
     assert untouched(small, before)
 
 
+@pytest.mark.fault("F11")
 def test_a_file_that_no_manifest_names_is_never_read(small: Small) -> None:
     _, newest = chain(small)
     request = replace(replacing(small.bench), savepoint=newest)
@@ -154,6 +158,7 @@ def test_a_file_that_no_manifest_names_is_never_read(small: Small) -> None:
     assert restores.plan(small.bench, request).hash == planned.hash
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("kind", ["plain", "compliance"])
 def test_a_bucket_that_gives_nothing_back_holds_savepoints_and_restores_from_them(small: Small, s3: S3Server, kind: str) -> None:
     location = s3.bucket(kind)

@@ -68,6 +68,7 @@ WAYS_TO_FAIL: dict[str, tuple[Callable[[Secured], KafkaConnection], str]] = {
 }
 
 
+@pytest.mark.fault("F58")
 @pytest.mark.parametrize("way", WAYS_TO_FAIL)
 def test_who_is_turned_away_learns_why(
     secured: Secured, way: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
@@ -92,6 +93,7 @@ def test_the_name_is_not_checked_when_the_connection_says_so(secured: Secured) -
         assert groups.describe("nobody-there").kind == "absent"
 
 
+@pytest.mark.fault("F58")
 @pytest.mark.parametrize("way", ["another authority", "an authority that is not there"])
 def test_a_task_that_is_turned_away_says_so_too(secured: Secured, way: str) -> None:
     connection = WAYS_TO_FAIL[way][0](secured)

@@ -109,6 +109,7 @@ def plain(path: Path) -> bytes:
     return zstandard.ZstdDecompressor().decompress(data) if path.suffix == ".zst" else data
 
 
+@pytest.mark.fault("F61")
 def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_secret(
     secured: Secured, firm: Small, rules: Rules, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +135,7 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
     assert firm.changelog.topic.encode() in written, "the search looks at what was written"
 
 
+@pytest.mark.fault("F57")
 def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(secured: Secured, firm: Small, rules: Rules) -> None:
     looks: dict[str, Callable[[], tuple[Obstacle, ...]]] = {
         "backup": lambda: before_backup(firm, secured),
@@ -149,6 +151,7 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
             assert found, f"nothing was said about {user}'s {rule}"
 
 
+@pytest.mark.fault("F57")
 def test_a_stranger_learns_everything_at_once_and_nothing_is_touched(secured: Secured, firm: Small) -> None:
     name = firm.bench.application_id
     with reopened(firm, secured.connection("stranger")) as mine, pytest.raises(Refused) as caught:

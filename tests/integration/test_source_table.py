@@ -18,6 +18,7 @@ from streams_recovery.kafka.groups import ConsumerGroups
 HERE = Path(__file__).parent
 
 
+@pytest.mark.fault("F48")
 @pytest.mark.deep
 def test_a_source_table_without_a_committed_offset_is_empty_and_nothing_tells(bootstrap: str, jars: Path, tmp_path: Path) -> None:
     connection = KafkaConnection.from_extra({"bootstrap.servers": bootstrap}, where="the tests' broker")

@@ -99,6 +99,7 @@ def restored(bench: Workbench) -> None:
     bench.lock.release(ticket.lock)
 
 
+@pytest.mark.fault("F46", "F47")
 def test_what_was_said_is_not_said_again_unless_offsets_or_metadata_are_wrong(counting: Counting) -> None:
     bench = counting.bench
     counting.feed(BEFORE)

@@ -78,6 +78,7 @@ def clone_of(small: Small, **topics: object) -> ApplicationConfig:
     )
 
 
+@pytest.mark.fault("F53")
 def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothing_of_it(small: Small, tmp_path: Path) -> None:
     old, savepoint = small.bench, publish(small)
     before = old.cluster.describe_topics([small.input.topic, small.output.topic, small.changelog.topic, small.tail.topic])

@@ -17,6 +17,7 @@ from tests.spark.rows import batch_of, end_of, read, rows_in, topic, write
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.fault("F30")
 @pytest.mark.parametrize("stamp", [0, -1, -(2**62)])
 def test_a_timestamp_that_would_be_altered_is_refused_before_its_batch_is_sent(connection, tp, stamp):
     rows = [(1, None, b"before", None), (stamp, None, b"bad", None)]
@@ -80,6 +81,7 @@ def test_a_partition_that_does_not_end_where_it_should_is_refused(connection, tp
         pass
 
 
+@pytest.mark.fault("F4")
 def test_a_second_writer_is_noticed(connection, tp):
     with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
         writer.write(batch_of([(1, None, b"mine", None)]))

@@ -22,6 +22,7 @@ IDS = ("20261121T000000Z-0000000001", "20261121T010000Z-0000000002")
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.fault("F10")
 @pytest.mark.parametrize(("name", "damaged"), [("good", 0), ("flipped-bit", 1), ("wrong-row-count", 1), ("missing-segment", 1)])
 def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path, name, damaged):
     from dataclasses import replace

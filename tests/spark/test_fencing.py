@@ -53,6 +53,7 @@ def started(location, number, seconds):
     )
 
 
+@pytest.mark.fault("F16")
 def test_it_ends_when_the_lock_is_taken(repository, location, lock):
     ticket = lock.acquire("restore 1", lease_seconds=60, purpose="restore")
     running = started(location, ticket.number, 120)

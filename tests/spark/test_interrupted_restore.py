@@ -118,6 +118,7 @@ def case(spark, bootstrap, tmp_path):
         bench.cluster.delete_topics([name for name in (f"{app.id}.in", app.changelog) if name in bench.cluster.topic_names()])
 
 
+@pytest.mark.fault("F3")
 def test_a_load_goes_on_behind_what_is_there(case):
     ticket = case.created()
     first, second = case.app.logs
@@ -225,6 +226,7 @@ def test_nothing_is_planned_while_somebody_still_writes(case):
     assert standings(case.bench, rows, still_seconds=0.5, patience=30)[tp].start == 0
 
 
+@pytest.mark.fault("F4")
 def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     ticket = case.created()
     plan = restores.plan_load(case.bench, ticket)
@@ -254,6 +256,7 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
         restores.check_load(case.bench, ticket, key)
 
 
+@pytest.mark.fault("F42")
 def test_a_member_of_the_group_stops_the_load_and_the_offsets_by_name(case):
     ticket = case.created()
     case.load(ticket)
@@ -311,6 +314,7 @@ def take_steps(case, upto):
 AFTER = [phase for phase in Phase if Phase.DESTROYING.rank <= phase.rank <= Phase.RECOVERED.rank]
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize("phase", AFTER, ids=lambda phase: phase.value)
 def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     dead = take_steps(case, phase)
@@ -353,6 +357,7 @@ def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     assert case.bench.lock.holder() is None
 
 
+@pytest.mark.fault("F15")
 def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(case):
     ticket = case.created()
     request = SavepointRequest(run_id="s2", requested_by="test", reason="", mode=None)

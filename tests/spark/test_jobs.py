@@ -58,6 +58,7 @@ def temporary_files():
     return {path.name for path in Path(tempfile.gettempdir()).glob("streams-recovery-*")}
 
 
+@pytest.mark.fault("F28", "F29")
 def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, topics):
     before = temporary_files()
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
@@ -149,6 +150,7 @@ def test_a_job_tells_what_it_came_too_late_for(spark, access, connection, topics
     assert [(lost.tp, lost.start, lost.end) for lost in result.lost] == [(source, 0, 2), (source, 2, 3)]
 
 
+@pytest.mark.fault("F1")
 def test_attempts_never_meet_and_a_repeated_backup_is_the_same_bytes(spark, access, connection, topics):
     source = TopicPartition(topics(), 0)
     write(connection, source, SHAPES)
@@ -203,6 +205,7 @@ def test_verification_sees_every_kind_of_damage(spark, access, connection, topic
     assert all(store.keys_compared == 5 for store in result.stores)
 
 
+@pytest.mark.fault("F10")
 @pytest.mark.parametrize("position", ["first", "middle", "last"])
 def test_one_flipped_bit_stops_the_load_before_a_row_is_sent(spark, access, connection, topics, position):
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
@@ -221,6 +224,7 @@ def test_one_flipped_bit_stops_the_load_before_a_row_is_sent(spark, access, conn
         verify(spark, access, (source, (copied.copied.file,), target.topic, 0, 0))
 
 
+@pytest.mark.fault("F9")
 def test_a_torn_file_is_damaged(spark, access, connection, topics):
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
     write(connection, source, BASE)

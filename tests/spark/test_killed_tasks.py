@@ -101,6 +101,7 @@ def spec_of(source):
     return BackupSpec(application_id="app", ranges=ranges, compression_level=1)
 
 
+@pytest.mark.fault("F1")
 @pytest.mark.parametrize(
     "victim",
     [
@@ -137,6 +138,7 @@ def small_disk(tmp_path):
     return place, prefix
 
 
+@pytest.mark.fault("F13")
 def test_a_worker_whose_disk_is_full_says_so_and_the_next_run_needs_nothing_of_it(submit, location, source, small_disk):
     place, prefix = small_disk
     with pytest.raises(

@@ -138,11 +138,13 @@ def disturbed(place, kill, moment):
     sys.stdout.write(f"{kill.__name__} at {moment:.0%} ({seen} of {total} records): {'resumed' if resumed else 'went on'}; {again}\n")
 
 
+@pytest.mark.fault("F3", "F5")
 @pytest.mark.parametrize("kill", [python_workers, command_line, broker_killed], ids=lambda kill: kill.__name__)
 def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
     disturbed(place, kill, random.Random().uniform(0.1, 0.7))
 
 
+@pytest.mark.fault("F6")
 def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_and_the_restore_goes_on_when_it_is_back(place):
     app, log = place.app, "away.log"
     app.configure("impatient", timeout=5, stall_timeout_seconds=3, throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})
@@ -178,6 +180,7 @@ def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_an
     assert app.committed() == SAVED
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.deep
 @pytest.mark.parametrize("number", range(20))
 def test_twenty_kills_at_random_moments_cost_and_double_nothing(place, number):

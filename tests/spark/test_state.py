@@ -48,6 +48,7 @@ def test_any_difference_is_seen_with_its_key(spark, loaded):
     assert set(store.examples) == {"6b"}
 
 
+@pytest.mark.fault("F29")
 def test_headers_differ_by_order_and_by_null_and_empty(spark):
     pairs = [("a", b""), ("b", None)]
     same = compare(spark, [row(0, b"k", b"v", headers=pairs)], [row(0, b"k", b"v", headers=pairs)])

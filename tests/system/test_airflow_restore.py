@@ -48,6 +48,7 @@ def listening(play: Play) -> Iterator[Listening]:
         yield found
 
 
+@pytest.mark.fault("F42", "F60")
 def test_an_application_is_saved_lost_restored_and_taken_back(play: Play, listening: Listening) -> None:
     play_through(STORY, play)
     only_on_loopback(play, listening)

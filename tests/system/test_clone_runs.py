@@ -110,6 +110,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
                 clone.application.stop(timeout=30)
 
 
+@pytest.mark.fault("F53")
 def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
     old = beside.on.bench
     beside.play.succeed(BACKUP)

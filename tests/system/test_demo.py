@@ -111,11 +111,13 @@ def test_killed_without_warning_and_run_again(guarantee: str, moments: list[str]
 
 
 # The other guarantee is demonstrated each time, after a kill; what differs between them, the cut, is tried for both in test_cut_under_load.py.
+@pytest.mark.fault("F50")
 @pytest.mark.deep
 def test_application_loses_everything_and_comes_back_at_least_once() -> None:
     check_whole_run("at_least_once")
 
 
+@pytest.mark.fault("F50")
 @pytest.mark.deep
 @pytest.mark.timeout(4500)
 def test_every_strategy_is_played_on_one_stack() -> None:

@@ -38,6 +38,7 @@ def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield found
 
 
+@pytest.mark.fault("F50")
 def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     bench, generator = on.bench, on.generator
     runner = Runner(bench=bench, master="local[2]", logs=on.stack.directory / "logs", say=print)

@@ -95,6 +95,7 @@ def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Watch]:
 DEEP = pytest.mark.deep
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     ("phase", "mode"),
     [
@@ -171,6 +172,7 @@ def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
     assert seconds < 60
 
 
+@pytest.mark.fault("F14")
 def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(on: Stage) -> None:
     on.generator.feed(200)
     before, ids, instances, watch = topic_settings(on), on.bench.savepoints.ids(), on.await_running(), Watch(on)
@@ -216,6 +218,7 @@ def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_applicat
     assert len(on.await_running()) == 2
 
 
+@pytest.mark.fault("F16")
 @DEEP
 def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(on: Stage) -> None:
     on.generator.feed(200)
@@ -234,6 +237,7 @@ def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(o
     check_whole(on, summary.savepoint_id, before)
 
 
+@pytest.mark.fault("F16")
 @DEEP
 def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go(on: Stage) -> None:
     bench, before, watch = later(on.bench), topic_settings(on), Watch(on)

@@ -140,6 +140,7 @@ def reports(on: Stage) -> Iterator[list[int]]:
         looking.join()
 
 
+@pytest.mark.fault("F45", "F51")
 def test_instances_that_stand_by_for_each_other_are_all_wiped_and_all_whole_again(on: Stage) -> None:
     members = {"order-processor-1-1", "order-processor-2-1"}
     check_whole(on, ORDERS)

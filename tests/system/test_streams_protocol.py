@@ -30,6 +30,7 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             yield found
 
 
+@pytest.mark.fault("F52")
 def test_a_running_application_never_looks_stopped(on: Stage) -> None:
     bench, before = on.bench, on.await_running()
     group = bench.groups.describe(bench.application_id)
@@ -64,6 +65,7 @@ def test_its_savepoints_are_exact_and_say_what_it_was(on: Stage, mode: QuiesceMo
     on.await_running()
 
 
+@pytest.mark.fault("F52")
 def test_a_published_savepoint_names_the_protocol_and_a_stopped_group_is_empty(on: Stage) -> None:
     bench = on.bench
     on.await_running()

@@ -54,6 +54,7 @@ def test_without_a_way_to_pause_it_is_refused(rig):
         application.query("totals")
 
 
+@pytest.mark.fault("F45")
 def test_wipe_refuses_while_anything_runs(any_rig):
     one = any_rig()
     application = started(one)
@@ -63,6 +64,7 @@ def test_wipe_refuses_while_anything_runs(any_rig):
     assert all((state / APPLICATION_ID).is_dir() for state in one.states)
 
 
+@pytest.mark.fault("F45")
 def test_wipe_removes_the_application_and_nothing_else(any_rig):
     one = any_rig()
     application = started(one)

@@ -21,6 +21,7 @@ from tests.integration.streams_member import StreamsMember
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.fault("F43")
 @pytest.mark.parametrize("wanted", [committed(1, STREAM_TIME), None])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_joins_right_before_the_write_keeps_its_offsets(
@@ -42,6 +43,7 @@ def test_a_member_that_joins_right_before_the_write_keeps_its_offsets(
     assert everything(groups, topic, group_id) == before
 
 
+@pytest.mark.fault("F44")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_live_member_is_named_and_its_offsets_are_not_touched(
     groups: ConsumerGroups, topic: str, group_id: str, join: Callable[..., Consumer], protocol: str
@@ -63,6 +65,7 @@ def test_a_live_member_is_named_and_its_offsets_are_not_touched(
     assert found.offset == 5
 
 
+@pytest.mark.fault("F44")
 def test_members_that_are_gone_are_evicted_before_their_session_ends(
     groups: ConsumerGroups, topic: str, group_id: str, crash: Callable[..., None]
 ) -> None:
@@ -76,6 +79,7 @@ def test_members_that_are_gone_are_evicted_before_their_session_ends(
     groups.set_offsets(group_id, {TopicPartition(topic, 1): committed(9, STREAM_TIME)})
 
 
+@pytest.mark.fault("F44")
 def test_a_static_member_is_evicted_too(groups: ConsumerGroups, group_id: str, crash: Callable[..., None]) -> None:
     crash("instance-1")
     described = groups.describe(group_id)

@@ -88,6 +88,7 @@ def test_offsets_of_a_topic_that_is_gone_are_named(groups: ConsumerGroups, topic
     assert groups.describe(group_id).kind == "absent"
 
 
+@pytest.mark.fault("F43")
 @pytest.mark.parametrize("bad", ["a partition that is not there", "metadata the broker does not take"])
 def test_when_one_offset_is_refused_all_are_as_they_were(groups: ConsumerGroups, topic: str, group_id: str, bad: str) -> None:
     groups.set_offsets(group_id, {TopicPartition(topic, 0): committed(17, STREAM_TIME), TopicPartition(topic, 1): committed(3)})

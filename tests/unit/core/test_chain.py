@@ -93,6 +93,7 @@ def test_a_partition_is_copied_from_its_start_when_it_is_not_the_same_log(now: o
     assert plan.missing.start == 0
 
 
+@pytest.mark.fault("F36")
 @given(
     history=st.lists(st.tuples(st.integers(1, 10), st.integers(0, 10)), min_size=1, max_size=5),
     saved_at=st.integers(0, 4),
@@ -127,6 +128,7 @@ def test_an_input_of_which_nothing_was_left_keeps_its_gap() -> None:
     assert (plan.missing.start, plan.missing.end, plan.missing.may_lose) == (10, 12, True)
 
 
+@pytest.mark.fault("F23")
 def test_only_what_is_not_state_may_lose_records() -> None:
     for role in TopicRole:
         missing = plan_partition(cut(end=5), role, None, None).missing
@@ -197,6 +199,7 @@ def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
     assert full_reason(files=2) is None
 
 
+@pytest.mark.fault("F27")
 @pytest.mark.parametrize(
     ("found", "reason"),
     [

@@ -28,6 +28,7 @@ def logs(draw: st.DrawFn) -> tuple[int, int, list[int], list[int]]:
     return start, end, rows, borders
 
 
+@pytest.mark.fault("F25")
 @given(log=logs(), t0=st.integers(0, 9), data=st.data())
 def test_the_translation_is_the_number_of_surviving_records_before_it(
     log: tuple[int, int, list[int], list[int]], t0: int, data: st.DataObject
@@ -66,6 +67,7 @@ def test_a_commit_before_records_that_were_never_copied_is_refused(gap: tuple[in
         translate(TP, 5, lossy, 0, lambda *_: 1)
 
 
+@pytest.mark.fault("F33")
 def test_an_empty_archive_accepts_its_end_only() -> None:
     empty = image((), start=10, end=10)
     assert translate(TP, 10, empty, 0, lambda *_: 0) == 0

@@ -111,6 +111,7 @@ def test_an_empty_input_is_made_again_and_one_with_records_elsewhere_is_refused(
     assert "holds records" in problems(saved(orders=True, customers=True), replace(elsewhere, filled={"orders"}))[0], "even with equal ids"
 
 
+@pytest.mark.fault("F53")
 def test_a_clone_has_its_own_internal_topics_and_outputs_and_shares_inputs() -> None:
     placed = place(saved(), replace(CLONE, existing={**CLONE.existing, **there("totals-2")}))
     assert {one.image.name: (one.name, one.made) for one in placed} == {
@@ -133,6 +134,7 @@ def test_a_clone_whose_configuration_does_not_know_a_topic_is_refused(role: Topi
     assert "which the configuration of shop-2 does not name" in problems(saved(), replace(CLONE, declared={**CLONE.declared, role: ()}))[0]
 
 
+@pytest.mark.fault("F53")
 def test_two_topics_never_become_one() -> None:
     target = replace(CLONE, topic_map={"totals": "customers"}, declared={**CLONE.declared, TopicRole.OUTPUT: ("customers",)})
     assert "customers would stand for two topics of the savepoint" in problems(saved(), target)

@@ -138,6 +138,7 @@ def test_records_that_cannot_fit_block_a_restore_and_those_that_may_warn(payload
     assert restoring(cluster(message_max_bytes="1000000"), own, [], IDLE) == ()
 
 
+@pytest.mark.fault("F31")
 def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
     found = restoring(cluster(log_message_timestamp_type=LOG_APPEND), saved(), [], IDLE)
     assert kinds(found) == [("timestamps", Severity.WARNING)]
@@ -145,6 +146,7 @@ def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
     assert restoring(cluster(log_message_timestamp_type=LOG_APPEND), own, [], IDLE) == ()
 
 
+@pytest.mark.fault("F52")
 @pytest.mark.parametrize(
     ("level", "severity"),
     [
@@ -197,6 +199,7 @@ def test_everything_is_told_at_once() -> None:
     assert [kind for kind, severity in kinds(found) if severity is Severity.WARNING] == ["durability"]
 
 
+@pytest.mark.fault("F56")
 def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() -> None:
     output = topic((image((), end=10), dataclasses.replace(image((), end=5), partition=1)), name="out", role=TopicRole.OUTPUT)
     first, second = TopicPartition("renamed", 0), TopicPartition("renamed", 1)

@@ -68,6 +68,7 @@ def test_a_shift_counts_from_what_is_committed() -> None:
         begun("shift:-1", committed={ORDERS: 20})
 
 
+@pytest.mark.fault("F54")
 def test_input_that_is_gone_stops_a_rebuild_from_the_start_unless_that_is_accepted() -> None:
     with pytest.raises(Refused, match="orders-0 starts at 5; the state needs all of it, from offset 0"):
         begun("earliest", PURGED)

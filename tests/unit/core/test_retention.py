@@ -57,6 +57,7 @@ HELD = st.lists(
 )
 
 
+@pytest.mark.fault("F17")
 @given(savepoints=HELD, rules=RULES, data=st.data())
 def test_what_holds_for_all_rules(savepoints: list[Held], rules: KeepRules, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(savepoints))) if savepoints else []
@@ -148,6 +149,7 @@ def test_the_newest_word_on_a_savepoint_counts() -> None:
     assert kept(savepoints, NONE, mark("-5", keep=False), mark("-5")) == {"+0", "-5"}
 
 
+@pytest.mark.fault("F2")
 def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
     files = [StoredFile(key=key, bytes=1, modified=at) for key, at in (("named", 0), ("old", 0), ("edge", 50), ("young", 51))]
     assert [file.key for file in removable(files, {"named"}, now=100, grace_ms=50)] == ["old"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def listed(history: dict[str, list[str | None]]) -> list[ObjectVersion]:
     return sorted(versions, key=lambda version: version.deleted)
 
 
+@pytest.mark.fault("F19")
 @given(history=histories)
 def test_what_was_written_first_comes_back_wherever_it_is_not_the_latest(history: dict[str, list[str | None]]) -> None:
     found = to_undelete(listed(history))

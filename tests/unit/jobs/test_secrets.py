@@ -30,6 +30,7 @@ def test_both_sides_name_the_same_variable():
     assert submit.SECRETS_FILE == SECRETS_FILE
 
 
+@pytest.mark.fault("F61")
 def test_the_file_is_its_owner_s_and_is_gone_afterwards_also_after_an_error(tmp_path):
     def fail():
         with secrets_file(CONNECTION, None, directory=tmp_path) as path:

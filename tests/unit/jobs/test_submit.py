@@ -18,6 +18,7 @@ def call_for(job="backup", master="local[2]", **more):
     return spark_call(job, spec_key="a/spec.json", result_key="a/result.json", location=LOCATION, master=master, **files, **more)
 
 
+@pytest.mark.fault("F4")
 @pytest.mark.parametrize("job", ["backup", "restore", "verify"])
 def test_the_application_exists_and_speculation_is_off(job):
     call = call_for(job)
@@ -26,6 +27,7 @@ def test_the_application_exists_and_speculation_is_off(job):
     assert call.conf["spark.speculation"] == "false"
 
 
+@pytest.mark.fault("F4")
 def test_only_a_restore_forbids_a_second_attempt():
     assert call_for("restore").conf["spark.task.maxFailures"] == "1"
     assert "spark.task.maxFailures" not in call_for("backup").conf

@@ -106,6 +106,7 @@ def test_oauth_brings_its_own_token_provider() -> None:
     assert connection.client_config()["sasl.oauthbearer.method"] == "oidc"
 
 
+@pytest.mark.fault("F61")
 @pytest.mark.parametrize("extra", [SECURE, OAUTH], ids=["password", "oauth"])
 def test_secrets_are_never_shown_and_can_be_split_off(extra: Mapping[str, object]) -> None:
     connection = from_extra(extra)

@@ -53,6 +53,7 @@ def credentials(endpoint: Endpoint, **more: str) -> ClientCredentials:
     return ClientCredentials({f"sasl.oauthbearer.{key}": value for key, value in {**base, **more}.items()})
 
 
+@pytest.mark.fault("F58")
 def test_a_token_is_asked_for_with_client_id_and_secret_and_used_until_it_ends(endpoint: Endpoint) -> None:
     provider = credentials(endpoint, scope="kafka read")
     assert [provider.token(), provider.token()] == ["token-1", "token-1"]

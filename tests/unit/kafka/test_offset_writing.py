@@ -134,6 +134,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.fault("F43")
 @given(states=before_and_wanted, refused=st.dictionaries(st.sampled_from(PARTITIONS), st.sampled_from(REFUSALS)), spoilt=some, silent=some)
 @pytest.mark.parametrize("loses_answer", [False, True])
 def test_whatever_goes_wrong_the_group_has_all_of_the_new_offsets_or_all_of_the_old_ones(
@@ -188,6 +189,7 @@ def test_a_partition_without_an_answer_was_not_set() -> None:
         groups(Coordinator({}, silent=[B])).set_offsets("g", {A: known(1), B: known(1)})
 
 
+@pytest.mark.fault("F43")
 def test_a_member_that_joined_meanwhile_is_named_and_its_group_is_left_alone() -> None:
     coordinator = Coordinator({A: known(1)}, joins=True)
     with pytest.raises(ApplicationRunning, match=r"late on /h.*a member joined.*UnknownMemberIdError.*only while a group is empty"):

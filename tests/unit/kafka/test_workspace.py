@@ -23,6 +23,7 @@ def test_a_full_disk_is_told_with_its_place_and_nothing_of_it_stays():
     assert not directory.exists()
 
 
+@pytest.mark.fault("F13")
 def test_a_directory_that_vanished_is_told():
     with pytest.raises(TransientError, match="No such file or directory"), workspace("a test runs") as directory:
         directory.rmdir()

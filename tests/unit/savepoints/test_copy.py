@@ -97,6 +97,7 @@ TOPIC = DraftTopic(
 SAME = TopicDescription(name="state", topic_id="a", partitions=1, replication_factor=1, config={}, leader_epochs=(2,))
 
 
+@pytest.mark.fault("F21")
 def test_another_topic_under_the_same_name_is_seen() -> None:
     assert other_topics([TOPIC], {"state": SAME}) == []
     assert other_topics([TOPIC], {}) == ["topic state (id a) was deleted"]

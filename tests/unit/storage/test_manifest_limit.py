@@ -38,11 +38,13 @@ def without_a_size(size: int) -> bytes:
     return zstandard.ZstdCompressor(write_content_size=False).compress(b" " * size)
 
 
+@pytest.mark.fault("F63")
 def test_a_size_above_a_gibibyte_is_refused_before_anything_is_unpacked(tmp_path: Path) -> None:
     assert f"it would unpack to {LIMIT + 1} bytes" in refusal(tmp_path / "above", claiming(LIMIT + 1))
     assert "would unpack" not in refusal(tmp_path / "at", claiming(LIMIT)), "it is refused for what it lacks, not for its size"
 
 
+@pytest.mark.fault("F63")
 def test_a_frame_that_does_not_tell_its_size_is_unpacked_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(savepoints, "_MAX_BYTES", 1_000)
     assert "is not a compressed manifest" in refusal(tmp_path / "above", without_a_size(1_001))

@@ -51,6 +51,7 @@ def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGol
     upkeep.raise_unless_good(report)
 
 
+@pytest.mark.fault("F9")
 @pytest.mark.parametrize(
     ("name", "level", "key", "problem", "cause"),
     [
@@ -218,6 +219,7 @@ def _file(number: int) -> audit.FileToAudit:
     return audit.FileToAudit(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
 
 
+@pytest.mark.fault("F10")
 def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
     bench = golden("good")
     root = Path(str(bench.config.storage.path)) / "golden"

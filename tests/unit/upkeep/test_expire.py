@@ -143,6 +143,7 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
     assert len(list(bench.repository.keys(bench.layout.retired_prefix))) == 1
 
 
+@pytest.mark.fault("F17")
 def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     age(bench, days=1000, now=T0)
@@ -303,6 +304,7 @@ def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
     assert bench.savepoints.ids() == [FIRST, SECOND]
 
 
+@pytest.mark.fault("F17")
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(golden: OpenGolden, *, after: bool) -> None:
     now, moment, killed = T0 + 20 * DAY_MS, 0, 0
