@@ -36,4 +36,4 @@ def test_missing_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigInvalid, match="no Java was found") as caught:
         find_java()
-    assert "install a Java runtime 17 or newer" in str(caught.value)
+    assert "install a JDK 17 or newer" in str(caught.value)
