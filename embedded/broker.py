@@ -6,15 +6,16 @@ import base64
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from embedded.jars import kafka_jars
+from embedded import broker_classes, class_archive
 from embedded.java import find_java
-from embedded.ports import HOST, require_free
+from embedded.ports import HOST, free_ports, require_free
 from embedded.processes import Processes
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
 
@@ -60,22 +61,42 @@ class BrokerExtras:
 
 
 def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int, extras: BrokerExtras | None = None) -> str:
-    """Start a broker on ``port``, on the data of ``directory`` if there is some, and return its address once it answers."""
-    extras = extras or BrokerExtras()
+    """Start a broker on ``port``, on the data of ``directory`` if there is some, and return its address once it answers. Where nothing was prepared it
+    first makes an archive of a broker's classes, which takes longer.
+    """
+    jvm = class_archive.options(broker_classes.program(), EXERCISE)
+    return _start(processes, directory, (port, controller_port), jvm, extras or BrokerExtras())
+
+
+def _start_anywhere(processes: Processes, directory: Path, jvm: Sequence[str]) -> str:
+    port, controller = free_ports(2)
+    return _start(processes, directory, (port, controller), jvm, BrokerExtras())
+
+
+EXERCISE = partial(broker_classes.exercise, _start_anywhere)
+
+
+def _start(processes: Processes, directory: Path, ports: tuple[int, int], jvm: Sequence[str], extras: BrokerExtras) -> str:
+    port, controller = ports
     require_free(port, "the broker")
-    require_free(controller_port, "the broker's controller")
+    require_free(controller, "the broker's controller")
     directory.mkdir(parents=True, exist_ok=True)
     settings = directory / "server.properties"
     # Of a key that comes twice the last one counts.
     text = _SETTINGS + "".join(f"{key}={value}\n" for key, value in extras.settings.items())
-    settings.write_text(text.format(host=HOST, port=port, controller=controller_port, logs=directory / "logs"))
-    java = [str(find_java()), "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{kafka_jars()}/*"]
+    settings.write_text(text.format(host=HOST, port=port, controller=controller, logs=directory / "logs"))
     if not (directory / "logs" / "meta.properties").exists():
-        _format([*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings), *extras.format_arguments])
-    processes.start("broker", [*java, "kafka.Kafka", str(settings)])
+        # The archive that is to be written is the broker's.
+        _format(_java([option for option in jvm if not option.startswith(class_archive.WRITES)]), settings, extras)
+    processes.start("broker", [*_java(jvm), "kafka.Kafka", str(settings)])
     address = f"{HOST}:{port}"
     _await_answer(processes, address, extras.client)
     return address
+
+
+def _java(jvm: Sequence[str]) -> list[str]:
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return [str(find_java()), "-Xmx512m", *jvm, quiet, "-cp", broker_classes.program().joined_class_path]
 
 
 def _cluster_id() -> str:
@@ -84,7 +105,8 @@ def _cluster_id() -> str:
     return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
 
 
-def _format(command: list[str]) -> None:
+def _format(java: list[str], settings: Path, extras: BrokerExtras) -> None:
+    command = [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings), *extras.format_arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ConfigInvalid(f"the broker's directory cannot be formatted: {done.stderr[-500:]}", next_step="check the disk and its rights")

@@ -20,10 +20,11 @@ from pathlib import Path
 from embedded.built import built, files_state
 from embedded.jars import cache_directory
 from embedded.java import find_java, java_identity
-from streams_recovery.core.errors import ApplicationNotReady, Damaged, RecoveryError
+from streams_recovery.core.errors import Damaged, RecoveryError
 
 # Runs the program once, to a normal end, with this option beside its flags: the JVM writes the archive as it ends.
 Exercise = Callable[[str], None]
+WRITES = "-XX:ArchiveClassesAtExit="
 _SUFFIX, _FAILED = ".jsa", ".failed"
 _KEPT_SECONDS = 14 * 24 * 3600
 _TRY_SECONDS = 120
@@ -96,20 +97,9 @@ def usable(program: Program, archive: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False, timeout=_TRY_SECONDS).returncode == 0
 
 
-def ended(process: subprocess.Popen[bytes], *, seconds: float = 300) -> None:
-    """Ask a JVM to end and wait until it has: it writes its archive meanwhile. Raises ``ApplicationNotReady`` when it does not end, and kills it."""
-    process.terminate()
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        raise ApplicationNotReady(f"it did not end in {seconds:.0f} s", next_step="try again with less to do on this machine") from None
-
-
 def _make(program: Program, exercise: Exercise, target: Path) -> None:
     sys.stderr.write(f"preparing {program.name} (once) ...\n")
-    exercise(f"-XX:ArchiveClassesAtExit={target}")
+    exercise(f"{WRITES}{target}")
     if not target.exists():
         raise Damaged("this Java wrote none", next_step="use a JDK of OpenJDK, for example Eclipse Temurin")
     if not usable(program, target):

@@ -48,6 +48,11 @@ def kafka_jars() -> Path:
     return target
 
 
+def jar_files() -> tuple[Path, ...]:
+    """The jars one by one, in an order that is always the same: archives of classes depend on it."""
+    return tuple(sorted(kafka_jars().glob("*.jar")))
+
+
 def check(directory: Path) -> None:
     """Raise ``Damaged`` unless the jars of ``directory`` are those of the lock file, byte for byte."""
     locked = {name: digest for digest, name in (line.split("  ", 1) for line in _LOCK.read_text().splitlines())}

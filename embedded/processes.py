@@ -70,13 +70,13 @@ class Processes:
             tail = self._log(name).read_text(errors="replace")[-1500:]
             raise ApplicationNotReady(f"{name} ended with status {child.returncode}: {tail}", next_step=f"see {self._log(name)}")
 
-    def stop(self, name: str) -> None:
-        """End one process and everything in its session: SIGTERM, then SIGKILL."""
+    def stop(self, name: str, *, seconds: float = _TERM_SECONDS) -> None:
+        """End one process and everything in its session: SIGTERM, then, after ``seconds``, SIGKILL."""
         known = self.recorded()
         if name not in known:
             return
         pid, created = known.pop(name)
-        _stop_session(pid, created)
+        _stop_session(pid, created, seconds)
         child = self._children.pop(name, None)
         if child is not None:
             child.wait()
@@ -116,12 +116,12 @@ def _session(pid: int) -> list[psutil.Process]:
     return members
 
 
-def _stop_session(pid: int, created: float | None) -> None:
+def _stop_session(pid: int, created: float | None, patience: float) -> None:
     if created is None or created_at(pid) not in (created, None):
         return
     # A leader that died first leaves its session behind; a pid that names a session cannot be given to a new process meanwhile.
     members = _session(pid)
-    for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
+    for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, _KILL_SECONDS)):
         for process in members:
             with contextlib.suppress(psutil.Error):
                 process.send_signal(number)

@@ -8,9 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded import spark_start
+from embedded import example, spark_start
 from embedded.broker import start_broker
-from embedded.jars import kafka_jars
 from embedded.java import find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
@@ -81,7 +80,7 @@ class Stack:
             "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
             "STREAMS_RECOVERY_SCHEDULE": self.schedule,
             "STREAMS_RECOVERY_VERIFY_SCHEDULE": "none",
-            "STREAMS_RECOVERY_CLASSPATH": f"{kafka_jars()}/*",
+            **example.variables(),
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),
             "ORDER_PROCESSOR_DRILL_PORT": str(self.ports.drill),

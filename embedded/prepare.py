@@ -1,0 +1,22 @@
+"""``python -m embedded.prepare``: what every later start saves time with is made now. Kafka's jars, the example compiled, archives of classes."""
+
+from __future__ import annotations
+
+import sys
+
+from embedded import broker, broker_classes, example
+from embedded.class_archive import archive_of
+from streams_recovery.core.errors import RecoveryError
+
+
+def prepare() -> None:
+    """Make what is not there or is of no use any more. Raises what stands in the way of the rest; an archive that cannot be made is told of only."""
+    archive_of(broker_classes.program(), broker.EXERCISE, again=True)
+    archive_of(example.program(), example.exercise, again=True)
+
+
+if __name__ == "__main__":
+    try:
+        prepare()
+    except RecoveryError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
