@@ -9,33 +9,24 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from embedded.java import find_java
 from streams_recovery.core.model import CommittedOffset, TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
+from tests.java import command_of
 
 HERE = Path(__file__).parent
 
 
 @pytest.mark.fault("F48")
 @pytest.mark.deep
-def test_a_source_table_without_a_committed_offset_is_empty_and_nothing_tells(bootstrap: str, jars: Path, tmp_path: Path) -> None:
+def test_a_source_table_without_a_committed_offset_is_empty_and_nothing_tells(bootstrap: str, tmp_path: Path) -> None:
     connection = KafkaConnection.from_extra({"bootstrap.servers": bootstrap}, where="the tests' broker")
     name = f"table{uuid.uuid4().hex[:8]}"
     tp = TopicPartition(f"{name}.in", 0)
 
     def keys(state: str) -> int:
-        argv = [
-            str(find_java()),
-            "-cp",
-            f"{jars}/*",
-            str(HERE / "java" / "SourceTable.java"),
-            bootstrap,
-            name,
-            tp.topic,
-            str(tmp_path / state),
-        ]
+        argv = [*command_of(HERE / "java" / "SourceTable.java"), bootstrap, name, tp.topic, str(tmp_path / state)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
         return int(done.stdout.split("KEYS ")[1])
 

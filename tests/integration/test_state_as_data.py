@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from embedded.java import find_java
 from streams_recovery import restores, tables
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
@@ -27,6 +26,7 @@ from streams_recovery.workbench import Workbench, open_workbench
 from tests.integration.restoring import loaded
 from tests.integration.small import STOPPED, Small, asked, says, take
 from tests.integration.test_offsets import reach
+from tests.java import command_of
 
 HERE = Path(__file__).parent
 T0 = 1_795_219_200_000
@@ -47,7 +47,6 @@ class Running:
     input: str
     directory: Path
     bootstrap: str
-    jars: Path
 
     def feed(self, *records: tuple[str, str, int]) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
@@ -58,18 +57,7 @@ class Running:
     def run(self, records: int) -> dict[str, list[list[str]]]:
         """The application, on empty local state, until it has processed so many records. What its stores answer, by store."""
         state = self.directory / f"state{uuid.uuid4().hex[:6]}"
-        program = str(HERE / "java" / "Stores.java")
-        argv = [
-            str(find_java()),
-            "-cp",
-            f"{self.jars}/*",
-            program,
-            self.bootstrap,
-            self.bench.application_id,
-            self.input,
-            str(state),
-            str(records),
-        ]
+        argv = [*command_of(HERE / "java" / "Stores.java"), self.bootstrap, self.bench.application_id, self.input, str(state), str(records)]
         done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         self.bench.groups.wait_empty(self.bench.application_id, 60)
@@ -91,9 +79,9 @@ class Running:
 
 
 @pytest.fixture
-def running(bootstrap: str, jars: Path, tmp_path: Path) -> Iterator[Running]:
+def running(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
     with opened_bench(bootstrap, tmp_path) as bench:
-        found = Running(bench, f"{bench.application_id}.in", tmp_path, bootstrap, jars)
+        found = Running(bench, f"{bench.application_id}.in", tmp_path, bootstrap)
         bench.cluster.create_topic(found.input, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
         yield found
         bench.cluster.delete_topics([name for name in bench.cluster.topic_names() if name.startswith(bench.application_id)])

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from embedded.java import find_java
 from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
@@ -24,6 +23,7 @@ from streams_recovery.workbench import Workbench, open_workbench
 from tests.integration.restoring import loaded
 from tests.integration.small import STOPPED, Small, asked, says, take
 from tests.integration.test_offsets import reach
+from tests.java import command_of
 
 PROGRAM = Path(__file__).parent / "java" / "ClosedWindows.java"
 T0, MINUTE = 1_795_219_200_000, 60_000
@@ -40,7 +40,6 @@ class Counting:
     bench: Workbench
     input: TopicPartition
     directory: Path
-    classpath: str
 
     def feed(self, records: list[tuple[str, int]]) -> None:
         producer = Producer({"bootstrap.servers": self.bench.connection.bootstrap_servers, "log_level": 0})
@@ -51,7 +50,7 @@ class Counting:
     def run(self, records: int) -> Closed:
         """On empty local state, until it has processed so many records. What it said: key, minute, count."""
         state = str(self.directory / f"state{uuid.uuid4().hex[:6]}")
-        argv = [str(find_java()), "-cp", self.classpath, str(PROGRAM), self.bench.connection.bootstrap_servers]
+        argv = [*command_of(PROGRAM), self.bench.connection.bootstrap_servers]
         argv += [self.bench.application_id, self.input.topic, state, str(records)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
@@ -61,7 +60,7 @@ class Counting:
 
 
 @pytest.fixture
-def counting(bootstrap: str, jars: Path, tmp_path: Path) -> Iterator[Counting]:
+def counting(bootstrap: str, tmp_path: Path) -> Iterator[Counting]:
     name = f"closed{uuid.uuid4().hex[:8]}"
     config = {
         "version": 1,
@@ -79,7 +78,7 @@ def counting(bootstrap: str, jars: Path, tmp_path: Path) -> Iterator[Counting]:
     (tmp_path / "closed.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
     with open_workbench(load_named("closed", tmp_path, {}), EnvironmentConnections(kafka)) as bench:
-        found = Counting(bench, TopicPartition(f"{name}.in", 0), tmp_path, f"{jars}/*")
+        found = Counting(bench, TopicPartition(f"{name}.in", 0), tmp_path)
         bench.cluster.create_topic(found.input.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
         yield found
         bench.cluster.delete_topics([topic for topic in bench.cluster.topic_names() if topic.startswith(name)])

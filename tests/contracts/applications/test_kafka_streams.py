@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from embedded.stack import PROJECT
+from embedded import example
+from embedded.class_archive import options
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.running import Runs
@@ -45,7 +46,7 @@ def topics(bootstrap):
 
 
 @pytest.fixture
-def rig(tmp_path, bootstrap, jars, topics):
+def rig(tmp_path, bootstrap, topics):
     prefix, names = topics
     settings = {
         "BOOTSTRAP_SERVERS": bootstrap,
@@ -55,7 +56,8 @@ def rig(tmp_path, bootstrap, jars, topics):
         **names,
     }
     made = Rig("process", tmp_path, environment=settings, start_timeout=60)
-    made.section["command"] = ["java", "-Xmx256m", "-cp", f"{jars}/*", str(PROJECT / "examples/order_processing/OrderProcessing.java")]
+    own = example.program()
+    made.section["command"] = ["java", "-Xmx256m", *options(own, example.exercise), "-cp", own.joined_class_path, example.SOURCE.stem]
     made.section["environment"] = settings | {"STATE_DIR": "{state_directory}"}
     yield made
     made.close()
