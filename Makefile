@@ -28,8 +28,7 @@ $(VENV)/.installed: requirements.lock
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
-	@echo "preparing Spark ..."
-	@$(BIN)/python -m embedded.spark_start
+	@$(BIN)/python -m embedded.prepare
 	@touch $@
 
 lock: ## Resolve requirements*.txt into requirements.lock

@@ -9,18 +9,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from embedded.java import SHORT_JOBS, find_java
+from embedded.built import built, files_state
+from embedded.java import SHORT_JOBS, find_java, java_identity
 from embedded.ports import HOST
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.jobs.spark_home import SPARK_HOME, installed_spark
@@ -35,7 +32,7 @@ _SECONDS: Final = 300
 def environment(home: Path = HOME) -> dict[str, str]:
     """The variables that a process needs that submits jobs, or runs a session of its own. Prepares what is missing or no longer matches: 20 s, once.
 
-    Raises ``ConfigInvalid`` when Java cannot keep an archive.
+    Raises ``ConfigInvalid`` when Java makes no archive.
     """
     archive = prepare(home)
     return {
@@ -48,69 +45,39 @@ def environment(home: Path = HOME) -> dict[str, str]:
 
 def prepare(home: Path = HOME) -> Path:
     """Make the home at ``home`` and its archive, unless both are there and match. Returns the archive. Many processes may ask at once."""
-    archive = home / f"classes-{_fingerprint(home)}.jsa"
-    if archive.exists():
-        return archive
-    home.mkdir(parents=True, exist_ok=True)
-    with _only_one(home):
-        if not archive.exists():
-            _link(home)
-            _archive_classes(home, archive)
-            for old in set(home.glob("classes-*.jsa")) - {archive}:
-                old.unlink()
-    return archive
+    return built(home / f"classes-{_fingerprint(home)}.jsa", lambda target: _make(home, target))
 
 
 def _fingerprint(home: Path) -> str:
-    java = find_java().resolve()
-    parts = [SHORT_JOBS, str(home), str(java), _stat(java.parents[1] / "lib" / "modules"), _JOB.read_text(), str(installed_spark())]
-    # Their times count: Java compares them with those it has archived.
-    parts += [f"{jar.name} {_stat(jar)}" for jar in sorted((installed_spark() / "jars").glob("*.jar"))]
+    # Java compares the paths and times of the jars with those it has archived.
+    jars = tuple(sorted((installed_spark() / "jars").glob("*.jar")))
+    parts = [SHORT_JOBS, str(home), java_identity(find_java()), _JOB.read_text(), *files_state(jars)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _stat(path: Path) -> str:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return "none"
-    return f"{found.st_size} {found.st_mtime_ns}"
-
-
-def _link(home: Path) -> None:
+def _make(home: Path, target: Path) -> None:
+    sys.stderr.write("preparing Spark (once) ...\n")
     for name in _LINKS:
-        link = home / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(installed_spark() / name)
+        (home / name).unlink(missing_ok=True)
+        (home / name).symlink_to(installed_spark() / name)
+    _archive_classes(home, target)
+    for old in home.glob("classes-*.jsa"):
+        old.unlink()  # a JVM that has it open keeps it
 
 
-def _archive_classes(home: Path, archive: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=home) as work:
-        made = Path(work) / archive.name
-        variables = {
-            **os.environ,
-            "SPARK_SUBMIT_OPTS": f"{SHORT_JOBS} -XX:ArchiveClassesAtExit={made}",
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": HOST,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
-        command = [str(home / "bin" / "spark-submit"), *_SETTINGS, str(_JOB)]
-        done = subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False, timeout=_SECONDS)
-        if not made.exists():
-            raise ConfigInvalid(
-                f"this Java made no archive of Spark's classes: {(done.stdout + done.stderr)[-600:]}",
-                next_step="use a Java 17 or newer with class data sharing, such as Eclipse Temurin, and run make setup again",
-            )
-        made.replace(archive)
-
-
-@contextmanager
-def _only_one(home: Path) -> Iterator[None]:
-    with (home / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-if __name__ == "__main__":
-    prepare()
+def _archive_classes(home: Path, target: Path) -> None:
+    variables = {
+        **os.environ,
+        "SPARK_SUBMIT_OPTS": f"{SHORT_JOBS} -XX:ArchiveClassesAtExit={target}",
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    command = [str(home / "bin" / "spark-submit"), *_SETTINGS, str(_JOB)]
+    done = subprocess.run(command, cwd=target.parent, env=variables, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    if not target.exists():
+        raise ConfigInvalid(
+            f"this Java made no archive of Spark's classes: {(done.stdout + done.stderr)[-600:]}",
+            next_step="use a Java 17 or newer with class data sharing, such as Eclipse Temurin, and run make setup again",
+        )
