@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from streams_recovery.core.jobs import JobFailure
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
+Opened = Callable[[Sequence[I]], AbstractContextManager[Callable[[I], R]]]
 
 _MARK: Final = "streams-recovery-error:"
 
@@ -37,15 +39,25 @@ def spread(
 
     Raises ``TaskFailed`` for the first error of ours that Spark did not retry away, Spark's own exceptions for anything else.
     """
+    return spread_sharing(spark, items, lambda _: nullcontext(work), kind, records)
+
+
+def spread_sharing(
+    spark: SparkSession, items: Sequence[I], opened: Opened[I, R], kind: type[R], records: Callable[[I], int] | None = None
+) -> list[R]:
+    """Like ``spread``, of work that shares something in each task. ``opened`` is called once in a task, with all its items in their order, and gives
+    the work for them, for as long as its context lasts.
+    """
     if not items:
         return []
 
-    def one(numbered: tuple[int, I]) -> Iterator[pa.RecordBatch]:
-        at, item = numbered
-        yield pa.record_batch([pa.array([at]), pa.array([codec.dumps(work(item)).decode()])], names=["item", "result"])
+    @contextmanager
+    def numbered(mine: Sequence[tuple[int, I]]) -> Iterator[Callable[[tuple[int, I]], Iterator[pa.RecordBatch]]]:
+        with opened([item for _, item in mine]) as work:
+            yield lambda each: iter([_result(each[0], work(each[1]))])
 
-    counted = None if records is None else lambda numbered: records(numbered[1])
-    results = in_tasks(spark, list(enumerate(items)), one, "item long, result string", counted)
+    counted = None if records is None else lambda each: records(each[1])
+    results = in_tasks_sharing(spark, list(enumerate(items)), numbered, "item long, result string", counted)
     rows = sorted(collected(results), key=lambda row: int(row.item))
     return [codec.loads(kind, row.result.encode(), where="a task's result") for row in rows]
 
@@ -62,6 +74,17 @@ def in_tasks(
     Each has a task of its own, started in the order given; unless ``records`` tells how many an item has: then small ones share one, and the biggest
     start first, so that no straggler is left for the end.
     """
+    return in_tasks_sharing(spark, items, lambda _: nullcontext(work), schema, records)
+
+
+def in_tasks_sharing(
+    spark: SparkSession,
+    items: Sequence[I],
+    opened: Opened[I, Iterator[pa.RecordBatch]],
+    schema: str,
+    records: Callable[[I], int] | None = None,
+) -> DataFrame:
+    """Like ``in_tasks``, of work that shares something in each task; ``opened`` is as for ``spread_sharing``."""
     groups = [[at] for at in range(len(items))]
     if records is not None:
         groups = bundled([records(item) for item in items], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism)
@@ -70,11 +93,20 @@ def in_tasks(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group in batch.column(0).to_pylist():
-                for at in groups[group]:
-                    yield from marking(work, items[at])
+                yield from marking(lambda mine: _rows(mine, opened), [items[at] for at in groups[group]])
 
     # A range of n in n partitions puts number i in partition i, and tasks start in that order.
     return spark.range(0, count, 1, max(1, count)).mapInArrow(run, schema)
+
+
+def _rows(mine: Sequence[I], opened: Opened[I, Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    with opened(mine) as work:
+        for item in mine:
+            yield from work(item)
+
+
+def _result(number: int, result: object) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([number]), pa.array([codec.dumps(result).decode()])], names=["item", "result"])
 
 
 def collected(rows: DataFrame) -> list[Row]:

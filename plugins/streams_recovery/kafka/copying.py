@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -16,7 +16,9 @@ from streams_recovery.core.errors import Damaged, OffsetsGone
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.manifest import CopiedRange
+from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.segments import write_segment
 from streams_recovery.kafka.workspace import workspace
@@ -30,7 +32,7 @@ class SegmentStore(Protocol):
 
 
 def copy_range(
-    connection: KafkaConnection,
+    source: KafkaConnection | Consumers,
     store: SegmentStore,
     layout: Layout,
     wanted: RangeToCopy,
@@ -39,20 +41,25 @@ def copy_range(
     attempt: str,
     stall_seconds: float = 60.0,
 ) -> RangeCopied:
-    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record.
+    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``.
 
     ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
     Whether the log's start has passed the range meanwhile is reported, not judged.
     """
-    how = _How(connection, store, layout, compression_level, attempt, stall_seconds)
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds)
     _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
     if piece is None:
         raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
     return piece
 
 
+def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
+    """These ranges will be copied, in this order."""
+    consumers.announce(OffsetRange(each.tp, each.start, each.end) for each in wanted)
+
+
 def copy_what_is_left(
-    connection: KafkaConnection,
+    source: KafkaConnection | Consumers,
     store: SegmentStore,
     layout: Layout,
     wanted: RangeToCopy,
@@ -62,7 +69,7 @@ def copy_what_is_left(
     stall_seconds: float = 60.0,
 ) -> RangeOutcome:
     """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole."""
-    how = _How(connection, store, layout, compression_level, attempt, stall_seconds)
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds)
     copied: list[RangeCopied] = []
     lost: list[RangeLost] = []
     start = wanted.start
@@ -80,7 +87,7 @@ def _offset(gone: OffsetsGone, name: str) -> int:
 
 
 class _How(NamedTuple):
-    connection: KafkaConnection
+    source: KafkaConnection | Consumers
     store: SegmentStore
     layout: Layout
     compression_level: int
@@ -92,13 +99,13 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeC
     """Copy from ``start`` to the end or to where offsets are gone. Returns how far it came, what it stored, and why it went no further."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
-        reader = stack.enter_context(RangeReader(how.connection, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
+        reader = stack.enter_context(RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
         readable = _Readable(reader, wanted.may_lose)
         segment = write_segment(readable, directory / "segment.parquet", compression_level=how.compression_level)
         end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
         if start == end:
             return end, None, readable.gone
-        log_start = reader.log_start()
+        fetched, log_start = reader.fetched, reader.log_start()
         key = how.layout.segment(wanted.tp, start, end, how.attempt)
         if segment is not None:
             how.store.put_file(key, segment.path)
@@ -106,7 +113,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeC
         topic=wanted.topic,
         partition=wanted.partition,
         copied=CopiedRange(start=start, end=end, file=None if segment is None else segment.stored_as(key)),
-        fetched=reader.fetched,
+        fetched=fetched,
         log_start_after=log_start,
         worker=worker_name(),
     )
