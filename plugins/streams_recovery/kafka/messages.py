@@ -31,3 +31,8 @@ def size_of(message: Message) -> int:
     """Bytes of a message's key, value and headers."""
     headers: Any = message.headers() or ()  # the stubs allow a mapping too, which a message that was read never has
     return len(message.key() or b"") + len(message.value() or b"") + sum(len(key) + len(value or b"") for key, value in headers)
+
+
+def load_libraries() -> None:
+    """What the first batch of a process needs: Arrow then loads pandas, which takes up to a second. For before somebody waits for it."""
+    to_batch([])

@@ -11,7 +11,8 @@ from streams_recovery.core.errors import NotExact, OffsetsGone, OffsetsUnstable,
 from streams_recovery.core.jobs import RangeCopied, RangeToCopy
 from streams_recovery.core.manifest import CutProof
 from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, TopicRole
-from streams_recovery.kafka.copying import copy_range
+from streams_recovery.kafka.consumers import Consumers
+from streams_recovery.kafka.copying import announce, copy_range
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.quiesce import quiesce, still_held
 from streams_recovery.savepoints.unchanged import check_same_application
@@ -187,18 +188,20 @@ def _partitions(
 
 
 def _copy_tails(bench: Workbench, ticket: Ticket, found: Survey, cut: Cut) -> tuple[RangeCopied, ...]:
-    tails = []
-    for tp, part in sorted(cut.partitions.items()):
-        if tp.topic in found.inventory.tails and part.tail_start < part.end:
-            tail = RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
-            tails.append(_copied(bench, ticket, tail))
-    return tuple(tails)
+    tails = [
+        RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
+        for tp, part in sorted(cut.partitions.items())
+        if tp.topic in found.inventory.tails and part.tail_start < part.end
+    ]
+    with Consumers(bench.connection, cluster=bench.cluster) as consumers:
+        announce(consumers, tails)
+        return tuple(_copied(bench, ticket, consumers, tail) for tail in tails)
 
 
-def _copied(bench: Workbench, ticket: Ticket, tail: RangeToCopy) -> RangeCopied:
+def _copied(bench: Workbench, ticket: Ticket, consumers: Consumers, tail: RangeToCopy) -> RangeCopied:
     try:
         return copy_range(
-            bench.connection,
+            consumers,
             bench.repository,
             bench.layout,
             tail,

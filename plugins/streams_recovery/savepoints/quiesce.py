@@ -9,6 +9,7 @@ from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.model import QuiesceMode
+from streams_recovery.kafka.messages import load_libraries
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.values import Quiesced, ResumeReport, Ticket
 from streams_recovery.stopping import bring_down
@@ -22,6 +23,7 @@ _COMMIT_MARGIN_SECONDS = 0.3
 def quiesce(bench: Workbench, ticket: Ticket) -> Quiesced:
     """Hold the application the way the ticket says. An application that is down already is held by that, whatever the mode."""
     under_lock(bench, ticket)
+    load_libraries()  # for the tails: where the cut is read by this process, the application need not wait for it
     since = bench.clock()
     _check_none_started(bench, ticket)
     if ticket.mode is QuiesceMode.LIVE and ticket.running:

@@ -1,0 +1,134 @@
+"""How long a savepoint holds the example application, and what it does meanwhile: quiesce, capture, resume, of more than a hundred partitions.
+
+    PYTHONPATH=plugins:. .venv/bin/python bench/hold_time.py [--partitions 7] [--times 5] [--profile]
+
+Prints a row for each savepoint. Figures depend on the machine. It asserts nothing about time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import itertools
+import os
+import pstats
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from embedded.demo.checks import wait_counted
+from embedded.processes import Processes
+from embedded.stack import Ports, Stack
+from examples.order_processing.generator import Generator, create_topics
+from examples.order_processing.orders import World
+from streams_recovery import savepoints
+from streams_recovery.application.port import StreamsApplication
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.core.model import QuiesceMode
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench, open_workbench
+
+ORDERS, BURST = 2_000, 1_000
+
+
+@contextmanager
+def application(directory: Path, partitions: int) -> Iterator[tuple[Workbench, Generator]]:
+    """Kafka and the application with some orders, gone at the end."""
+    stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
+    world = World(seed=5, customers=300, products=50, start_ms=time.time_ns() // 1_000_000 - 7_200_000, step_ms=5)
+    connections = EnvironmentConnections({**os.environ, **stack.variables})
+    with Processes(directory / "processes") as processes, open_workbench(stack.config(), connections) as bench:
+        stack.start_broker(processes)
+        create_topics(stack.bootstrap, partitions=partitions)
+        generator = Generator(stack.bootstrap, world)
+        generator.feed_reference_data()
+        bench.application.start()
+        try:
+            generator.feed(ORDERS)
+            wait_counted(bench, ORDERS, seconds=300)
+            yield bench, generator
+        finally:
+            bench.application.stop(timeout=30)
+
+
+class Noting:
+    """The application, and when it was resumed."""
+
+    def __init__(self, application: StreamsApplication) -> None:
+        self._application = application
+        self.resumed_at = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._application, name)
+
+    def resume(self) -> None:
+        """Resume, and note the time."""
+        self._application.resume()
+        self.resumed_at = time.monotonic()
+
+
+def held(bench: Workbench, generator: Generator) -> tuple[int, int, dict[str, float]]:
+    """One savepoint without its copy: partitions, tails, and the seconds of each step that the application waited for. What comes after it was
+    resumed, looking whether it stays so, it does not wait for.
+    """
+    application = Noting(bench.application)
+    bench = replace(bench, application=cast("StreamsApplication", application))
+    request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="bench", reason="", mode=QuiesceMode.PAUSE)
+    ticket = savepoints.begin(bench, request)
+    try:
+        # What the application has not read of it by then is in its repartition topics: these are the tails.
+        generator.feed(BURST)
+        moments = [time.monotonic()]
+        try:
+            quiesced = savepoints.quiesce(bench, ticket)
+            moments.append(time.monotonic())
+            cut = savepoints.capture(bench, ticket, quiesced)
+            moments.append(time.monotonic())
+        finally:
+            savepoints.resume(bench, ticket)
+            moments.append(application.resumed_at)
+    finally:
+        savepoints.finish(bench, ticket)
+    steps = dict(zip(("quiesce", "capture", "resume"), (later - earlier for earlier, later in itertools.pairwise(moments)), strict=True))
+    return cut.partitions, cut.tail_records, steps
+
+
+def measure(bench: Workbench, generator: Generator, times: int, *, profile: bool) -> Table:
+    """That many savepoints, one after the other."""
+    table = Table("partitions", "tail records", "quiesce s", "capture s", "resume s", "held s")
+    poll(lambda: all(status.streams_state == "RUNNING" for status in bench.application.status()) or None, seconds=180, interval=0.5)
+    for _ in range(times):
+        with cProfile.Profile() if profile else nullcontext() as profiler:
+            partitions, tails, steps = held(bench, generator)
+        if profiler is not None:
+            pstats.Stats(profiler).sort_stats("cumulative").print_stats("streams_recovery|connect|recv", 70)
+        table.add_row(str(partitions), str(tails), *(f"{seconds:.2f}" for seconds in steps.values()), f"{sum(steps.values()):.2f}")
+        time.sleep(1)
+    return table
+
+
+def main() -> None:
+    """Run it."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--partitions", type=int, default=7)
+    arguments.add_argument("--times", type=int, default=5)
+    arguments.add_argument("--profile", action="store_true")
+    asked = arguments.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="hold-time-") as directory,
+        application(Path(directory), asked.partitions) as (bench, generator),
+    ):
+        Console().print(measure(bench, generator, asked.times, profile=asked.profile))
+
+
+if __name__ == "__main__":
+    main()
