@@ -31,6 +31,7 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.running import Runner
 from streams_recovery.compacting import CompactRequest
 from streams_recovery.core.plan import RestoreRequest
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.workbench import Workbench, open_workbench
 
@@ -59,7 +60,11 @@ def stage(directory: Path, keys: int) -> Iterator[Stage]:
         generator.feed_reference_data()
         bench.application.start()
         try:
-            yield Stage(bench=bench, generator=generator, runner=Runner(bench=bench, master="local[2]", logs=directory / "logs", say=print))
+            yield Stage(
+                bench=bench,
+                generator=generator,
+                runner=Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=directory / "logs"), say=print),
+            )
         finally:
             bench.application.stop(timeout=30)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import run_job
+from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.auditing import audit_files
 from streams_recovery.core.audit import AuditSpec
 
+JOB = Job(name="audit", kind=AuditSpec, work=audit_files)
+
 if __name__ == "__main__":
-    sys.exit(run_job("audit", AuditSpec, audit_files))
+    sys.exit(run_job(JOB))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import run_job
+from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.copying import copy_ranges
 from streams_recovery.core.jobs import BackupSpec
 
+JOB = Job(name="backup", kind=BackupSpec, work=copy_ranges)
+
 if __name__ == "__main__":
-    sys.exit(run_job("backup", BackupSpec, copy_ranges))
+    sys.exit(run_job(JOB))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import run_job
+from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.reducing import reduce_partitions
 from streams_recovery.core.reduction import ReduceSpec
 
+JOB = Job(name="compact", kind=ReduceSpec, work=reduce_partitions)
+
 if __name__ == "__main__":
-    sys.exit(run_job("compact", ReduceSpec, reduce_partitions))
+    sys.exit(run_job(JOB))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +18,10 @@ LOOK_SECONDS: Final = 2.0
 
 
 @contextmanager
-def fenced(repository: Repository, application_id: str, ticket: LockTicket | None, note: Callable[[RecoveryError], int]) -> Iterator[None]:
-    """End this process, and with it its tasks, soon after somebody else took the lock. ``note`` leaves the reason and gives the exit code.
+def fenced(
+    repository: Repository, application_id: str, ticket: LockTicket | None, end: Callable[[RecoveryError], object]
+) -> Iterator[None]:
+    """``end`` this job, and with it its tasks, soon after somebody else took the lock. It is given the reason, in a thread of its own.
 
     What it cannot see it does not act on: while the repository does not answer, the job goes on. A task that writes after all is noticed by
     its successor, whose records then do not land where they should. Without a ticket nothing is watched.
@@ -35,8 +36,9 @@ def fenced(repository: Repository, application_id: str, ticket: LockTicket | Non
                     continue
             except RecoveryError:
                 continue
-            # Not an exception: the main thread waits inside the JVM, whose tasks end with this process and with nothing less.
-            os._exit(note(_lost(held)))
+            # Not an exception: the main thread waits inside the JVM, and would not see it.
+            end(_lost(held))
+            return
 
     if ticket is not None:
         threading.Thread(target=watch, args=(ticket,), name="lock-watch", daemon=True).start()

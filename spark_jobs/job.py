@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -24,30 +25,60 @@ from streams_recovery.storage.repository import Repository
 S = TypeVar("S")
 
 
-def run_job(name: str, kind: type[S], work: Callable[[SparkSession, S, Access], object], argv: Sequence[str] | None = None) -> int:
-    """Read a ``kind`` at ``--spec``, do ``work``, create its result at ``--result``. Returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Generic[S]):
+    """What a main runs: ``work`` turns a specification of this ``kind`` into a result."""
 
-    One of our errors is described at ``failure_key`` and on the last line of stderr; anything else passes through.
-    """
+    name: str
+    kind: type[S]
+    work: Callable[[SparkSession, S, Access], object]
+
+
+def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
+    """The whole of a submitted job, in a session of its own: ``do_job`` for ``--spec`` and ``--result``. Returns the exit code."""
     end_with_submitter()
-    arguments = _arguments(name, argv)
+    arguments = _arguments(job.name, argv)
     access = Access.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
+    # The tasks of a job that lost its lock end with this process and with nothing less.
+    return do_job(job, access, arguments.spec, arguments.result, session=lambda: _new_session(job.name), end=os._exit)
+
+
+def do_job(
+    job: Job[S],
+    access: Access,
+    spec_key: str,
+    result_key: str,
+    *,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    end: Callable[[int], object],
+) -> int:
+    """Read the specification at ``spec_key``, do the work in ``session``, create the result at ``result_key``. Returns the exit code.
+
+    One of our errors is described at ``failure_key`` and on the last line of stderr; anything else passes through. ``end`` ends the tasks when
+    the lock is lost, from another thread; it is given the exit code.
+    """
     repository = access.repository()
     try:
-        spec = codec.loads(kind, repository.get(arguments.spec), where=arguments.spec)
-        spark = SparkSession.builder.appName(f"streams-recovery {name}").getOrCreate()
-        try:
+        spec = codec.loads(job.kind, repository.get(spec_key), where=spec_key)
+        with session() as spark:
             _check_session(spark)
-            with _under_lock(repository, spec, arguments.result):
-                result = work(spark, spec, access)
-        finally:
-            spark.stop()
-        repository.create(arguments.result, codec.dumps(result))
+            with _under_lock(repository, spec, result_key, end):
+                result = job.work(spark, spec, access)
+        repository.create(result_key, codec.dumps(result))
     except (RecoveryError, TaskFailed) as error:
-        return _failed(repository, arguments.result, error.cause if isinstance(error, TaskFailed) else error)
+        return _failed(repository, result_key, error.cause if isinstance(error, TaskFailed) else error)
     return 0
+
+
+@contextmanager
+def _new_session(name: str) -> Iterator[SparkSession]:
+    spark = SparkSession.builder.appName(f"streams-recovery {name}").getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
@@ -63,11 +94,11 @@ def _check_session(spark: SparkSession) -> None:
         raise Refused("spark.speculation is on: two tasks could write one partition", next_step="set spark.speculation=false")
 
 
-def _under_lock(repository: Repository, spec: object, result_key: str) -> AbstractContextManager[None]:
+def _under_lock(repository: Repository, spec: object, result_key: str, end: Callable[[int], object]) -> AbstractContextManager[None]:
     # Jobs that only read need no fence: what they leave is used by nobody but their own run.
     if not isinstance(spec, RestoreSpec):
         return nullcontext()
-    return fenced(repository, spec.application_id, spec.lock, lambda error: _failed(repository, result_key, error))
+    return fenced(repository, spec.application_id, spec.lock, lambda error: end(_failed(repository, result_key, error)))
 
 
 def _failed(repository: Repository, result_key: str, error: RecoveryError) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import run_job
+from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.loading import load_partitions
 from streams_recovery.core.jobs import RestoreSpec
 
+JOB = Job(name="restore", kind=RestoreSpec, work=load_partitions)
+
 if __name__ == "__main__":
-    sys.exit(run_job("restore", RestoreSpec, load_partitions))
+    sys.exit(run_job(JOB))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import run_job
+from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.tables import export_table
 from streams_recovery.core.state_export import StateSpec
 
+JOB = Job(name="state", kind=StateSpec, work=export_table)
+
 if __name__ == "__main__":
-    sys.exit(run_job("state", StateSpec, export_table))
+    sys.exit(run_job(JOB))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import run_job
+from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.comparing import compare_partitions
 from streams_recovery.core.jobs import VerifySpec
 
+JOB = Job(name="verify", kind=VerifySpec, work=compare_partitions)
+
 if __name__ == "__main__":
-    sys.exit(run_job("verify", VerifySpec, compare_partitions))
+    sys.exit(run_job(JOB))

@@ -14,6 +14,9 @@ from embedded import spark_start
 from tests.support import shared_broker, tiers
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streams_recovery.jobs.submitter import Submitter
     from tests.s3 import S3Server
     from tests.secured_broker import Secured
 
@@ -64,6 +67,31 @@ def own_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with Processes(directory) as processes:
         port, controller = free_ports(2)
         yield start_broker(processes, directory / "broker", port=port, controller_port=controller)
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The code that Spark's tasks need."""
+    from streams_recovery.jobs.package import build_package
+
+    return build_package(tmp_path_factory.mktemp("package"))
+
+
+@pytest.fixture(scope="session")
+def spark(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of this process."""
+    from tests.spark_session import spark_session
+
+    with spark_session(package, tmp_path_factory.mktemp("temporary")) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def in_session(spark: SparkSession) -> Submitter:
+    """Runs jobs in that session, for tests that are not about how a job is submitted."""
+    from tests.spark_session import InSession
+
+    return InSession(spark)
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,12 @@ from pathlib import Path
 
 from streams_recovery import clones, restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
 from streams_recovery.clones import Step, SwitchReport, SwitchRequest, SwitchTicket
 from streams_recovery.clones.looking import role
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.handover import Role
 from streams_recovery.core.model import TopicPartition
-from streams_recovery.jobs.submit import JobName
-from streams_recovery.leases import Locked
+from streams_recovery.jobs.submitter import SparkJob
 from streams_recovery.savepoints import JobPlan
 from streams_recovery.workbench import Workbench, open_workbench
 from tests.integration.restoring import compare, load, loaded, opened, saved, verified
@@ -108,13 +106,16 @@ class Both:
         restores.finish(clone, ticket, restores.verified(clone, ticket))
 
 
-class Here(Runner):
-    """The command line's whole runs, with their jobs done here."""
+@dataclass(frozen=True)
+class Here:
+    """See Submitter. Jobs done here, without Spark, on this bench."""
 
-    def job(self, name: JobName, plan: JobPlan, ticket: Locked | None) -> None:  # noqa: ARG002
-        """The job."""
-        if plan.spec_key is not None:
-            {"backup": copied, "restore": load, "verify": compare}[name](self.bench, plan)
+    bench: Workbench
+
+    def submit(self, job: SparkJob) -> None:
+        """Do it."""
+        plan = JobPlan(spec_key=job.spec_key, result_key=job.result_key, ranges=0, offsets=0)
+        {"backup": copied, "restore": load, "verify": compare}[job.name](self.bench, plan)
 
 
 def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> SwitchRequest:

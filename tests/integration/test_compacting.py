@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -17,6 +16,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import StoreKind, TopicPartition
+from streams_recovery.jobs.submitter import Submitter
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.workbench import Workbench
 from tests.integration.restoring import loaded
@@ -82,14 +82,14 @@ def rows_to_load(bench: Workbench, savepoint: Manifest) -> int:
 
 
 @pytest.mark.spark
-def test_a_savepoint_is_reduced_continued_and_restored(small: Small, tmp_path: Path) -> None:
+def test_a_savepoint_is_reduced_continued_and_restored(small: Small, in_session: Submitter) -> None:
     bench = replace(small.bench, config=small.bench.config.model_copy(update={"stores": {"totals": Store(kind=StoreKind.KEY_VALUE)}}))
     small = replace(small, bench=bench)
     write(small, *updates(300))
     published(small)
     write(small, *updates(60, start=300))
     source = published(small)
-    runner = Runner(bench=bench, master="local[2]", logs=tmp_path / "logs", say=lambda line: None)  # noqa: ARG005
+    runner = Runner(bench=bench, submitter=in_session, say=lambda line: None)  # noqa: ARG005
     request = CompactRequest(savepoint="latest", run_id="r", requested_by="test", reason="smaller")
     done = runner.compact(request)
     assert done is not None

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery import clones, savepoints
+from streams_recovery.cli.running import Runner
 from streams_recovery.cli.upgrading import upgrade_steps
 from streams_recovery.clones import Step
 from streams_recovery.core.errors import Damaged, NotExact, Refused, TargetNotEmpty
@@ -115,7 +116,7 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
             commit(clone, {small.input: 5})
 
     with both.clone() as clone:
-        runners = [Here(bench=bench, master="", logs=both.directory, say=print) for bench in (old, clone)]
+        runners = [Runner(bench=bench, submitter=Here(bench), say=print) for bench in (old, clone)]
         helper = threading.Thread(target=reads)
         helper.start()
         report = upgrade_steps(
@@ -133,7 +134,7 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
     old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
     produce(old, TopicPartition(living, 0), 1)
     with both.clone() as clone:
-        runners = [Here(bench=bench, master="", logs=both.directory, say=print) for bench in (old, clone)]
+        runners = [Runner(bench=bench, submitter=Here(bench), say=print) for bench in (old, clone)]
         with pytest.raises(TargetNotEmpty):
             upgrade_steps(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 RESULT = Layout("app").work("run", "load-result.0001")
 JOB = """
-import sys, time
+import os, sys, time
 from spark_jobs import job
 from streams_recovery.core.jobs import RestoreSpec
 from streams_recovery.core.lease import LockTicket
@@ -29,7 +29,7 @@ from streams_recovery.storage.repository import Repository
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))
 ticket = LockTicket(owner="restore 1", number=int(sys.argv[2])) if int(sys.argv[2]) else None
 spec = RestoreSpec(application_id="app", partitions=(), lock=ticket)
-with job._under_lock(repository, spec, sys.argv[3]):
+with job._under_lock(repository, spec, sys.argv[3], os._exit):
     print("working", flush=True)
     time.sleep(float(sys.argv[4]))
 print("done", flush=True)

@@ -17,6 +17,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.state_export import StateSpec
 from streams_recovery.formats.rows import RowCodec, schema_of
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.workbench import open_workbench
 from tests.state_repository import SECOND, environment, fill
 
@@ -99,7 +100,7 @@ def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
 
 
 def test_the_command_writes_it_into_the_repository_by_a_real_submission(shop, tmp_path):
-    runner = Runner(bench=shop, master="local[2]", logs=tmp_path / "logs", say=lambda line: None)  # noqa: ARG005
+    runner = Runner(bench=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
     request = tables.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
     savepoint, done = runner.export(replace(request, savepoint=SECOND))
     assert (savepoint, done.rows) == (SECOND, 6)

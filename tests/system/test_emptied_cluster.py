@@ -14,6 +14,7 @@ from examples.order_processing.truth import truth
 from streams_recovery.cli.running import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.plan import RestorePlan
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.savepoints import SavepointRequest
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
@@ -41,7 +42,7 @@ def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
 @pytest.mark.fault("F50")
 def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     bench, generator = on.bench, on.generator
-    runner = Runner(bench=bench, master="local[2]", logs=on.stack.directory / "logs", say=print)
+    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
     runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
     saved_ms = generator.newest_acknowledged_ms
     generator.feed(LOST)

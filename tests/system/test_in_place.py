@@ -18,6 +18,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.plan import SafetyPolicy
 from streams_recovery.core.time_cut import AsOf, CutBy
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.savepoints import SavepointRequest
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
@@ -68,7 +69,7 @@ def behind(on: Stage) -> int:
 
 def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
     bench, generator = on.bench, on.generator
-    runner = Runner(bench=bench, master="local[2]", logs=on.stack.directory / "logs", say=print)
+    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
     def backup() -> str:
         return runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id

@@ -17,6 +17,7 @@ from streams_recovery.cli.running import Runner
 from streams_recovery.core.lease import LockRecord
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import QuiesceMode
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.leases import LEASE_SECONDS
 from streams_recovery.savepoints import SavepointRequest, SavepointSummary
 from streams_recovery.storage.lock import ApplicationLock
@@ -56,7 +57,7 @@ def later(bench: Workbench) -> Workbench:
 
 def take(on: Stage, bench: Workbench, run_id: str) -> SavepointSummary:
     """A savepoint, by the same steps as the command line's, in this process."""
-    runner = Runner(bench=bench, master="local[2]", logs=on.stack.directory / "logs", say=print)
+    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
     return runner.backup(SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))
 
 

@@ -21,6 +21,7 @@ from streams_recovery.cli.running import Runner
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.plan import SafetyPolicy
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.waiting import poll
@@ -62,7 +63,7 @@ def instance_ids(on: Stage) -> set[str | None]:
 
 
 def runner(on: Stage) -> Runner:
-    return Runner(bench=on.bench, master="local[2]", logs=on.stack.directory / "logs", say=print)
+    return Runner(bench=on.bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
 
 def restored(on: Stage, **wanted: object) -> str:

@@ -21,6 +21,7 @@ from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
 from streams_recovery.core.offset_strategy import OffsetStrategy
 from streams_recovery.core.time_cut import AsOf, CutBy
+from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.workbench import Workbench, open_workbench
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
@@ -44,9 +45,9 @@ def workbench(name: str, configs: Path) -> Iterator[Workbench]:
 
 
 def runner(bench: Workbench, logs: Path) -> Runner:
-    """Whole runs on this workbench."""
+    """Whole runs on this workbench, with jobs submitted to the configured master."""
     master = EnvironmentConnections(os.environ).spark_master(bench.config.spark.connection)
-    return Runner(bench=bench, master=master, logs=logs, say=say)
+    return Runner(bench=bench, submitter=SparkSubmit(master=master, logs=logs), say=say)
 
 
 def asked_offsets(bench: Workbench, configs: Path, text: str) -> OffsetStrategy:

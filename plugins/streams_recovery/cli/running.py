@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from streams_recovery import compacting, restores, savepoints, tables, upkeep
 from streams_recovery.cli.steps import Say, carry_out
-from streams_recovery.core.audit import AuditReport, AuditResult
+from streams_recovery.core.audit import AuditReport
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
 from streams_recovery.core.plan import RestorePlan, RestoreRequest, require_agreement
-from streams_recovery.core.reduction import ReduceResult
 from streams_recovery.core.state_export import StateResult
-from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.run import run_submit
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobName, spark_call, submit_argv
+from streams_recovery.jobs.submit import JobName
+from streams_recovery.jobs.submitter import SparkJob, Submitter
 from streams_recovery.leases import Locked, kept
 from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSummary
 from streams_recovery.workbench import Workbench
 
-_RESULTS: dict[JobName, type] = {
-    "backup": BackupResult,
-    "restore": RestoreResult,
-    "verify": VerifyResult,
-    "audit": AuditResult,
-    "compact": ReduceResult,
-    "state": StateResult,
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """An open workbench, a Spark master, a place for job logs, and somebody to tell."""
+    """An open workbench, who runs Spark jobs, and somebody to tell."""
 
     bench: Workbench
-    master: str
-    logs: Path
+    submitter: Submitter
     say: Say
 
     def backup(self, request: SavepointRequest) -> SavepointSummary:
@@ -133,22 +117,13 @@ class Runner:
             self.say("nothing to do for Spark")
             return
         bench = self.bench
-        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, secrets_file(bench.connection, bench.credentials) as secrets:
-            call = spark_call(
-                name,
-                spec_key=plan.spec_key,
-                result_key=plan.result_key,
-                location=bench.repository.location,
-                package=build_package(Path(work)),
-                secrets_file=secrets,
-                master=self.master,
-            )
-            with kept(bench, ticket) if ticket is not None else nullcontext():
-                run_submit(
-                    submit_argv(call, self.master),
-                    call.environment,
-                    log=self.logs / f"{name}.log",
-                    repository=bench.repository,
-                    result_key=plan.result_key,
-                    kind=_RESULTS[name],
-                )
+        job = SparkJob(
+            name=name,
+            spec_key=plan.spec_key,
+            result_key=plan.result_key,
+            repository=bench.repository,
+            connection=bench.connection,
+            credentials=bench.credentials,
+        )
+        with kept(bench, ticket) if ticket is not None else nullcontext():
+            self.submitter.submit(job)

@@ -7,17 +7,40 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.jobs.outcome import read_outcome
+from streams_recovery.jobs.submit import submit_argv
+from streams_recovery.jobs.submitter import RESULTS, SparkJob, prepared
 from streams_recovery.storage.repository import Repository
 
 T = TypeVar("T")
 
 _TAIL_BYTES: Final = 4000
 _STOP_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSubmit:
+    """See Submitter. Jobs go to ``master``; what they print is appended to a file in ``logs``."""
+
+    master: str
+    logs: Path
+
+    def submit(self, job: SparkJob) -> None:
+        """Run it in a process of its own."""
+        with prepared(job, self.master) as call:
+            run_submit(
+                submit_argv(call, self.master),
+                call.environment,
+                log=self.logs / f"{job.name}.log",
+                repository=job.repository,
+                result_key=job.result_key,
+                kind=RESULTS[job.name],
+            )
 
 
 def run_submit(

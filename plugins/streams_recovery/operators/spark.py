@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -16,15 +14,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery import compacting, restores, savepoints, upkeep
 from streams_recovery.core import codec
-from streams_recovery.core.audit import AuditResult
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
-from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
-from streams_recovery.core.reduction import ReduceResult
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobName, SparkCall, spark_call
+from streams_recovery.jobs.submit import JobName, SparkCall
+from streams_recovery.jobs.submitter import RESULTS, SparkJob, Submitter, prepared
 from streams_recovery.leases import Locked, kept
 from streams_recovery.operators.base import airflow_errors, received, workbench_of
 from streams_recovery.savepoints import JobPlan
@@ -44,11 +38,12 @@ class SparkJobOperator(SparkSubmitOperator):
     """One job of a savepoint or a restore. ``ticket`` is the JSON that the run's first step returned.
 
     Submits in client mode, so that secrets can stay in a file of this machine. A killed task kills its job; what the job had written by then
-    is never referenced. Keeps the application's lock alive meanwhile.
+    is never referenced. Keeps the application's lock alive meanwhile. Only code can set ``submitter``, to run the job in place of Airflow's own
+    spark-submit: no connection, param or environment variable reaches it.
     """
 
     job: JobName
-    result_kind: type
+    submitter: Submitter | None = None
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "application_name", "ticket")
 
     def __init__(self, *, application_name: str, ticket: str, **kwargs: Any) -> None:
@@ -68,42 +63,52 @@ class SparkJobOperator(SparkSubmitOperator):
             if plan.spec_key is None or plan.result_key is None:
                 self.log.info("Nothing to do: no Spark job is submitted.")
                 return codec.encode(outcome)
-            with (
-                tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
-                secrets_file(bench.connection, bench.credentials) as secrets,
-                kept(bench, ticket) if ticket is not None else nullcontext(),
-            ):
-                call = spark_call(
-                    self.job,
-                    spec_key=plan.spec_key,
-                    result_key=plan.result_key,
-                    location=bench.repository.location,
-                    package=build_package(Path(work)),
-                    secrets_file=secrets,
-                    master=self._master(bench),
-                )
-                self._submit(call, context, bench, plan.result_key)
+            job = SparkJob(
+                name=self.job,
+                spec_key=plan.spec_key,
+                result_key=plan.result_key,
+                repository=bench.repository,
+                connection=bench.connection,
+                credentials=bench.credentials,
+            )
+            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark.connection)
+            with kept(bench, ticket) if ticket is not None else nullcontext():
+                submitter.submit(job)
             return codec.encode(outcome)
 
-    def _submit(self, call: SparkCall, context: Context, bench: Workbench, result_key: str) -> None:
+    def submit_call(self, call: SparkCall, connection: str, context: Context) -> None:
+        """One spark-submit by the provider, to its end. Raises whatever the provider raises."""
+        self._conn_id = connection
         self.application, self.application_args = str(call.application), list(call.arguments)
         self.name, self.py_files, self.conf, self.env_vars = call.name, str(call.py_files), dict(call.conf), dict(call.environment)
         self._hook = None
-        try:
-            super().execute(context)
-        except RecoveryError:
-            raise
-        except Exception:
-            # The provider only knows that the process failed; the job itself may have left the reason.
-            self.log.exception("spark-submit failed")
-        read_outcome(bench.repository, result_key, self.result_kind)
+        super().execute(context)
 
-    def _master(self, bench: Workbench) -> str:
+
+@dataclass(frozen=True, slots=True)
+class _AirflowSubmit:
+    """See Submitter. Airflow's spark-submit, by the operator of a running task, so that Airflow can end it."""
+
+    operator: SparkJobOperator
+    context: Context
+    connection: str
+
+    def submit(self, job: SparkJob) -> None:
+        with prepared(job, self._master()) as call:
+            try:
+                self.operator.submit_call(call, self.connection, self.context)
+            except RecoveryError:
+                raise
+            except Exception:
+                # The provider only knows that the process failed; the job itself may have left the reason.
+                self.operator.log.exception("spark-submit failed")
+        read_outcome(job.repository, job.result_key, RESULTS[job.name])
+
+    def _master(self) -> str:
         # A connection that does not exist silently becomes --master yarn in the provider (SparkSubmitHook#_resolve_connection).
-        self._conn_id = bench.config.spark.connection
-        found = AirflowConnections().get(self._conn_id)
+        found = AirflowConnections().get(self.connection)
         if not found.host:
-            raise ConfigInvalid(f"connection {self._conn_id} has no host", next_step='set it to a Spark master, such as "local[2]"')
+            raise ConfigInvalid(f"connection {self.connection} has no host", next_step='set it to a Spark master, such as "local[2]"')
         return f"{found.host}:{found.port}" if found.port else str(found.host)
 
 
@@ -111,7 +116,6 @@ class CopyRecordsOperator(SparkJobOperator):
     """Copy what is new since the last savepoint."""
 
     job: JobName = "backup"
-    result_kind = BackupResult
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """Which ranges are missing."""
@@ -125,7 +129,6 @@ class CopyStateOperator(SparkJobOperator):
     """
 
     job: JobName = "backup"
-    result_kind = BackupResult
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "begun")
 
     def __init__(self, *, begun: str, **kwargs: Any) -> None:
@@ -163,7 +166,6 @@ class LoadRecordsOperator(RestoreJobOperator):
     """Load every internal topic from the savepoint."""
 
     job: JobName = "restore"
-    result_kind = RestoreResult
     planned_by = staticmethod(restores.plan_load)
 
 
@@ -171,7 +173,6 @@ class FeedRecordsOperator(RestoreJobOperator):
     """Load the input that was held back, now that the application has processed what comes before it."""
 
     job: JobName = "restore"
-    result_kind = RestoreResult
     planned_by = staticmethod(restores.plan_feed)
 
 
@@ -179,7 +180,6 @@ class AppendRecordsOperator(SparkJobOperator):
     """Append later input that a restore has set aside."""
 
     job: JobName = "restore"
-    result_kind = RestoreResult
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """What is missing of it."""
@@ -191,7 +191,6 @@ class CompareRecordsOperator(RestoreJobOperator):
     """Compare savepoint and topics, row by row and key by key."""
 
     job: JobName = "verify"
-    result_kind = VerifyResult
     planned_by = staticmethod(restores.plan_verify)
 
 
@@ -199,7 +198,6 @@ class CompareFeedOperator(RestoreJobOperator):
     """Compare the inputs that are whole now with the archive, row by row."""
 
     job: JobName = "verify"
-    result_kind = VerifyResult
     planned_by = staticmethod(restores.plan_verify_feed)
 
 
@@ -207,7 +205,6 @@ class ReadFilesOperator(SparkJobOperator):
     """Read the files that an audit chose."""
 
     job: JobName = "audit"
-    result_kind = AuditResult
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
         """Which files, planned already; where the result goes is this attempt's own."""
@@ -218,7 +215,6 @@ class ReduceRecordsOperator(SparkJobOperator):
     """Reduce the changelogs that the plan names, and compare the result with them."""
 
     job: JobName = "compact"
-    result_kind = ReduceResult
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
         """Which partitions, planned already."""

@@ -1,0 +1,150 @@
+"""A job in the session of the tests leaves what a submitted one leaves: what other tests run in it speaks for both."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import pytest
+
+from spark_jobs.access import Access
+from spark_jobs.job import Job, do_job
+from streams_recovery.core import codec
+from streams_recovery.core.errors import LockLost, SparkJobFailed, TargetNotEmpty
+from streams_recovery.core.jobs import (
+    BackupSpec,
+    PartitionToLoad,
+    PartitionToVerify,
+    RangeToCopy,
+    RestoreResult,
+    RestoreSpec,
+    VerifySpec,
+    failure_key,
+)
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.jobs.outcome import read_outcome
+from streams_recovery.jobs.run import SparkSubmit
+from streams_recovery.jobs.submitter import RESULTS, SparkJob
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+from tests.spark.rows import SHAPES, read, rows_in, topic, write
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+ROWS = [*SHAPES[:-1], *((1000 + number, b"k%d" % (number % 7), b"v%d" % number, None) for number in range(40))]
+# Which attempt, which worker and how long: the only things in which two runs of a job may differ.
+OWN = {"seconds", "worker", "key"}
+
+
+@dataclass
+class Side:
+    """One of the two, on the same repository. ``target`` is a topic of its own, called TARGET in what is compared."""
+
+    submitter: object
+    repository: Repository
+    connection: object
+    target: str
+    result_key: str = ""
+
+    def run(self, job, spec):
+        """What the job left."""
+        key = f"app/work/run/{job}-{uuid.uuid4().hex}"
+        self.repository.create(f"{key}.spec.json", codec.dumps(spec))
+        self.result_key = f"{key}.result.json"
+        self.submitter.submit(
+            SparkJob(
+                name=job,
+                spec_key=f"{key}.spec.json",
+                result_key=self.result_key,
+                repository=self.repository,
+                connection=self.connection,
+                credentials=None,
+            )
+        )
+        return codec.loads(RESULTS[job], self.repository.get(self.result_key), where=self.result_key)
+
+    def plain(self, result):
+        """What of it must be equal on both sides."""
+        return json.loads(json.dumps(without(codec.encode(result))).replace(self.target, "TARGET"))
+
+
+def without(plain):
+    if isinstance(plain, dict):
+        return {name: without(value) for name, value in plain.items() if name not in OWN}
+    return [without(each) for each in plain] if isinstance(plain, list) else plain
+
+
+@pytest.fixture
+def repository(location, tmp_path):
+    (tmp_path / "repository").mkdir()
+    return Repository(location)
+
+
+def everything(side, source):
+    """A copy, its load, the comparison, and a load that is refused; each as it was left."""
+    span = RangeToCopy(topic=source, partition=0, start=0, end=len(ROWS), size_hint=1)
+    backup = side.run("backup", BackupSpec(application_id="app", ranges=(span,), compression_level=3))
+    files = (backup.ranges[0].copied.file,)
+    load = RestoreSpec(
+        application_id="app", partitions=(PartitionToLoad(topic=side.target, partition=0, first_offset=0, files=files),), stall_seconds=60
+    )
+    restore = side.run("restore", load)
+    pair = PartitionToVerify(topic=source, partition=0, target_topic=side.target, start=0, end=len(ROWS), files=files)
+    verify = side.run("verify", VerifySpec(application_id="app", partitions=(pair,), keyed=(source,)))
+    with pytest.raises(TargetNotEmpty) as refused:
+        side.run("restore", load)
+    noted = json.loads(side.repository.get(failure_key(side.result_key)))
+    found = {"backup": backup, "restore": restore, "verify": verify}
+    return {**{name: side.plain(result) for name, result in found.items()}, "failure": side.plain(noted)}, str(refused.value)
+
+
+def test_both_submitters_leave_equal_results_rows_and_failures(repository, connection, in_session, tmp_path):
+    with topic(connection) as source, topic(connection) as here, topic(connection) as there:
+        write(connection, TopicPartition(source, 0), ROWS)
+        submitted = Side(SparkSubmit(master="local[2]", logs=tmp_path / "logs"), repository, connection, there)
+        inside = Side(in_session, repository, connection, here)
+        (left, refused), (expected, said) = everything(inside, source), everything(submitted, source)
+        assert left == expected
+        assert refused.replace(here, there) == said
+        assert (left["restore"]["partitions"][0]["rows"], left["failure"]["error"]) == (len(ROWS), "TargetNotEmpty")
+        loaded = [rows_in(read(connection, TopicPartition(name, 0), 0, len(ROWS))) for name in (here, there)]
+        assert loaded == [ROWS, ROWS]
+
+
+def test_a_job_that_fails_without_a_reason_of_ours_is_told_with_its_log(repository, connection, in_session, monkeypatch):
+    from spark_jobs import state
+
+    def broken(*_):
+        raise ZeroDivisionError("in the job")
+
+    monkeypatch.setattr(state, "JOB", Job(name="state", kind=VerifySpec, work=broken))
+    side = Side(in_session, repository, connection, "none")
+    with pytest.raises(SparkJobFailed, match="ZeroDivisionError: in the job"):
+        side.run("state", VerifySpec(application_id="app", partitions=(), keyed=()))
+
+
+def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(repository, connection, location, spark):
+    lock = ApplicationLock(repository, Layout("app"), lambda: time.time_ns() // 1_000_000)
+    ticket = lock.acquire("restore 1", lease_seconds=60, purpose="restore")
+    spec_key, result_key = "app/work/run/spec.json", "app/work/run/result.json"
+    repository.create(spec_key, codec.dumps(RestoreSpec(application_id="app", partitions=(), lock=ticket)))
+
+    def slow(session, *_):
+        lock.take_from("restore 1")
+        session.range(1).mapInArrow(endless, "id long").collect()
+
+    def endless(batches):
+        time.sleep(300)
+        yield from batches
+
+    access = Access(connection=connection, location=location, credentials=None)
+    job = Job(name="restore", kind=RestoreSpec, work=slow)
+    with pytest.raises(Exception, match=r"(?i)cancel"):
+        do_job(job, access, spec_key, result_key, session=lambda: nullcontext(spark), end=lambda _: spark.sparkContext.cancelAllJobs())
+    with pytest.raises(LockLost, match="this job ended itself"):
+        read_outcome(repository, result_key, RestoreResult)
+    assert spark.range(3).count() == 3
