@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from tests.dags.counting import Counting
 
 PROJECT = Path(__file__).resolve().parents[2]
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-tests-")
@@ -19,3 +24,23 @@ os.environ.update(
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     }
 )
+
+
+@pytest.fixture(scope="session")
+def metadata() -> None:
+    """Airflow's database."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture
+def counting(metadata: None, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+    """An application that has never run, with topics and a configuration that tasks of Airflow find."""
+    app = Counting(bootstrap=bootstrap, directory=tmp_path)
+    for name, value in app.variables.items():
+        monkeypatch.setenv(name, value)
+    app.configure()
+    app.build()
+    yield app
+    app.tidy()

@@ -11,14 +11,9 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from spark_jobs.access import Access
-from spark_jobs.transforms.comparing import compare_partitions
-from spark_jobs.transforms.copying import copy_ranges
-from spark_jobs.transforms.loading import load_partitions
-from spark_jobs.transforms.spread import TaskFailed
 from streams_recovery import holds, restores, savepoints
+from streams_recovery.cli.running import Runner
 from streams_recovery.cli.steps import carry_out
-from streams_recovery.core import codec
 from streams_recovery.core.errors import (
     ApplicationRunning,
     Damaged,
@@ -30,9 +25,10 @@ from streams_recovery.core.errors import (
     Refused,
     TargetNotEmpty,
 )
-from streams_recovery.core.jobs import BackupSpec, JobFailure, PartitionLoaded, RestoreResult, RestoreSpec, VerifySpec, failure_key
+from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSpec
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.jobs.submitter import SparkJob
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.restores.creating import rows_at_first, standings
 from streams_recovery.restores.opening import stored_plan
@@ -44,40 +40,35 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 PARTITIONS, ROWS = 2, 500
 SAVED = (10, "AgAAAYvP4/gA")
-KINDS = {"backup": (BackupSpec, copy_ranges), "restore": (RestoreSpec, load_partitions), "verify": (VerifySpec, compare_partitions)}
 
 
 class Case:
     """An application whose changelog and group are lost, and its savepoint."""
 
-    def __init__(self, spark, app, bench):
-        self.spark, self.app, self.bench = spark, app, bench
+    def __init__(self, submitter, app, bench):
+        self.submitter, self.app, self.bench = submitter, app, bench
         self.said = []
 
     def job(self, name, plan, _ticket):
-        """What spark-submit does, in this session."""
+        """In the session of the tests, without keeping the lock."""
+        bench = self.bench
         if plan.spec_key is None:
             return
-        bench = self.bench
-        kind, work = KINDS[name]
-        access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
-        try:
-            result = work(self.spark, bench.notes.read_key(kind, plan.spec_key), access)
-        except TaskFailed as error:
-            bench.repository.create(failure_key(plan.result_key), codec.dumps(JobFailure.of(error.cause)))
-            raise error.cause from None
-        bench.repository.create(plan.result_key, codec.dumps(result))
+        self.submitter.submit(
+            SparkJob(
+                name=name,
+                spec_key=plan.spec_key,
+                result_key=plan.result_key,
+                repository=bench.repository,
+                connection=bench.connection,
+                credentials=None,
+            )
+        )
 
     def savepoint(self):
-        bench = self.bench
-        ticket = savepoints.begin(bench, SavepointRequest(run_id="s", requested_by="test", reason="", mode=None))
-        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
-        savepoints.resume(bench, ticket)
-        plan = savepoints.plan_copy(bench, ticket)
-        self.job("backup", plan, ticket)
-        savepoints.gather(bench, ticket, plan.result_key)
-        savepoints.publish(bench, ticket)
-        savepoints.finish(bench, ticket)
+        request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
+        Runner(bench=self.bench, submitter=self.submitter, say=self.said.append).backup(request)
+        self.said.clear()
 
     def opened(self):
         request = small_request()
@@ -104,12 +95,12 @@ class Case:
 
 
 @pytest.fixture
-def case(spark, bootstrap, tmp_path):
+def case(in_session, bootstrap, tmp_path):
     app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=PARTITIONS, rows=ROWS)
     app.configure("small")
     app.build()
     with app.bench() as bench:
-        found = Case(spark, app, bench)
+        found = Case(in_session, app, bench)
         found.savepoint()
         found.truth = app.contents()
         found.rows = {tp.partition: rows_in(read(bench.connection, tp, 0, ROWS)) for tp in app.logs}

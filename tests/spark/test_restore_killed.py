@@ -14,7 +14,9 @@ import psutil
 import pytest
 
 from streams_recovery import holds
+from streams_recovery.cli.running import Runner
 from streams_recovery.core.errors import BrokerUnavailable
+from streams_recovery.savepoints import SavepointRequest
 from tests.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
@@ -27,7 +29,7 @@ SAVED = (10, "AgAAAYvP4/gA")
 class Place:
     """A broker that others do not miss, and an application with a savepoint on it."""
 
-    def __init__(self, processes, directory, ports):
+    def __init__(self, processes, directory, ports, submitter):
         self.processes, self.directory, self.ports = processes, directory, ports
         self.bootstrap = self.start_broker()
         self.app = SmallApp(bootstrap=self.bootstrap, directory=directory, partitions=PARTITIONS, rows=ROWS)
@@ -35,8 +37,9 @@ class Place:
         self.app.configure("slow", throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})
         self.app.build()
         self.truth = self.app.contents()
-        code, said = self.app.run("backup", "small")
-        assert code == 0, said
+        with self.app.bench() as bench:
+            request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
+            Runner(bench=bench, submitter=submitter, say=print).backup(request)
 
     def start_broker(self):
         from embedded.broker import start_broker
@@ -48,13 +51,13 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, in_session):
     from embedded.ports import free_ports
     from embedded.processes import Processes
 
     directory = tmp_path_factory.mktemp("place")
     with Processes(directory / "processes") as processes:
-        yield Place(processes, directory, free_ports(2))
+        yield Place(processes, directory, free_ports(2), in_session)
 
 
 def kill_below(pid, *words):

@@ -1,0 +1,112 @@
+"""Every DAG once, from its file to what it leaves on a real broker and in a real repository: savepoints and their upkeep, and runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.audit import AuditReport
+from streams_recovery.core.errors import SparkJobFailed
+from streams_recovery.jobs.submitter import SparkJob, Submitter
+from streams_recovery.storage.numbered import NumberedLog
+from tests.dags.counting import Counting
+from tests.dags.running import run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
+
+
+def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting, in_session: Submitter) -> None:
+    counting.feed("abcab")
+    counting.start()
+    done = run(counting, "backup", in_session, per_application=True)
+    assert (done.state, done.jobs, done.by("success")) == ("success", ["backup"], set(done.tasks))
+    assert (counting.running, counting.free()) == (True, True)
+    manifest = counting.newest()
+    assert (manifest.consistency.value, manifest.records, manifest.provenance.reason) == ("exact", 5, "test")
+    assert manifest.committed()[counting.input].offset == 5
+
+
+def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all_the_same(counting: Counting) -> None:
+    counting.feed("abcab")
+    counting.start()
+    done = run(counting, "backup", Failing(), per_application=True)
+    assert (done.state, done.by("failed")) == ("failed", {"copy_records"})
+    assert done.by("upstream_failed") == {"verify_segments", "publish", "report"}
+    assert (counting.running, counting.free(), counting.savepoints()) == (True, True, [])
+
+
+class Failing:
+    """See Submitter. No job succeeds."""
+
+    def submit(self, job: SparkJob) -> None:
+        """Raise."""
+        raise SparkJobFailed(f"no {job.name} succeeds here", next_step="none")
+
+
+def test_an_audit_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    counting.savepoint(in_session)
+    done = run(counting, "verify", in_session, per_application=True, level="full")
+    assert (done.state, done.jobs) == ("success", ["audit"])
+    [report] = audits(counting)
+    assert (report.savepoints, report.files_read, report.rows_read, report.good) == (1, 1, 5, True)
+
+    [segment] = (counting.directory / "repository" / counting.id / "segments").rglob("*.parquet")
+    flip(segment)
+    done = run(counting, "verify", in_session, per_application=True, level="full")
+    assert (done.state, done.by("failed")) == ("failed", {"conclude"})
+    assert [[found.cause.value for found in report.findings] for report in audits(counting) if not report.good] == [["altered-file"]]
+
+
+def audits(counting: Counting) -> list[AuditReport]:
+    with counting.bench() as bench:
+        ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "audits").iterdir())
+        return [NumberedLog(bench.repository, bench.layout.audit(each), AuditReport).read_all()[-1] for each in ids]
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_savepoint_is_reduced_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab" * 8)
+    counting.savepoint(in_session)
+    done = run(counting, "compact", in_session, per_application=True)
+    assert (done.state, done.jobs) == ("success", ["compact"])
+    source, reduced = counting.savepoints()
+    manifest = counting.newest()
+    assert (manifest.savepoint_id, manifest.replaces, manifest.records) == (reduced, source, 3)
+    assert manifest.committed()[counting.input].offset == 40
+
+    again = run(counting, "compact", in_session, per_application=True)
+    assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to reduce"
+
+
+def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Counting, in_session: Submitter) -> None:
+    rules = dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0)
+    counting.configure(retention={**rules, "keep_last": 1, "minimum": 1})
+    counting.worked("ab")
+    counting.savepoint(in_session)
+    last = counting.savepoint(in_session)
+    done = run(counting, "expire", in_session, per_application=True)
+    assert (done.state, done.tasks["expire"], len(counting.savepoints())) == ("success", "skipped", 2)
+    done = run(counting, "expire", in_session, per_application=True, apply=True)
+    assert (done.state, done.tasks["expire"], counting.savepoints()) == ("success", "success", [last])
+    assert counting.free()
+
+
+def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_session: Submitter) -> None:
+    counting.feed("abcab")
+    done = run(counting, "run", in_session, per_application=True)
+    assert (done.state, done.by("success")) == ("success", {"start_application", "await_ends", "stop_application"})
+    assert (counting.running, counting.free(), counting.committed()) == (False, True, 5)
+    assert counting.rows(counting.output) == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]
+
+
+def test_a_run_for_a_while_waits_in_the_triggerer(counting: Counting, in_session: Submitter) -> None:
+    done = run(counting, "run", in_session, per_application=True, until="duration:PT5S")
+    assert (done.state, done.results["stop_application"]["seconds"] >= 5) == ("success", True), "it was not stopped before its time"
+    assert (counting.running, (counting.directory / "started.was").exists()) == (False, True)

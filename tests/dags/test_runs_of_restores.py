@@ -1,0 +1,106 @@
+"""Every way back once, from its DAG's file to what it leaves on a real broker. The application counts; what it has counted must be true of its input."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams_recovery import restores
+from streams_recovery.core.evidence import RestoreReport, Verdict
+from streams_recovery.jobs.submitter import Submitter
+from tests.dags.counting import ZERO, Counting
+from tests.dags.running import Done, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
+
+
+def report_of(counting: Counting, name: str | None = None) -> RestoreReport:
+    """The evidence of the newest restore."""
+    with counting.bench(name) as bench:
+        return restores.evidence(bench)[0]
+
+
+def whole(done: Done) -> bool:
+    """Whether every task succeeded."""
+    return done.state == "success" and done.by("success") == set(done.tasks)
+
+
+def test_a_lost_application_comes_back_with_its_state(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    counting.worked("cab")
+    counting.lose()
+    done = run(counting, "restore_full", in_session, application=counting.name)
+    assert whole(done), done
+    assert done.jobs[0] == "restore"
+    assert (counting.running, counting.free(), counting.committed()) == (True, True, 8)
+    assert counting.state() == counting.truth() == {"a": 3, "b": 3, "c": 2}
+    report = report_of(counting)
+    assert (report.savepoint_id, report.verdict, report.rows, report.reason) == (savepoint, Verdict.EQUAL, 5, "test")
+    assert report.requested_by
+
+
+def test_nothing_is_touched_when_the_plan_is_refused(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    counting.lose()
+    asked = {"application": counting.name, "savepoint": savepoint, "replace": True, "confirm": "somebody else"}
+    done = run(counting, "restore_full", in_session, **asked)
+    assert (done.state, done.by("failed"), done.jobs) == ("failed", {"plan"}, [])
+    assert counting.changelog.topic not in counting.topics()
+
+
+def test_an_undo_brings_back_what_a_restore_has_replaced(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    counting.savepoint(in_session)
+    counting.worked("cab")
+    counting.spoil()
+    before = counting.rows(counting.changelog)
+    asked = {"application": counting.name, "confirm": counting.id}
+    done = run(counting, "restore_full", in_session, replace=True, **asked)
+    assert whole(done), done
+    assert done.jobs[:2] == ["backup", "restore"], "what is there is saved first"
+    assert counting.state() == counting.truth() == {"a": 3, "b": 3, "c": 2}
+    safety = report_of(counting).safety_savepoint
+    assert safety is not None
+
+    done = run(counting, "undo", in_session, **asked)
+    assert whole(done), done
+    assert counting.rows(counting.changelog) == before
+    assert (counting.committed(), report_of(counting).savepoint_id) == (8, safety)
+
+
+def test_a_rebuild_counts_the_whole_input_again(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    counting.spoil()
+    done = run(counting, "restore_rebuild", in_session, application=counting.name, replace=True, confirm=counting.id)
+    assert whole(done), done
+    assert (done.jobs, counting.committed(), counting.running) == (["backup"], 5, True)
+    assert counting.rows(counting.changelog) == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]
+    assert len(counting.rows(counting.output)) == 10, "every result comes once more"
+    assert report_of(counting).savepoint_id is None
+
+
+def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(
+        topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},
+        restore={"producers_still_seconds": 1, "catch_up_timeout_seconds": 5},
+    )
+    counting.worked("abc")
+    counting.savepoint(in_session)
+    counting.worked("abcd")
+    counting.savepoint(in_session)
+    moment = "2026-09-21T14:13:24Z"
+    assert ZERO == 1_790_000_000_000, "the fifth record's time is the moment"
+    asked = {"application": counting.name, "as_of": moment, "in_place": True, "replace": True, "confirm": counting.id}
+    done = run(counting, "restore_pitr", in_session, **asked)
+    assert whole(done), done
+    assert [key for key, _ in counting.rows(counting.input)] == list("abcab")
+    assert (counting.running, counting.free(), counting.committed()) == (False, True, 5)
+    assert counting.state() == {"a": 2, "b": 2, "c": 1}
+
+    done = run(counting, "append_quarantine", in_session, application=counting.name)
+    assert whole(done), done
+    assert done.jobs == ["restore"]
+    assert [key for key, _ in counting.rows(counting.input)] == list("abcabcd")
+    counting.start()
+    assert counting.state() == counting.truth() == {"a": 2, "b": 2, "c": 2, "d": 1}
