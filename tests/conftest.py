@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streams_recovery.jobs.submitter import Submitter
     from tests.s3 import S3Server
     from tests.secured_broker import Secured
+    from tests.three_brokers import ThreeBrokers
 
 # Without bytecode each process that a test starts would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -110,3 +111,19 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
     with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def three_brokers_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
+    """Three real brokers for the whole session. Tests take ``three``."""
+    from tests.three_brokers import three_brokers
+
+    with three_brokers(tmp_path_factory.mktemp("three")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def three(three_brokers_once: ThreeBrokers) -> ThreeBrokers:
+    """Three real brokers, all up and with all replicas in sync, whatever the test before did to them."""
+    three_brokers_once.whole()
+    return three_brokers_once

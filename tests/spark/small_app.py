@@ -57,6 +57,7 @@ class SmallApp:
     directory: Path
     partitions: int
     rows: int
+    replication: int = 1
     id: str = field(default_factory=lambda: f"small{uuid.uuid4().hex[:8]}")
 
     @property
@@ -98,9 +99,9 @@ class SmallApp:
         """Topics, records, offsets; the application is stopped."""
         connection = connect(self.bootstrap)
         with self.bench() as bench:
-            bench.cluster.create_topic(f"{self.id}.in", partitions=1, replication_factor=1, config={"retention.ms": "-1"})
+            bench.cluster.create_topic(f"{self.id}.in", partitions=1, replication_factor=self.replication, config={"retention.ms": "-1"})
             config = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2**63 - 1)}
-            bench.cluster.create_topic(self.changelog, partitions=self.partitions, replication_factor=1, config=config)
+            bench.cluster.create_topic(self.changelog, partitions=self.partitions, replication_factor=self.replication, config=config)
             keys = max(1, self.rows // 10)
             for tp in self.logs:
                 values = ((number, b"k%d" % (number % keys), b"%d " % number + os.urandom(90)) for number in range(self.rows))

@@ -1,0 +1,124 @@
+"""Reading and writing while leadership moves, on three brokers: nothing missing, nothing twice, nothing out of order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.producers import Producers
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.kafka.writer import PartitionWriter
+from tests.spark.rows import batch_of, connect, read, rows_in, topic, write
+from tests.three_brokers import ThreeBrokers
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+ROWS = 60_000
+PORTIONS = 6
+Disturbance = Callable[[ThreeBrokers, TopicPartition], object]
+
+
+def rows_of(first: int, last: int) -> list[tuple[int, bytes, bytes, None]]:
+    """Records that tell where they belong, of a kilobyte each: more than a client fetches or sends at once."""
+    return [(1 + number, b"%d" % number, b"%d " % number + b"x" * 1000, None) for number in range(first, last)]
+
+
+def leader_killed(three: ThreeBrokers, tp: TopicPartition) -> None:
+    three.kill(three.leader(tp))
+
+
+def leader_stopped(three: ThreeBrokers, tp: TopicPartition) -> None:
+    three.stop(three.leader(tp))
+
+
+def leader_moved(three: ThreeBrokers, tp: TopicPartition) -> None:
+    three.move(tp)
+
+
+def controller_killed(three: ThreeBrokers, tp: TopicPartition) -> None:
+    three.kill(three.controller())
+
+
+def killed_five_times(three: ThreeBrokers, tp: TopicPartition) -> None:
+    for _ in range(5):
+        three.kill(three.leader(tp))
+        three.whole()
+
+
+DISTURBANCES: list[Disturbance] = [leader_moved, leader_stopped, leader_killed, controller_killed, killed_five_times]
+disturbances = pytest.mark.parametrize("disturbance", DISTURBANCES, ids=lambda one: one.__name__)
+
+
+@pytest.fixture
+def connection(three: ThreeBrokers) -> KafkaConnection:
+    return connect(three.bootstrap)
+
+
+@pytest.fixture
+def tp(connection: KafkaConnection, three: ThreeBrokers) -> Iterator[TopicPartition]:
+    """The only partition of a topic with three copies."""
+    with topic(connection, replicas=3) as name:
+        yield TopicPartition(name, 0)
+        three.whole()
+
+
+@contextmanager
+def beside(work: Callable[[], object]) -> Iterator[None]:
+    """The block, with ``work`` done at the same time; its failure is the test's."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - told below, in the test's own thread
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    assert failed == []
+
+
+@pytest.mark.fault("F5")
+@disturbances
+def test_what_is_written_while_leadership_moves_is_there_once_and_in_order(
+    three: ThreeBrokers, connection: KafkaConnection, tp: TopicPartition, disturbance: Disturbance
+) -> None:
+    before = three.leader(tp), three.controller()
+    portion = ROWS // PORTIONS
+    with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
+        writer.write(batch_of(rows_of(0, portion)))
+        with beside(lambda: disturbance(three, tp)):
+            for number in range(1, PORTIONS - 1):
+                writer.write(batch_of(rows_of(number * portion, (number + 1) * portion)))
+        writer.write(batch_of(rows_of(ROWS - portion, ROWS)))
+        assert writer.finish().rows == ROWS
+    assert (three.leader(tp), three.controller()) != before, "nothing moved"
+    three.whole()
+    assert rows_in(read(connection, tp, 0, ROWS)) == rows_of(0, ROWS)
+
+
+@pytest.mark.fault("F5")
+@disturbances
+def test_what_is_read_while_leadership_moves_is_the_whole_range(
+    three: ThreeBrokers, connection: KafkaConnection, tp: TopicPartition, disturbance: Disturbance
+) -> None:
+    write(connection, tp, rows_of(0, ROWS))
+    before = three.leader(tp), three.controller()
+    with RangeReader(connection, tp, 0, ROWS) as reader:
+        batches = iter(reader)
+        # What the client has fetched ahead is a small part; all else comes from whoever leads afterwards.
+        found = [next(batches)]
+        disturbance(three, tp)
+        assert found[0].num_rows < ROWS / 2
+        found += batches
+    assert (three.leader(tp), three.controller()) != before, "nothing moved"
+    assert rows_in(found) == rows_of(0, ROWS)

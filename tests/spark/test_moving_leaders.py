@@ -1,0 +1,105 @@
+"""A whole savepoint and a whole restore by the command line while each of three brokers in turn is lost and comes back, the controller among them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from streams_recovery import holds
+from tests.spark.small_app import SmallApp
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+PARTITIONS, ROWS = 4, 30_000
+SECONDS = 60  # that a throttled load takes: all of the brokers go away in it
+SAVED = (10, "AgAAAYvP4/gA")
+
+
+@pytest.fixture(scope="module")
+def app(three_brokers_once, tmp_path_factory):
+    """An application with three copies of everything, stopped."""
+    three_brokers_once.whole()
+    directory = tmp_path_factory.mktemp("app")
+    app = SmallApp(bootstrap=three_brokers_once.bootstrap, directory=directory, partitions=PARTITIONS, rows=ROWS, replication=3)
+    app.configure("small", timeout=60)
+    app.configure("slow", timeout=60, throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})
+    app.build()
+    return app
+
+
+class Bouncer(threading.Thread):
+    """Takes brokers away one after the other, each a moment after the last is back and in sync, until told to end."""
+
+    def __init__(self, three, how):
+        super().__init__()
+        self.three, self.take_away, self.over = three, getattr(three, how), threading.Event()
+        self.gone: list[int] = []
+        self.error: BaseException | None = None
+
+    def run(self):
+        try:
+            while not self.over.wait(1):
+                node = self.three.controller()
+                self.take_away(node)
+                self.gone.append(node)
+                self.three.whole()
+        except BaseException as error:  # noqa: BLE001 - told by whoever waits for the end
+            self.error = error
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+        assert self.error is None, self.error
+
+
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_savepoint_is_what_it_would_have_been(app, three, how):
+    truth = app.contents()
+    with Bouncer(three, how) as bouncer:
+        process = app.start("backup", "small", log=f"backup-{how}.log")
+        code = process.wait(900)
+        assert code == 0, (app.directory / f"backup-{how}.log").read_text()[-3000:]
+    assert len(bouncer.gone) >= 2, "the controller moved more than once"
+    with app.bench() as bench:
+        saved = bench.savepoints.latest()
+        assert saved is not None
+        assert saved.consistency == "exact"
+        changelog = saved.topic(app.changelog)
+        assert {one.partition: (one.log_start, one.end, one.rows) for one in changelog.partitions} == {
+            partition: (start, end, rows) for partition, (start, end, rows, _) in truth.items()
+        }
+        assert (bench.lock.holder(), holds.outstanding(bench)) == (None, ())
+    assert app.contents() == truth
+    code, said = app.run("verify", "small", "--level", "full", log=f"verify-{how}.log")
+    assert code == 0, said
+
+
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_restore_ends_with_the_same_records(app, three, how):
+    truth, log = app.contents(), f"restore-{how}.log"
+    with app.bench() as bench:
+        nothing_yet = bench.savepoints.latest() is None
+    if nothing_yet:
+        assert app.run("backup", "small")[0] == 0
+    app.lose()
+    running = app.restore("slow", log=log)
+    while running.poll() is None and app.loaded() == 0:
+        pass
+    with Bouncer(three, how) as bouncer:
+        code = running.wait(900)
+    if code != 0:
+        assert app.committed() is None
+        code, said = app.run("resume", "slow", app.newest_restore(), "--take-over", log=log)
+        assert code == 0, said
+    assert len(bouncer.gone) >= 2, "the controller moved more than once"
+    assert app.contents() == truth
+    assert app.committed() == SAVED
+    with app.bench() as bench:
+        assert (bench.lock.holder(), holds.outstanding(bench)) == (None, ())

@@ -1,0 +1,135 @@
+"""Tasks of finished runs that somebody clears, one after the other, and a backfill of hours that are over: a running application never notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from embedded.airflow import Airflow
+from embedded.demo.checks import differences, wait_counted
+from embedded.demo.disaster import destroy
+from embedded.stack import APPLICATION
+from examples.order_processing.truth import truth
+from streams_recovery.core.model import Consistency, TopicPartition
+from tests.system.playing import PATIENCE, Play
+from tests.system.stage import ORDERS, Stage, stage
+
+BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
+MORE = 500
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    with stage(tmp_path_factory.mktemp("stage")) as on:
+        client = Airflow(on.stack, on.processes).start()
+        yield Play(on, client)
+        client.close()
+
+
+def cleared(play: Play, dag_id: str, run_id: str, task_id: str, *, downstream: bool = False) -> tuple[str, str]:
+    """What a person does on the page of a run: one task again, and the run goes to its end. Its state and that of the task."""
+    body = {
+        "dry_run": False,
+        "dag_run_id": run_id,
+        "task_ids": [task_id],
+        "only_failed": False,
+        "reset_dag_runs": True,
+        "include_downstream": downstream,
+    }
+    play.airflow._call("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
+    state = play.airflow.wait(dag_id, run_id, seconds=PATIENCE, told=lambda *_: None, approve=lambda _: True)
+    return state, play.airflow.tasks(dag_id, run_id)[task_id]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that a task must not touch when its turn is over."""
+
+    instances: dict[str, str]
+    topics: dict[str, str]
+    outputs: dict[TopicPartition, int]
+    savepoints: tuple[str, ...]
+    held: tuple[str, ...]
+
+
+def standing(on: Stage) -> Standing:
+    bench = on.bench
+    outputs = bench.cluster.describe_topics(bench.config.topics.outputs)
+    ends = [TopicPartition(name, number) for name, found in outputs.items() for number in range(found.partitions)]
+    return Standing(
+        instances=on.await_running(),
+        topics={name: found.topic_id for name, found in bench.cluster.describe_topics(on.internal_topics()).items()},
+        outputs=bench.cluster.high_watermarks(ends),
+        savepoints=(*bench.savepoints.ids(), *bench.safety.ids()),
+        held=tuple(on.held()),
+    )
+
+
+def committed(on: Stage) -> dict[TopicPartition, int]:
+    groups, application_id = on.bench.groups, on.bench.application_id
+    found = groups.committed(application_id, groups.committed_partitions(application_id))
+    return {tp: one.offset for tp, one in found.items() if one is not None}
+
+
+def is_untouched(play: Play, dag_id: str, run_id: str) -> dict[str, str]:
+    """Each task of a finished run again: nothing changes for the application. Returns the tasks' last states."""
+    on, states = play.on, dict[str, str]()
+    before, offsets = standing(on), committed(on)
+    assert before.held == ()
+    for task_id in play.airflow.tasks(dag_id, run_id):
+        if task_id == "begin":
+            continue  # taken again it begins a savepoint of its own; see below
+        _, states[task_id] = cleared(play, dag_id, run_id, task_id)
+        assert standing(on) == before, f"{task_id} of {dag_id} {states[task_id]}"
+        now = committed(on)
+        assert {tp: (offset, now[tp]) for tp, offset in offsets.items() if now[tp] < offset} == {}, f"{task_id} of {dag_id} rewound it"
+    return states
+
+
+def goes_on(on: Stage) -> None:
+    """The application counts everything once."""
+    on.generator.feed(MORE)
+    wait_counted(on.bench, on.generator.acknowledged, seconds=180)
+    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    assert set(wrong.values()) == {0}, wrong
+
+
+@pytest.mark.fault("F20")
+def test_a_finished_run_s_tasks_can_be_cleared_one_by_one(play: Play) -> None:
+    on = play.on
+
+    # A savepoint's.
+    saved = play.succeed(BACKUP)
+    goes_on(on)
+    states = is_untouched(play, BACKUP, saved)
+    assert {states[name] for name in ("quiesce", "capture_cut", "resume", "publish")} == {"failed"}, states
+    goes_on(on)
+
+    # All of a savepoint's from its beginning: that is one more savepoint.
+    ids = on.bench.savepoints.ids()
+    state, _ = cleared(play, BACKUP, saved, "begin", downstream=True)
+    (another,) = set(on.bench.savepoints.ids()) - set(ids)
+    assert (state, on.bench.savepoints.read(another).consistency, on.held()) == ("success", Consistency.EXACT, [])
+    goes_on(on)
+
+    # A restore's.
+    destroy(on.bench)
+    restored = play.succeed(RESTORE, application=APPLICATION)
+    goes_on(on)
+    states = is_untouched(play, RESTORE, restored)
+    for name in (
+        "open_restore",
+        "stop_application",
+        "prepare_topics",
+        "load_records",
+        "reset_consumer_group",
+        "wipe_state",
+        "start_application",
+    ):
+        assert states[name] == "failed", (name, states)
+    goes_on(on)
+    assert on.generator.sent > ORDERS
