@@ -107,6 +107,13 @@ def test_what_is_written_while_leadership_moves_is_there_once_and_in_order(
 
 
 @pytest.mark.fault("F5")
+def test_a_range_is_read_whose_leader_has_just_died(three: ThreeBrokers, connection: KafkaConnection, tp: TopicPartition) -> None:
+    write(connection, tp, rows_of(0, 10))
+    three.kill(three.leader(tp))
+    assert rows_in(read(connection, tp, 0, 10)) == rows_of(0, 10)
+
+
+@pytest.mark.fault("F5")
 @disturbances
 def test_what_is_read_while_leadership_moves_is_the_whole_range(
     three: ThreeBrokers, connection: KafkaConnection, tp: TopicPartition, disturbance: Disturbance

@@ -35,9 +35,16 @@ _UNREACHABLE: Final = frozenset(
         LibrdkafkaError._TIMED_OUT_QUEUE,
         LibrdkafkaError._RESOLVE,
         LibrdkafkaError._WAIT_COORD,
+        LibrdkafkaError._DESTROY_BROKER,  # the one that was asked has left the cluster
     }
 )
-_UNREACHABLE_CLASSES: Final = (pure.KafkaConnectionError, pure.KafkaTimeoutError, pure.NodeNotReadyError, pure.MetadataEmptyBrokerList)
+_UNREACHABLE_CLASSES: Final = (
+    pure.KafkaConnectionError,
+    pure.KafkaTimeoutError,
+    pure.NodeNotReadyError,
+    pure.MetadataEmptyBrokerList,
+    pure.UnknownBrokerIdError,  # the one to be asked has left the cluster, or has just come to it
+)
 # A partition that does not exist, or that the one asked does not know of yet. librdkafka's own answers come from its cached metadata.
 _UNKNOWN_PARTITION: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, LibrdkafkaError._NOENT, LibrdkafkaError._UNKNOWN_TOPIC, LibrdkafkaError._UNKNOWN_PARTITION}
@@ -82,6 +89,11 @@ def code_named(name: str) -> int | None:
 def transient(code: int | None) -> bool:
     """True for what a healthy cluster answers for a moment."""
     return code in _TRANSIENT
+
+
+def unreachable(code: int | None) -> bool:
+    """True when nobody answered: the broker that was asked may be gone, or be on its way."""
+    return code in _UNREACHABLE
 
 
 def turned_away(error: LibrdkafkaError | None) -> bool:

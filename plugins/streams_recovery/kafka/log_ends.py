@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
@@ -79,16 +79,22 @@ def _ask_once(
     for asked, future in answers.items():
         partition = TopicPartition(asked.topic, asked.partition)
         try:
-            answered[partition] = future.result()
+            result = future.result()
         except KafkaException as error:
             failed[partition] = error
+            continue
+        if result.offset <= OFFSET_INVALID:
+            # No offset and no error either: the client leaves it so when the partition's leader went away while it was asked.
+            failed[partition] = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "the answer has no offset"))
+        else:
+            answered[partition] = result
     return answered, failed
 
 
 def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
     """What one failed partition means for the rest: ``_HOPELESS`` ends the waiting, then those count that are waited for least."""
     code = failures.code_of(failed[1])
-    if failures.transient(code):
+    if failures.transient(code) or failures.unreachable(code):
         return 0
     return 1 if failures.unknown_partition(code) else _HOPELESS
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import Message
 
-from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused, TransientError
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka.connection import KafkaConnection
@@ -182,7 +182,14 @@ class RangeReader:
         return kind(reason, next_step=next_step, topic=self._tp.topic, partition=self._tp.partition, position=self.position)
 
     def _watermarks(self) -> tuple[int, int]:
-        return self._own_client.watermarks(self._tp, timeout=ASK_SECONDS)
+        """The log's first offset and its end. While the partition's leader changes it is asked for again."""
+        give_up = self._clock() + ASK_SECONDS
+        while True:
+            try:
+                return self._own_client.watermarks(self._tp, timeout=ASK_SECONDS)
+            except TransientError:
+                if self._clock() >= give_up:
+                    raise
 
     @property
     def _shared(self) -> Consumers:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaError
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.model import TopicPartition
@@ -26,6 +26,19 @@ def test_all_partitions_are_one_request() -> None:
 def test_only_those_that_were_not_ready_are_asked_again() -> None:
     client = Script(list_offsets=[offsets({0: 10, 1: NOT_LEADER, 2: 12}), offsets({1: 21})])
     assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
+
+
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize("answer", [OFFSET_INVALID, refusal(KafkaError._TRANSPORT), refusal(KafkaError._DESTROY_BROKER)], ids=str)
+def test_one_whose_broker_goes_away_while_it_is_asked_is_asked_again_and_no_offset_is_made_up(answer: object) -> None:
+    client = Script(list_offsets=[offsets({0: 10, 1: answer, 2: 12}), offsets({1: 21})])
+    assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
+
+
+def test_one_that_never_has_an_offset_is_named() -> None:
+    client = Script(list_offsets=[offsets({0: 10, 1: OFFSET_INVALID, 2: 12})] * 50)
+    with pytest.raises(TransientError, match="t-1"):
+        ask(ScriptedClients(librdkafka=client, timeout=0.15))
 
 
 def test_one_that_is_not_known_yet_is_asked_for_with_fresh_metadata() -> None:
