@@ -9,6 +9,7 @@ SHARD ?= 1/8
 BASE ?= origin/main
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
 PYTEST := $(BIN)/python -m pytest -q --dist loadgroup --no-loadscope-reorder
+ORDERS ?= 200000
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,8 +35,8 @@ $(VENV)/.installed: requirements.lock
 lock: ## Resolve requirements*.txt into requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate requirements-dev.txt -o requirements.lock
 
-demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|rebuild|run|pitr|reprocess|clone|all)
-	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY)
+demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000)
+	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS)
 
 up: setup ## Leave the stack running, with the Airflow UI
 	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE)

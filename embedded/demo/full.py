@@ -1,4 +1,4 @@
-"""Full state: everything is lost, and comes back from a savepoint. Before that, a mistake is made and undone."""
+"""Full state: everything is lost, and comes back from a savepoint."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import StoreKind, TopicPartition, TopicRole
 from streams_recovery.workbench import Workbench
 
-RESTORE, UNDO = "streams_restore_full", "streams_undo"
-FEEDS = (60_000, 30_000, 30_000, 80_000)
-_EARLY = (1_000, 1_000)
+RESTORE = "streams_restore_full"
+# Before the first savepoint, before the second, before the disaster, and after what came back.
+_SHARES = (0.3, 0.15, 0.15, 0.4)
 _TRICKLE_RATE = 800.0
 
 
 def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     """Play it and return checks and figures."""
-    mistake = _mistake(scene)
     bench, generator, teller = scene.bench, scene.generator, scene.teller
-    with teller.phase("first_savepoint", f"{FEEDS[0]:,} orders, then a savepoint while more come in"):
-        scene.feed(FEEDS[0])
+    feeds = [round(scene.orders * share) for share in _SHARES]
+    with teller.phase("first_savepoint", f"{feeds[0]:,} orders, then a savepoint while more come in"):
+        scene.feed(feeds[0])
         first = _savepoint_under_load(scene)
-    with teller.phase("second_savepoint", f"{FEEDS[1]:,} more orders, then an incremental savepoint"):
-        scene.feed(FEEDS[1])
+    with teller.phase("second_savepoint", f"{feeds[1]:,} more orders, then an incremental savepoint"):
+        scene.feed(feeds[1])
         second = _savepoint_under_load(scene)
         manifest = bench.savepoints.read(second["savepoint_id"])
         incremental = _incremental(bench, bench.savepoints.read(first["savepoint_id"]), second)
-    with teller.phase("disaster", f"{FEEDS[2]:,} more orders, then everything is lost"):
-        scene.feed(FEEDS[2])
+    with teller.phase("disaster", f"{feeds[2]:,} more orders, then everything is lost"):
+        scene.feed(feeds[2])
         newest_before, lost_at = generator.newest_acknowledged_ms or 0, time.monotonic()
         teller.say(f"deleted {len(destroy(bench))} internal topics, the consumer group and all local state")
     with teller.phase("restore", "The restore DAG: plan, approval, load, verify, offsets, wipe, start"):
@@ -45,12 +45,11 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         scene.await_counted()
         recovered = scene.wrong()
         rpo = (newest_before - newest_recovered_ms(bench, generator.world)) / 1000
-    with teller.phase("continue", f"{FEEDS[3]:,} more orders: does it go on counting correctly?"):
-        scene.feed(FEEDS[3])
+    with teller.phase("continue", f"{feeds[3]:,} more orders: does it go on counting correctly?"):
+        scene.feed(feeds[3])
         continued = scene.wrong()
     keys = sum(len(keys) for keys in truth(generator.world, range(generator.sent)).values())
     checks = {
-        "mistake_undone": mistake,
         "state_equal": right(recovered),
         "changelogs_equal": _all_stores_compared(manifest, verified),
         "incremental": incremental,
@@ -68,22 +67,6 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         "rto_seconds": round(rto, 1),
     }
     return checks, figures
-
-
-def _mistake(scene: Scene) -> bool:
-    """A restore with the wrong offsets loses orders, and its undo brings them back. Early, while there is little to load."""
-    chosen = {"application": APPLICATION, "confirm": scene.bench.application_id}
-    with scene.teller.phase(
-        "mistake", f"{_EARLY[0]:,} orders, a savepoint, {_EARLY[1]:,} more; then somebody restores it and skips their input"
-    ):
-        scene.feed(_EARLY[0])
-        savepoint = scene.savepoint()["savepoint_id"]
-        scene.feed(_EARLY[1])
-        scene.run(RESTORE, {**chosen, "savepoint": savepoint, "offsets": "latest", "replace": True})
-        lost = scene.wrong(settle_seconds=0)
-    with scene.teller.phase("undo", "The undo DAG brings back what was there"):
-        scene.run(UNDO, chosen)
-        return lost["order-totals"] > 0 and right(scene.wrong())
 
 
 def _savepoint_under_load(scene: Scene) -> dict[str, Any]:

@@ -24,13 +24,14 @@ _TOLD = ("running", "awaiting_input", "success", "failed", "upstream_failed", "u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Everything that is on stage."""
+    """Everything that is on stage. ``orders`` is how many the main story processes, what comes in during its savepoints aside; others have a few thousand."""
 
     stack: Stack
     bench: Workbench
     airflow: AirflowClient
     generator: Generator
     teller: Teller
+    orders: int
 
     def run(self, dag_id: str, conf: dict[str, Any], *, heard: Told = lambda *_: None) -> str:
         """A run through Airflow to its end, approved when it asks. ``heard`` is told of every task's new state. Raises ``ApplicationNotReady`` unless

@@ -18,6 +18,7 @@ from embedded.demo.history import HOUR_MS, reprocess
 from embedded.demo.moment import pitr
 from embedded.demo.scene import Scene
 from embedded.demo.telling import Report, Teller
+from embedded.demo.undo import undo
 from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
@@ -27,15 +28,26 @@ from streams_recovery.workbench import Workbench, open_workbench
 
 Strategy = Callable[[Scene], tuple[dict[str, bool], dict[str, Any]]]
 # In the order in which they are played on one stack: the one with many orders comes last.
-STRATEGIES: dict[str, Strategy] = {"reprocess": reprocess, "rebuild": rebuild, "run": run, "pitr": pitr, "clone": clone, "full": full}
+STRATEGIES: dict[str, Strategy] = {
+    "reprocess": reprocess,
+    "rebuild": rebuild,
+    "run": run,
+    "pitr": pitr,
+    "clone": clone,
+    "undo": undo,
+    "full": full,
+}
+_ORDERS_A_CUSTOMER = 20
 _OF_SEVERAL = {"pitr", "clone", "reprocess"}
 # Orders of 25 ms each at 800 a second are twenty times as fast as the clock, and a broker refuses timestamps more than an hour ahead: a slow machine may
 # take half an hour over its savepoints. Windows are kept for two days. The first orders are the last of an hour.
 _PAST_MS, _OF_FIRST_HOUR_MS = 12 * HOUR_MS, 90_000
 
 
-def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller) -> list[Report]:
-    """Set the stage in ``directory``, play, clean up. Raises what goes wrong; the reports tell of checks that did not hold."""
+def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller, *, orders: int) -> list[Report]:
+    """Set the stage in ``directory``, play, clean up; ``orders`` are those of the main story. Raises what goes wrong; the reports tell of checks that did
+    not hold.
+    """
     several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee)
     stack = several if _OF_SEVERAL & set(strategies) else Stack(directory=directory, ports=several.ports, guarantee=guarantee)
     with Processes(directory / "processes") as processes:
@@ -45,15 +57,15 @@ def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Tel
             shutil.rmtree(directory / name, ignore_errors=True)
         with open_workbench(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as bench:
             try:
-                scene = _set(stack, processes, bench, teller)
+                scene = _set(stack, processes, bench, teller, orders)
                 return [_played(name, scene) for name in STRATEGIES if name in strategies]
             finally:
                 stack.stop_application()
 
 
-def _set(stack: Stack, processes: Processes, bench: Workbench, teller: Teller) -> Scene:
+def _set(stack: Stack, processes: Processes, bench: Workbench, teller: Teller, orders: int) -> Scene:
     start_ms = (time.time_ns() // 1_000_000 - _PAST_MS) // HOUR_MS * HOUR_MS - _OF_FIRST_HOUR_MS
-    world = World(seed=7, customers=10_000, products=200, start_ms=start_ms, step_ms=25)
+    world = World(seed=7, customers=orders // _ORDERS_A_CUSTOMER, products=200, start_ms=start_ms, step_ms=25)
     with teller.phase("set_up", "Kafka, the application with two instances, Airflow"):
         stack.start_broker(processes)
         create_topics(stack.bootstrap)
@@ -61,7 +73,7 @@ def _set(stack: Stack, processes: Processes, bench: Workbench, teller: Teller) -
         generator.feed_reference_data()
         bench.application.start()
         airflow = Airflow(stack, processes)
-        scene = Scene(stack=stack, bench=bench, airflow=airflow.start(), generator=generator, teller=teller)
+        scene = Scene(stack=stack, bench=bench, airflow=airflow.start(), generator=generator, teller=teller, orders=orders)
         scene.await_running()
         teller.say(f"Airflow at {airflow.url}")
     return scene

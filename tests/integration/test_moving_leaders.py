@@ -16,7 +16,7 @@ from streams_recovery.kafka.writer import PartitionWriter
 from tests.spark.rows import batch_of, connect, read, rows_in, topic, write
 from tests.three_brokers import ThreeBrokers
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1200)]
 
 ROWS = 60_000
 PORTIONS = 6

@@ -9,7 +9,7 @@ import pytest
 from streams_recovery import holds
 from tests.spark.small_app import SmallApp
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1800)]
 
 PARTITIONS, ROWS = 4, 30_000
 SECONDS = 60  # that a throttled load takes: all of the brokers go away in it

@@ -20,7 +20,7 @@ from tests.system.stage import ORDERS, Stage, stage
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
 MORE = 500
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
