@@ -144,7 +144,9 @@ def disturbed(place, kill, moment):
 @pytest.mark.fault("F3", "F5")
 @pytest.mark.parametrize("kill", [python_workers, command_line, broker_killed], ids=lambda kill: kill.__name__)
 def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
-    disturbed(place, kill, random.Random().uniform(0.1, 0.7))
+    part = random.Random().uniform(0.1, 0.7)
+    print(f"killed when {part} of the records are there")
+    disturbed(place, kill, part)
 
 
 @pytest.mark.fault("F6")

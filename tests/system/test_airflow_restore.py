@@ -22,7 +22,7 @@ from tests.system.stage import stage
 
 BACKUP, RESTORE, UNDO = f"streams_backup_{APPLICATION}", "streams_restore_full", "streams_undo"
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
 
 class WithoutSpark(Applications):

@@ -38,7 +38,7 @@ STEP, FIRST, LATER = 3_000, 800, 2_200
 HISTORY = 90_000
 RESULTS = {"customer-totals": "order-totals", "enriched-orders": "enriched-orders"}
 
-pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
 
 @dataclass(frozen=True)
