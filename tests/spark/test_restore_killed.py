@@ -145,7 +145,7 @@ def disturbed(place, kill, moment):
 @pytest.mark.parametrize("kill", [python_workers, command_line, broker_killed], ids=lambda kill: kill.__name__)
 def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
     part = random.Random().uniform(0.1, 0.7)
-    print(f"killed when {part} of the records are there")
+    sys.stdout.write(f"killed when {part} of the records are there\n")
     disturbed(place, kill, part)
 
 
