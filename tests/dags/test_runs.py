@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,13 @@ from tests.dags.counting import Counting
 from tests.dags.running import run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
+
+
+def test_every_dag_file_has_a_run() -> None:
+    here = Path(__file__).parent
+    texts = [path.read_text() for path in here.glob("test_runs*.py")]
+    ran = {name for text in texts for name in re.findall(r'\brun\(\w+, "(\w+)"', text)}
+    assert ran == {path.stem.removeprefix("streams_") for path in (here.parents[1] / "dags").glob("streams_*.py")}
 
 
 def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting, in_session: Submitter) -> None:
