@@ -11,6 +11,8 @@ import pytest
 from tests.go_programs import go_program
 from tests.unit.compose_files import ROOT, SECRETS
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(scope="module")
 def compose() -> Path:

@@ -75,7 +75,8 @@ def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker
 
 def test_more_than_may_wait_in_memory_blocks_the_writer_until_it_gives_up(broker, connection, tp):
     batch = batch_of([(1, None, os.urandom(1_000_000), None)])
-    with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=1) as writer, frozen(broker):
+    # Long enough for a busy machine to take what fits.
+    with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=8) as writer, frozen(broker):
         for _ in range(100):
             writer.write(batch)
         with pytest.raises(BrokerUnavailable):

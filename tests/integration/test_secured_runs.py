@@ -110,6 +110,7 @@ def plain(path: Path) -> bytes:
 
 
 @pytest.mark.fault("F61")
+@pytest.mark.deep
 def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_secret(
     secured: Secured, firm: Small, rules: Rules, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,8 @@ from tests.integration.small import STOPPED, Small, asked, says, take
 from tests.integration.test_offsets import reach
 from tests.java import command_of
 
+pytestmark = pytest.mark.deep
+
 HERE = Path(__file__).parent
 T0 = 1_795_219_200_000
 MINUTE = 60_000

@@ -25,6 +25,8 @@ from tests.integration.small import STOPPED, Small, asked, says, take
 from tests.integration.test_offsets import reach
 from tests.java import command_of
 
+pytestmark = pytest.mark.deep
+
 PROGRAM = Path(__file__).parent / "java" / "ClosedWindows.java"
 T0, MINUTE = 1_795_219_200_000, 60_000
 BEFORE = [(key, T0 + minute * MINUTE + second * 1000) for minute in range(4) for second in range(3) for key in ("alice", "bob")]

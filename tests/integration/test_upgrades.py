@@ -106,6 +106,7 @@ def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None
     assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.BESIDE))
 
 
+@pytest.mark.deep
 def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_application_stopped(both: Both) -> None:
     old, small = both.old, both.small
     old.application.start()
@@ -128,6 +129,7 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
     assert (roles(both), free(both)) == ((Role.REPLACED, Role.LIVE), True)
 
 
+@pytest.mark.deep
 def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_application_back(both: Both) -> None:
     old, living = both.old, f"{both.clone_id}-totals-changelog"
     old.application.start()

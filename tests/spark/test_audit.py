@@ -59,6 +59,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(spark, access, tmp_path
     assert sorted(causes.values(), key=str) == [None, None, Cause.ALTERED_FILE]
 
 
+@pytest.mark.deep
 def test_verify_reads_files_as_a_process_and_its_code_is_that_of_the_worst(tmp_path):
     shutil.copytree(GOLDEN / "flipped-bit", tmp_path / "repository")
     outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}", "--level", "full", "--json")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
+
 from streams_recovery import drills, restores
 from tests.spark.small_app import PROJECT, SmallApp
+
+pytestmark = pytest.mark.deep
 
 
 def test_a_drill_from_a_terminal_is_measured_proven_and_removed(bootstrap, tmp_path):

@@ -21,7 +21,7 @@ from tests.spark.rows import topic, write
 from tests.spark.test_submitted import submit
 
 __all__ = ["submit"]
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 ROWS = 60_000
 SLICE_SECONDS = 0.002

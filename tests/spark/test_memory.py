@@ -19,7 +19,7 @@ from tests.spark.rows import end_of, topic
 from tests.spark.test_submitted import submit
 
 __all__ = ["submit"]
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 MB = 1 << 20
 LIMIT_MB = 600

@@ -142,7 +142,11 @@ def disturbed(place, kill, moment):
 
 
 @pytest.mark.fault("F3", "F5")
-@pytest.mark.parametrize("kill", [python_workers, command_line, broker_killed], ids=lambda kill: kill.__name__)
+@pytest.mark.parametrize(
+    "kill",
+    [command_line, pytest.param(python_workers, marks=pytest.mark.deep), pytest.param(broker_killed, marks=pytest.mark.deep)],
+    ids=lambda kill: kill.__name__,
+)
 def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
     part = random.Random().uniform(0.1, 0.7)
     sys.stdout.write(f"killed when {part} of the records are there\n")
@@ -150,6 +154,7 @@ def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
 
 
 @pytest.mark.fault("F6")
+@pytest.mark.deep
 def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_and_the_restore_goes_on_when_it_is_back(place):
     app, log = place.app, "away.log"
     app.configure("impatient", timeout=5, stall_timeout_seconds=3, throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})

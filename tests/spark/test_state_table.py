@@ -99,6 +99,7 @@ def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
     assert list(shop.repository.keys("shop/tables/")) == []
 
 
+@pytest.mark.deep
 def test_the_command_writes_it_into_the_repository_by_a_real_submission(shop, tmp_path):
     runner = Runner(bench=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
     request = tables.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
