@@ -163,3 +163,27 @@ def test_looking_whether_a_lock_is_held_adds_nothing_and_sees_what_ended_it(lock
     again = theirs.acquire("restore 1", lease_seconds=60, purpose="restore")
     assert theirs.holds(again)
     assert not mine.holds(ticket), "the same owner's next acquisition is another one"
+
+
+@pytest.mark.fault("F16")
+def test_a_release_that_comes_too_late_leaves_the_lock_to_whoever_took_it(open_repository: OpenRepository, clock: Clock) -> None:
+    """Between the look at the lock and the release of it: the lease has run out, and somebody else was faster."""
+    theirs = ApplicationLock(open_repository(), Layout("orders"), clock)
+    taken: list[LockTicket] = []
+
+    def late() -> int:
+        if clock.now > START and not taken:
+            taken.append(theirs.acquire("restore 2", lease_seconds=60, purpose="restore"))
+        return clock()
+
+    mine = ApplicationLock(open_repository(), Layout("orders"), late)
+    ticket = mine.acquire("backup 1", lease_seconds=60, purpose="hourly savepoint")
+    clock.forward(61)
+    mine.release(ticket)
+    (other,) = taken
+    assert theirs.holds(other)
+    assert not mine.holds(ticket)
+    holder = mine.holder()
+    assert holder is not None
+    assert holder.owner == "restore 2"
+    theirs.renew(other, lease_seconds=60)

@@ -291,5 +291,9 @@ def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
     store = SavepointStore(repository, LAYOUT)
     store.publish(savepoint(1))
     repository.create(LAYOUT.manifest(savepoint(2).savepoint_id), repository.get(LAYOUT.manifest(savepoint(1).savepoint_id)))
-    with pytest.raises(Damaged):
+    with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
         store.read(savepoint(2).savepoint_id)
+    expired = store.retire(savepoint(1).savepoint_id, at=5)
+    assert store.read_retired(savepoint(1).savepoint_id, expired) == savepoint(1)
+    with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
+        store.read_retired(savepoint(2).savepoint_id, expired)

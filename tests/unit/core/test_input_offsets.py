@@ -202,3 +202,35 @@ def test_a_place_in_a_moving_log_is_a_rule_and_not_a_number() -> None:
     cut_off = chosen([case()], by(StrategyKind.SHIFT, by=-6))
     assert (cut_off.offsets[0].offset, cut_off.offsets[0].fixed) == (0, False)
     assert any("cut off at the ends of the logs: in-0" in told for told in cut_off.warnings)
+
+
+MADE = topic(
+    (
+        replace(image((segment(5, 20, [5, 9, 11]),), start=5, end=20), committed=committed(10, "AgAA")),
+        replace(image((segment(5, 20, [5, 9, 11]),), start=5, end=20), partition=1, committed=None),
+    ),
+    name="in",
+    role=TopicRole.INPUT,
+)
+
+
+def in_made(strategy: OffsetStrategy, reset: str = "earliest") -> dict[TopicPartition, tuple[int, str]]:
+    """Offsets in an input that is made from its archived records, three in each partition."""
+    placed = (Placed(image=MADE, name="copy", made=True),)
+    tps = [TopicPartition("copy", 0), TopicPartition("copy", 1)]
+    found = Logs(starts=dict.fromkeys(tps, 0), stable=dict.fromkeys(tps, 3), ends=dict.fromkeys(tps, 3), at_time=dict.fromkeys(tps))
+    result = choose_offsets(
+        placed, strategy, found, auto_offset_reset=reset, rows_below=lambda _, c: sum(offset < c for offset in (5, 9, 11))
+    )
+    return {item.tp: (item.offset, item.metadata) for item in result.offsets}
+
+
+@pytest.mark.parametrize(("reset", "without"), [("earliest", 0), ("latest", 3)])
+def test_in_an_input_that_is_made_offsets_count_its_rows(reset: str, without: int) -> None:
+    assert in_made(EXACT, reset) == {TopicPartition("copy", 0): (2, "AgAA"), TopicPartition("copy", 1): (without, "")}
+
+
+@pytest.mark.parametrize("kind", [StrategyKind.TIMESTAMP, StrategyKind.DURATION])
+def test_no_time_is_looked_up_in_an_input_that_is_yet_to_be_made(kind: StrategyKind) -> None:
+    with pytest.raises(Refused, match="inputs that are made from the savepoint: copy"):
+        in_made(by(kind, at=1))
