@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,21 +11,22 @@ from pathlib import Path
 import httpx
 
 from embedded.airflow_client import AirflowClient
+from embedded.airflow_database import COMMAND, migrate, prepare_database
 from embedded.ports import HOST
 from embedded.processes import Processes
 from embedded.stack import PROJECT, Stack
 from streams_recovery.core.errors import ApplicationNotReady
 
 USER = "admin"
-_COMMAND, _PRELOADED = ([sys.executable, "-m", module] for module in ("airflow", "embedded.preloaded"))
+_PRELOADED = [sys.executable, "-m", "embedded.preloaded"]
 # Airflow's log servers listen on every address of the machine, and nothing can tell them not to (airflow.utils.serve_logs). Here the API server reads the
 # files itself.
 _NO_LOG_SERVER = "--skip-serve-logs"
 SERVICES = {
-    "api-server": [*_COMMAND, "api-server"],
+    "api-server": [*COMMAND, "api-server"],
     "scheduler": [*_PRELOADED, "scheduler", _NO_LOG_SERVER],
     "dag-processor": [*_PRELOADED, "dag-processor"],
-    "triggerer": [*_COMMAND, "triggerer", _NO_LOG_SERVER],
+    "triggerer": [*COMMAND, "triggerer", _NO_LOG_SERVER],
 }
 _START_SECONDS = 240.0
 
@@ -38,6 +38,7 @@ class Airflow:
         self._stack = stack
         self._processes = processes
         self._home = stack.directory / "airflow"
+        self._database = self._home / "airflow.db"
         self.url = f"http://{HOST}:{stack.ports.airflow}"
 
     @property
@@ -52,19 +53,26 @@ class Airflow:
         return found
 
     def start(self) -> AirflowClient:
-        """Migrate the database, start all services, and wait until each is healthy."""
+        """Have a database, start all services, and wait until each is healthy."""
         self._home.mkdir(parents=True, exist_ok=True)
         if not self.password_file.exists():
             self.password_file.touch(mode=0o600)
             self.password_file.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
         environment = self._environment()
-        migrated = subprocess.run([*_COMMAND, "db", "migrate"], env=environment, capture_output=True, text=True, check=False)
-        if migrated.returncode:
-            raise ApplicationNotReady(f"airflow db migrate failed: {migrated.stderr[-800:]}", next_step="see the message")
+        if self._database.exists():
+            # Of `make up` before: it may be of an older version.
+            migrate(environment)
+        else:
+            prepare_database(self._database)
         for service, command in SERVICES.items():
             self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
         self._await_health()
-        return AirflowClient(self.url, USER, self.password, environment)
+        return AirflowClient(self.url, USER, self.password, environment, reported=self._reported)
+
+    def _reported(self, dag_id: str, run_id: str, task_id: str) -> bool:
+        # Only its log tells what a scheduler has heard.
+        log = self._processes.log("airflow-scheduler").read_text(errors="replace")
+        return f"TaskInstance Finished: dag_id={dag_id}, task_id={task_id}, run_id={run_id}," in log
 
     def _await_health(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -104,7 +112,7 @@ class Airflow:
             "API__WORKERS": "1",
             "API_AUTH__JWT_SECRET": self._jwt_secret(),
             # One writer at a time: whoever waits no longer than the five seconds of the default is turned away on a busy machine.
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._home / 'airflow.db'}?timeout=60",
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}?timeout=60",
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",

@@ -1,10 +1,12 @@
-"""``python -m embedded.prepare``: what every later start saves time with is made now. Kafka's jars, the example compiled, archives of classes."""
+"""``python -m embedded.prepare``: what every later start saves time with is made now. Kafka's jars, the example compiled, archives of classes, Airflow's empty
+database.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from embedded import broker, broker_classes, example, spark_start
+from embedded import airflow_database, broker, broker_classes, example, spark_start
 from embedded.class_archive import archive_of
 from streams_recovery.core.errors import RecoveryError
 
@@ -14,6 +16,7 @@ def prepare() -> None:
     spark_start.prepare()
     archive_of(broker_classes.program(), broker.EXERCISE, again=True)
     archive_of(example.program(), example.exercise, again=True)
+    airflow_database.template()
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Processes:
 
     def start(self, name: str, command: list[str], *, environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
         """Start a process under a name that is free."""
-        with self._log(name).open("ab") as log:
+        with self.log(name).open("ab") as log:
             child = subprocess.Popen(
                 command,
                 env=dict(environment) if environment is not None else None,
@@ -67,8 +67,8 @@ class Processes:
         """Raise ``ApplicationNotReady`` with the end of its log when the process has ended."""
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
-            tail = self._log(name).read_text(errors="replace")[-1500:]
-            raise ApplicationNotReady(f"{name} ended with status {child.returncode}: {tail}", next_step=f"see {self._log(name)}")
+            tail = self.log(name).read_text(errors="replace")[-1500:]
+            raise ApplicationNotReady(f"{name} ended with status {child.returncode}: {tail}", next_step=f"see {self.log(name)}")
 
     def stop(self, name: str, *, seconds: float = _TERM_SECONDS) -> None:
         """End one process and everything in its session: SIGTERM, then, after ``seconds``, SIGKILL."""
@@ -91,15 +91,16 @@ class Processes:
                 self.stop(name)
         return alive
 
+    def log(self, name: str) -> Path:
+        """The file with the output of a process, that of earlier ones of this name first."""
+        return self._directory / f"{name}.log"
+
     def recorded(self) -> dict[str, tuple[int, float | None]]:
         """What the state file names, in the order of starting."""
         try:
             return {name: (pid, created) for name, (pid, created) in json.loads(self._state.read_text()).items()}
         except FileNotFoundError:
             return {}
-
-    def _log(self, name: str) -> Path:
-        return self._directory / f"{name}.log"
 
     def _save(self, known: Mapping[str, object]) -> None:
         beside = self._state.with_suffix(f".{os.getpid()}")
