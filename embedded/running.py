@@ -80,4 +80,4 @@ def _known(directory: Path) -> Stack | None:
         found = json.loads((directory / _FILE).read_text())
     except FileNotFoundError:
         return None
-    return Stack(directory=directory, ports=Ports.of(found["ports"]), guarantee=found["guarantee"], schedule=SCHEDULE)
+    return Stack(directory=directory, ports=Ports.of(found["ports"]), guarantee=found["guarantee"], schedule=SCHEDULE, starts=False)

@@ -57,12 +57,15 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints."""
+    """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints. One that is only to
+    be stopped (``starts`` false) does without the example's program: it may not even compile any more.
+    """
 
     directory: Path
     ports: Ports
     guarantee: str
     schedule: str = "none"
+    starts: bool = True
 
     @property
     def bootstrap(self) -> str:
@@ -80,7 +83,7 @@ class Stack:
             "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
             "STREAMS_RECOVERY_SCHEDULE": self.schedule,
             "STREAMS_RECOVERY_VERIFY_SCHEDULE": "none",
-            **example.variables(),
+            **(example.variables() if self.starts else {}),
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),
             "ORDER_PROCESSOR_DRILL_PORT": str(self.ports.drill),
