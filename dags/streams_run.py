@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.locating import load_applications
@@ -56,8 +57,10 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
             retries=5,
             retry_delay=timedelta(seconds=30),
         )
-        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success.
-        begin.as_setup() >> await_ends >> end.as_teardown(setups=begin, on_failure_fail_dagrun=True)
+        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success. The leaf fails the run when the waiting
+        # did, which a stop that succeeds would hide.
+        ends_reached = EmptyOperator(task_id="ends_reached")
+        begin.as_setup() >> await_ends >> [ends_reached, end.as_teardown(setups=begin, on_failure_fail_dagrun=True)]
     return dag
 
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
@@ -46,8 +47,18 @@ class Noting:
         self.submitter.submit(job)
 
 
-def run(app: Counting, file: str, submitter: Submitter, *, per_application: bool = False, **params: Any) -> Done:
-    """The DAG ``streams_<file>``, or that of the application, with these params. Approvals are given, retries are not waited for."""
+def run(
+    app: Counting,
+    file: str,
+    submitter: Submitter,
+    *,
+    per_application: bool = False,
+    changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    **params: Any,
+) -> Done:
+    """The DAG ``streams_<file>``, or that of the application, with these params. Approvals are given, retries are not waited for. ``changes`` are other
+    values of attributes of tasks, by their names.
+    """
     dag_id = f"streams_{file}_{app.name}" if per_application else f"streams_{file}"
     app.dags.mkdir(exist_ok=True)
     bag = DagBag(str(shutil.copy(PROJECT / "dags" / f"streams_{file}.py", app.dags)))
@@ -60,6 +71,8 @@ def run(app: Counting, file: str, submitter: Submitter, *, per_application: bool
             task.submitter = noting
         if isinstance(task, WatchSensor):
             task.interval = 0.2
+        for name, value in changes.get(task.task_id, {}).items():
+            setattr(task, name, value)
     ended = dag.test(logical_date=None, run_conf=given(params), mark_success_pattern=APPROVALS)
     tasks = ended.get_task_instances()
     return Done(

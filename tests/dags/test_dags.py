@@ -212,6 +212,8 @@ def test_an_application_that_was_started_for_a_run_is_stopped_whatever_becomes_o
     assert (stop.is_teardown, stop.on_failure_fail_dagrun, stop.retries) == (True, True, 5)
     assert dag.get_task("start_application").is_setup
     assert dag.get_task("await_ends").upstream_task_ids == {"start_application"}
+    leaves = {task.task_id for task in dag.tasks if not task.downstream_task_ids and not task.is_teardown}
+    assert leaves == {"ends_reached"}, "a waiting that failed fails the run, which a stop that succeeds would hide"
 
 
 def test_what_a_sensor_waits_for_survives_the_way_to_the_triggerer() -> None:

@@ -109,9 +109,16 @@ def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Countin
 def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abcab")
     done = run(counting, "run", in_session, per_application=True)
-    assert (done.state, done.by("success")) == ("success", {"start_application", "await_ends", "stop_application"})
+    assert (done.state, done.by("success")) == ("success", set(done.tasks))
     assert (counting.running, counting.free(), counting.committed()) == (False, True, 5)
     assert counting.rows(counting.output) == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]
+
+
+def test_a_run_that_cannot_wait_fails_and_ends_down(counting: Counting, in_session: Submitter) -> None:
+    counting.feed("abcab")
+    done = run(counting, "run", in_session, per_application=True, changes={"await_ends": {"captured": "{}"}})
+    assert (done.state, done.by("failed"), done.by("upstream_failed")) == ("failed", {"await_ends"}, {"ends_reached"})
+    assert (counting.running, counting.free(), done.tasks["stop_application"]) == (False, True, "success")
 
 
 def test_a_run_for_a_while_waits_in_the_triggerer(counting: Counting, in_session: Submitter) -> None:

@@ -57,7 +57,7 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     counting.worked("abcabcaa")
     counting.savepoint(in_session)
     before = counting.topics()
-    moments = {"from": "2026-09-21T14:13:22Z", "to": "2026-09-21T14:13:27Z", "lateness": "PT0S"}
+    moments = {"from": "2026-09-21T14:13:22Z", "to": "2026-09-21T14:13:27Z", "lateness": "PT0S", "overlap": "PT2S"}
     done = run(counting, "reprocess", in_session, per_application=True, **moments)
     assert (done.state, done.by("success")) == ("success", set(done.tasks)), done
     with counting.bench() as bench:
@@ -66,7 +66,11 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     assert (entry.succeeded, entry.records, entry.reason) == (True, 5, "test")
     [left] = counting.topics() - before
     assert left.startswith(output)
-    assert counting.rows(TopicPartition(left, 0)) == [("c", "1"), ("a", "1"), ("b", "1"), ("c", "2"), ("a", "2")]
+    expected = [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2"), ("c", "2"), ("a", "3")]
+    assert counting.rows(TopicPartition(left, 0)) == expected, (
+        "the two before the interval came first, and the interval when they were counted"
+    )
+    assert done.results["feed_records"]["result_key"], "by a job of its own"
     assert (counting.committed(), counting.running) == (8, False), "the application was not touched"
 
 
