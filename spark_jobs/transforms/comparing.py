@@ -1,4 +1,4 @@
-"""Verifying: what is in the topics against what is in the savepoint, row by row and key by key."""
+"""Verifying: what is in the topics against what is in the savepoint, row by row and key by key, for the partitions that a load has not proven."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.access import Access
 from spark_jobs.transforms.archive import chosen_batches
+from spark_jobs.transforms.reading_back import digest_of_range
 from spark_jobs.transforms.spread import in_tasks, spread
 from spark_jobs.transforms.state import ROWS, compare_states, newest_in
 from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
@@ -27,22 +28,24 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) ->
     keyed = [wanted for wanted in spec.partitions if wanted.topic in spec.keyed]
     archived = _rows(spark, keyed, access, archive=True)
     loaded = _rows(spark, keyed, access, archive=False)
-    stores = compare_states(archived, loaded, spec.keyed)
-    return VerifyResult(partitions=tuple(partitions), stores=stores, seconds=time.monotonic() - started)
+    keys = compare_states(archived, loaded, [TopicPartition(wanted.topic, wanted.partition) for wanted in keyed])
+    return VerifyResult(partitions=tuple(partitions), keys=keys, seconds=time.monotonic() - started)
 
 
 def compare_rows(wanted: PartitionToVerify, access: Access) -> PartitionVerified:
     """Counts and digests of both sides of one partition. Runs in a task."""
     from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415  # kept with the code that reads Kafka
 
-    archived, loaded = RowDigest(), RowDigest()
+    archived = RowDigest()
     for batch in chosen_batches(access.repository(), wanted.files, wanted.cut):
         archived.update(batch)
-    for batch in _target_batches(wanted, access):
-        loaded.update(batch)
+    loaded = digest_of_range(access, TopicPartition(wanted.target_topic, wanted.partition), wanted.start, wanted.end)
     return PartitionVerified(
         topic=wanted.topic,
         partition=wanted.partition,
+        topic_id=wanted.topic_id,
+        start=wanted.start,
+        end=wanted.end,
         archived_rows=archived.rows,
         loaded_rows=loaded.rows,
         archived_digest=archived.hexdigest(),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.reading_back import digest_of_range
 from streams_recovery.core.errors import PrefixDiffers
 from streams_recovery.core.jobs import PartitionToLoad
 from streams_recovery.core.model import TopicPartition
@@ -35,14 +36,8 @@ def behind_present(batches: Iterator[pa.RecordBatch], wanted: PartitionToLoad, a
 
 
 def _compare(archived: str, wanted: PartitionToLoad, access: Access) -> None:
-    from streams_recovery.kafka.reader import RangeReader  # noqa: PLC0415
-    from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415
-
-    found = RowDigest()
     tp = TopicPartition(wanted.topic, wanted.partition)
-    with RangeReader(access.connection, tp, wanted.first_offset, wanted.first_offset + wanted.present) as reader:
-        for batch in reader:
-            found.update(batch)
+    found = digest_of_range(access, tp, wanted.first_offset, wanted.first_offset + wanted.present)
     if found.rows != wanted.present or found.hexdigest() != archived:
         raise _differs(wanted, f"{found.rows} records with digest {found.hexdigest()[:12]} are there, the savepoint's have {archived[:12]}")
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.access import Access
 from spark_jobs.transforms.archive import chosen_batches, first_rows
 from spark_jobs.transforms.continuing import behind_present
+from spark_jobs.transforms.reading_back import read_back
 from spark_jobs.transforms.spread import spread
 from streams_recovery.core.bundles import TASKS_A_SLOT, bundled, packed
 from streams_recovery.core.errors import Refused
@@ -23,6 +24,7 @@ from streams_recovery.core.throttle import Pace, Throttle
 
 if TYPE_CHECKING:
     from streams_recovery.kafka.producers import Producers
+    from streams_recovery.kafka.records import RowDigest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,9 @@ class ShareLoaded:
 
 
 def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> RestoreResult:
-    """Load every partition, the biggest first. Refuses before the first row when a timestamp could not be written, or Spark would retry a task:
-    whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the next one begins.
+    """Load every partition, the biggest first, and read all of them back when that is done. Refuses before the first row when a timestamp could not be
+    written, or Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the
+    next one begins.
     """
     started = time.monotonic()
     check_single_attempt(spark)
@@ -55,7 +58,9 @@ def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> R
     done = spread(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded)
     found = {TopicPartition(one.topic, one.partition): one for share in done for one in share.partitions}
     ordered = tuple(found[TopicPartition(wanted.topic, wanted.partition)] for wanted in spec.partitions)
-    return RestoreResult(partitions=ordered, seconds=time.monotonic() - started)
+    loaded = time.monotonic()
+    read = read_back(spark, spec.partitions, access) if spec.read_back else ()
+    return RestoreResult(partitions=ordered, seconds=loaded - started, read=read, read_seconds=time.monotonic() - loaded)
 
 
 def check_single_attempt(spark: SparkSession) -> None:
@@ -134,13 +139,15 @@ def load_partition(
 ) -> PartitionLoaded:
     """Write the files of one partition, or what is missing of them. Runs in a task."""
     from streams_recovery.kafka.copying import worker_name  # noqa: PLC0415  # as above
+    from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415
     from streams_recovery.kafka.writer import PartitionWriter  # noqa: PLC0415
 
     tp = TopicPartition(wanted.topic, wanted.partition)
-    behind = wanted.first_offset + wanted.present
+    behind, archived = wanted.first_offset + wanted.present, RowDigest()
     with PartitionWriter(producers, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
         chosen = chosen_batches(access.repository(), wanted.files, wanted.cut)
-        batches = behind_present(chosen if wanted.limit is None else first_rows(chosen, wanted.limit), wanted, access)
+        from_archive = digested(chosen if wanted.limit is None else first_rows(chosen, wanted.limit), archived)
+        batches = behind_present(from_archive, wanted, access)
         for batch in paced(batches, pace) if pace else batches:
             writer.write(batch)
         written = writer.finish()
@@ -152,8 +159,17 @@ def load_partition(
         acknowledged_first=wanted.first_offset if rows else None,
         acknowledged_last=wanted.first_offset + rows - 1 if rows else None,
         worker=worker_name(),
+        archived_rows=archived.rows,
+        digest=archived.hexdigest(),
         present=wanted.present,
     )
+
+
+def digested(batches: Iterator[pa.RecordBatch], digest: RowDigest) -> Iterator[pa.RecordBatch]:
+    """The same rows, each added to ``digest`` before it is handed out: as the archive has them, whatever becomes of them."""
+    for batch in batches:
+        digest.update(batch)
+        yield batch
 
 
 def paced(batches: Iterator[pa.RecordBatch], pace: Pace) -> Iterator[pa.RecordBatch]:

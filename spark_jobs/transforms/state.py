@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -12,31 +13,34 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.window import Window
 
 from spark_jobs.transforms.spread import collected
-from streams_recovery.core.jobs import StoreVerified
+from streams_recovery.core.jobs import KeysVerified
+from streams_recovery.core.model import TopicPartition
 
 ROWS: Final = (
     "topic string, partition int, offset long, key binary, value binary, timestamp long, headers array<struct<key: string, value: binary>>"
 )
 EXAMPLES: Final = 20
-_KEY: Final = ["topic", "partition", "key"]
+_LOG: Final = ["topic", "partition"]
+_KEY: Final = [*_LOG, "key"]
 
 
-def compare_states(archived: DataFrame, loaded: DataFrame, topics: tuple[str, ...]) -> tuple[StoreVerified, ...]:
-    """One comparison a topic, in the order given. A topic without a live key on either side compares zero keys, and says so."""
-    if not topics:
+def compare_states(archived: DataFrame, loaded: DataFrame, partitions: Sequence[TopicPartition]) -> tuple[KeysVerified, ...]:
+    """One comparison a partition, in the order given. One without a live key on either side compares zero keys, and says so."""
+    if not partitions:
         return ()
     keys = joined(archived, loaded)
-    counts = {row.topic: row for row in collected(counted(keys))}
+    counts = {TopicPartition(row.topic, row.partition): row for row in collected(counted(keys))}
     different = any(row.keys_different for row in counts.values())
-    examples = {row.topic: tuple(row.examples) for row in collected(differing(keys))} if different else {}
+    examples = {TopicPartition(row.topic, row.partition): tuple(row.examples) for row in collected(differing(keys))} if different else {}
     return tuple(
-        StoreVerified(
-            topic=topic,
-            keys_compared=counts[topic].keys_compared if topic in counts else 0,
-            keys_different=counts[topic].keys_different if topic in counts else 0,
-            examples=examples.get(topic, ()),
+        KeysVerified(
+            topic=tp.topic,
+            partition=tp.partition,
+            keys_compared=counts[tp].keys_compared if tp in counts else 0,
+            keys_different=counts[tp].keys_different if tp in counts else 0,
+            examples=examples.get(tp, ()),
         )
-        for topic in topics
+        for tp in partitions
     )
 
 
@@ -74,19 +78,15 @@ def joined(archived: DataFrame, loaded: DataFrame) -> DataFrame:
 
 
 def counted(keys: DataFrame) -> DataFrame:
-    """Keys compared and keys that differ, of each topic."""
-    return (
-        keys.groupBy("topic")
-        .agg(F.count(F.lit(1)).alias("keys_compared"), F.sum(F.col("different").cast("long")).alias("keys_different"))
-        .select("topic", "keys_compared", "keys_different")
-    )
+    """Keys compared and keys that differ, of each partition."""
+    return keys.groupBy(*_LOG).agg(F.count(F.lit(1)).alias("keys_compared"), F.sum(F.col("different").cast("long")).alias("keys_different"))
 
 
 def differing(keys: DataFrame) -> DataFrame:
-    """The first keys that differ, of each topic, as hex."""
-    order = Window.partitionBy("topic").orderBy("partition", "key")
+    """The first keys that differ, of each partition, as hex."""
+    order = Window.partitionBy(*_LOG).orderBy("key")
     first = keys.filter("different").withColumn("rank", F.row_number().over(order)).filter(F.col("rank") <= EXAMPLES)
-    return first.groupBy("topic").agg(F.sort_array(F.collect_list(F.lower(F.hex("key")))).alias("examples")).select("topic", "examples")
+    return first.groupBy(*_LOG).agg(F.sort_array(F.collect_list(F.lower(F.hex("key")))).alias("examples"))
 
 
 def _different() -> Column:

@@ -11,10 +11,11 @@ import pytest
 from streams_recovery import restores
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.estimate import STEPS, Timed, estimate
+from streams_recovery.core.proofs import Proof
 from streams_recovery.core.throttle import Throttle
 from streams_recovery.restores.opening import entries, stored_plan
 from streams_recovery.restores.proving import earlier_restores, keep_evidence, report_of, sizes_of
-from tests.integration.restoring import compared, loaded, opened, saved
+from tests.integration.restoring import loaded, opened, saved, verified
 from tests.integration.small import Small, asked, publish
 
 
@@ -24,19 +25,19 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
     ticket = opened(bench, asked(bench, savepoint=savepoint))
     saved(bench, ticket)
     loaded(bench, ticket)
-    found, planned, journal = compared(bench, ticket), stored_plan(bench, ticket), entries(bench, ticket)
+    found, planned, journal = verified(bench, ticket), stored_plan(bench, ticket), entries(bench, ticket)
     with pytest.raises(NotFound, match="restores that have some: none"):
         restores.evidence(bench)
 
-    nothing = replace(found, partitions=(), stores=())
-    for less in (replace(found, partitions=found.partitions[1:]), replace(found, stores=()), nothing):
+    for less in (replace(found, partitions=found.partitions[1:]), replace(found, partitions=())):
         with pytest.raises(Damaged, match="has no evidence that it is equal"):
             report_of(bench, ticket, planned, less, journal, ())
 
     report = report_of(bench, ticket, planned, found, journal, ())
     stored = (tmp_path / "repository" / bench.layout.manifest(savepoint)).read_bytes()
     assert report.manifests == {savepoint: hashlib.sha256(stored).hexdigest()}
-    assert (report.verdict, report.rows, report.keys_compared) == (restores.Verdict.EQUAL, 7, 4)
+    assert (report.verdict, report.rows, report.keys_compared) == (restores.Verdict.EQUAL, 7, 0)
+    assert [[(one.proof, one.rows) for one in topic.partitions] for topic in report.topics] == [[(Proof.ROWS, 3)], [(Proof.ROWS, 4)]]
     assert report.seconds is None, "it has not recovered"
     kept = keep_evidence(bench.repository, bench.layout, report)
     assert keep_evidence(bench.repository, bench.layout, replace(report, rows=1)) == kept, "what was written first counts"

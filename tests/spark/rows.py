@@ -12,7 +12,7 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
+from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.kafka.writer import PartitionWriter
 
 # Every way in which null and empty, order and repetition can be confused.
@@ -49,6 +49,13 @@ def rows_in(batches):
         (row["timestamp"], row["key"], row["value"], row["headers"] and [(each["key"], each["value"]) for each in row["headers"]])
         for row in rows
     ]
+
+
+def digest_of(rows):
+    """As the tasks of a job make it."""
+    digest = RowDigest()
+    digest.update(batch_of(rows))
+    return digest.hexdigest()
 
 
 def connect(bootstrap):

@@ -87,6 +87,11 @@ class Case:
         self.job("restore", plan, ticket)
         return restores.check_load(self.bench, ticket, plan.result_key)
 
+    def verify(self, ticket):
+        check = restores.plan_verify(self.bench, ticket)
+        self.job("verify", check, ticket)
+        return restores.check_verify(self.bench, ticket, check.result_key)
+
     def topic_id(self):
         return self.bench.cluster.describe_topics([self.app.changelog])[self.app.changelog].topic_id
 
@@ -239,7 +244,16 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
     case.job("restore", plan, ticket)
     rows = [(0, ROWS), (1, claimed)] if claimed else [(0, ROWS)]
     loaded = [
-        PartitionLoaded(topic=case.app.changelog, partition=part, rows=count, acknowledged_first=0, acknowledged_last=count - 1, worker="w")
+        PartitionLoaded(
+            topic=case.app.changelog,
+            partition=part,
+            rows=count,
+            acknowledged_first=0,
+            acknowledged_last=count - 1,
+            worker="w",
+            archived_rows=count,
+            digest="",
+        )
         for part, count in rows
     ]
     key = case.bench.notes.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
@@ -251,9 +265,7 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
 def test_a_member_of_the_group_stops_the_load_and_the_offsets_by_name(case):
     ticket = case.created()
     case.load(ticket)
-    check = restores.plan_verify(case.bench, ticket)
-    case.job("verify", check, ticket)
-    restores.check_verify(case.bench, ticket, check.result_key)
+    case.verify(ticket)
     settings = {"bootstrap.servers": case.app.bootstrap, "group.id": case.app.id, "client.id": "a-stranger", "log_level": 0}
     stranger = Consumer(settings)
     stranger.subscribe([f"{case.app.id}.in"])
@@ -289,9 +301,7 @@ def take_steps(case, upto):
     case.load(ticket)
     if upto is Phase.LOADED:
         return ticket
-    check = restores.plan_verify(bench, ticket)
-    case.job("verify", check, ticket)
-    restores.check_verify(bench, ticket, check.result_key)
+    case.verify(ticket)
     steps = {Phase.OFFSETS_SET: restores.set_offsets, Phase.WIPED: restores.wipe, Phase.STARTED: restores.start}
     for phase, step in steps.items():
         if upto.rank >= phase.rank:

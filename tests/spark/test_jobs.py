@@ -22,7 +22,7 @@ from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToV
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.time_cut import CutBy, RowCut
 from streams_recovery.kafka.clients import Clients
-from tests.spark.rows import SHAPES, end_of, read, rows_in, topic, write
+from tests.spark.rows import SHAPES, digest_of, end_of, read, rows_in, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -48,7 +48,7 @@ def restore(spark, access, *loads):
 def verify(spark, access, *pairs, keyed=()):
     """Each pair: archived partition and its files, target partition and its range."""
     wanted = tuple(
-        PartitionToVerify(topic=tp.topic, partition=tp.partition, target_topic=target, start=start, end=end, files=files)
+        PartitionToVerify(topic=tp.topic, partition=tp.partition, target_topic=target, topic_id="", start=start, end=end, files=files)
         for tp, files, target, start, end in pairs
     )
     return compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=wanted, keyed=keyed), access)
@@ -75,7 +75,7 @@ def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, 
     result = verify(spark, access, (source, (file,), target.topic, 0, len(SHAPES)), keyed=(source.topic,))
     assert result.partitions[0].equal
     assert (result.partitions[0].archived_rows, result.partitions[0].loaded_rows) == (len(SHAPES), len(SHAPES))
-    assert (result.stores[0].keys_compared, result.stores[0].keys_different) == (3, 0)
+    assert (result.keys[0].keys_compared, result.keys[0].keys_different) == (3, 0)
     assert temporary_files() == before
 
 
@@ -89,10 +89,15 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
     cut = RowCut(by=by, moment=20, first_later=1, rows=len(wanted), late=0)
     write(connection, target, wanted[:1])
     load = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=files, present=1, cut=cut)
-    (loaded,) = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access).partitions
-    assert (loaded.rows, loaded.present) == (len(wanted), 1)
+    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access)
+    (loaded,), (found,) = result.partitions, result.read
+    assert (loaded.rows, loaded.present, loaded.archived_rows) == (len(wanted), 1, len(wanted))
+    assert loaded.digest == found.digest == digest_of(wanted), "the row that was there is a part of it"
+    assert (found.start, found.end, found.rows) == (0, len(wanted), len(wanted))
     assert rows_in(read(connection, target, 0, len(wanted))) == wanted
-    check = PartitionToVerify(topic=source.topic, partition=0, target_topic=target.topic, start=0, end=len(wanted), files=files, cut=cut)
+    check = PartitionToVerify(
+        topic=source.topic, partition=0, target_topic=target.topic, topic_id="", start=0, end=len(wanted), files=files, cut=cut
+    )
     for other, equal in ((check, True), (replace(check, cut=replace(cut, moment=10, first_later=0)), False)):
         (found,) = compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=(other,), keyed=()), access).partitions
         assert found.equal == equal
@@ -166,7 +171,7 @@ def test_nothing_to_do_is_done_and_counts_as_nothing(spark, access, topics):
     assert restore(spark, access, (target, 0, ()))[0].rows == 0
     result = verify(spark, access, (target, (), target.topic, 0, 0), keyed=(target.topic,))
     assert (result.partitions[0].archived_rows, result.partitions[0].loaded_rows) == (0, 0)
-    assert result.stores[0].keys_compared == 0
+    assert result.keys[0].keys_compared == 0
 
 
 BASE = [(10 + number, b"k%d" % number, b"v%d" % number, [("h", b"x")]) for number in range(5)]
@@ -199,10 +204,10 @@ def test_verification_sees_every_kind_of_damage(spark, access, connection, topic
     assert {damage: part.equal for damage, part in zip(targets, result.partitions, strict=True)} == {
         damage: damage == "none" for damage in DAMAGES
     }
-    different = {damage: store.keys_different for damage, store in zip(targets, result.stores, strict=True)}
+    different = {damage: store.keys_different for damage, store in zip(targets, result.keys, strict=True)}
     harmless_for_state = ("none", "row too many", "other order")
     assert different == {damage: 0 if damage in harmless_for_state else 1 for damage in DAMAGES}
-    assert all(store.keys_compared == 5 for store in result.stores)
+    assert all(store.keys_compared == 5 for store in result.keys)
 
 
 @pytest.mark.fault("F10")
@@ -244,7 +249,12 @@ def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, t
         restore(spark, access, (target, 0, (copied.copied.file,)))
     assert isinstance(caught.value.cause, TargetNotEmpty)
     assert end_of(connection, target) == 1
-    assert restore(spark, access, (target, 1, (copied.copied.file,)))[0].acknowledged_first == 1
+    behind = PartitionToLoad(topic=target.topic, partition=0, first_offset=1, files=(copied.copied.file,))
+    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(behind,)), access)
+    assert result.partitions[0].acknowledged_first == 1
+    (found,) = result.read
+    assert (found.start, found.end, found.rows) == (0, 6, 6), "what is there, not what was written"
+    assert (result.partitions[0].digest, found.digest) == (digest_of(BASE), digest_of([BASE[0], *BASE]))
 
 
 def test_a_timestamp_that_cannot_be_written_is_refused_before_any_partition_is_touched(spark, access, connection, bootstrap, topics):

@@ -100,14 +100,15 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
         restore = submit("restore", RestoreSpec(application_id="app", partitions=loads), RestoreResult)
         assert [done.rows for done in restore.partitions] == [ROWS] * PARTITIONS
         assert len({done.worker for done in restore.partitions}) == 2
+        assert [(read.rows, read.digest) for read in restore.read] == [(ROWS, done.digest) for done in restore.partitions]
 
         pairs = tuple(
-            PartitionToVerify(topic=source, partition=number, target_topic=target, start=0, end=ROWS, files=files[number])
+            PartitionToVerify(topic=source, partition=number, target_topic=target, topic_id="", start=0, end=ROWS, files=files[number])
             for number in files
         )
         verify = submit("verify", VerifySpec(application_id="app", partitions=pairs, keyed=(source,)), VerifyResult, master="local[2]")
         assert all(part.equal for part in verify.partitions)
-        assert (verify.stores[0].keys_compared, verify.stores[0].keys_different) == (500 * PARTITIONS, 0)
+        assert [(one.keys_compared, one.keys_different) for one in verify.keys] == [(500, 0)] * PARTITIONS
 
         with pytest.raises(TargetNotEmpty, match=f"ends at {ROWS}, not at 0"):
             submit("restore", RestoreSpec(application_id="app", partitions=loads), RestoreResult, master="local[2]")

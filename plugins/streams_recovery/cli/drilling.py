@@ -74,7 +74,7 @@ def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
     if as_json:
         print_json(found)
         return
-    table = Table("began", "savepoint", "outcome", "RPO", "RTO", "records", "keys compared", "restore")
+    table = Table("began", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore")
     for entry in found:
         table.add_row(*_row(entry))
     Console().print(table)
@@ -88,7 +88,6 @@ def _row(entry: DrillEntry) -> tuple[str, ...]:
         _of(entry.rpo_seconds),
         _of(entry.rto_seconds),
         f"{entry.rows:,}",
-        f"{entry.keys_compared:,}",
         entry.restore_id or "-",
     )
 

@@ -119,4 +119,5 @@ class Restore(Section):
     stall_timeout_seconds: Seconds = 120
     catch_up_timeout_seconds: Seconds = 900
     producers_still_seconds: Seconds = 30
+    compare_keys: Switch = False
     topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)

@@ -69,8 +69,8 @@ def by_default(sizes: Sizes) -> dict[str, float]:
     return {
         "save": 3 + (18 + 5e-6 * sizes.replaced if sizes.replaced else 0),
         "create": 1 + 0.045 * sizes.partitions,
-        "load": 13 + 0.06 * sizes.partitions + 3e-6 * sizes.records + 5.5e-9 * sizes.payload_bytes,
-        "compare": 12 + 0.09 * sizes.partitions + 18e-6 * sizes.records,
+        "load": 13 + 0.12 * sizes.partitions + 5.5e-6 * sizes.records + 6e-9 * sizes.payload_bytes,
+        "compare": 4,
         "start": 3.5,
         "catch up": 14 + 5e-4 * sizes.to_catch_up,
     }

@@ -10,11 +10,11 @@ from typing import Final, Literal
 
 from streams_recovery.core.asking import StoreAsked
 from streams_recovery.core.estimate import Sizes
-from streams_recovery.core.jobs import PartitionVerified, StoreVerified
 from streams_recovery.core.model import Consistency, TopicRole
 from streams_recovery.core.plan import PointInTime, RestorePlan
+from streams_recovery.core.proofs import PartitionProof
 
-EVIDENCE_VERSION: Final = 2
+EVIDENCE_VERSION: Final = 3
 
 
 class Verdict(enum.StrEnum):
@@ -27,37 +27,37 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEvidence:
-    """One topic. Digests are SHA-256 over the digests and counts of its partitions in their order (see ``digest_of``), of the savepoint's records and of
-    those in the topic. ``keys_compared`` are live keys of a changelog, None for other topics.
+    """One topic and the proof of each of its partitions. Digests are SHA-256 over the digests and counts of its partitions in their order (see
+    ``digest_of``), of the savepoint's records and of those in the topic. ``keys_compared`` are live keys, None when none were looked at.
     """
 
     topic: str
     role: TopicRole
-    partitions: int
+    partitions: tuple[PartitionProof, ...]
     rows: int
     archived_digest: str
     restored_digest: str
     keys_compared: int | None
-    keys_different: int | None
 
     @property
-    def equal(self) -> bool:
-        """True when no difference was found."""
-        return self.archived_digest == self.restored_digest and not self.keys_different
+    def proven(self) -> bool:
+        """True when each partition is: over more than no row, or empty on both sides."""
+        return bool(self.partitions) and all(one.holds for one in self.partitions) and self.archived_digest == self.restored_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
     """The evidence of a restore, kept in the repository. Without a ``savepoint_id`` it was a rebuild from the input.
 
-    ``manifests`` has the hashes of the manifests it rests on as they are stored, by savepoint: each has the hash of every file it names; None for
-    one that was gone by the end of the restore. ``missing`` are partitions that were planned and not compared. ``safety_savepoint`` is the way
-    back, None when there was nothing to take one of. ``still_held`` are topics whose retention was not put back yet, because restored records
-    would expire by it; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None when it did not go through them
-    in one piece. ``point`` is the moment that it was brought to, None for any other restore. ``asked`` is what the application answered then.
+    ``manifests`` has the hashes of the manifests it rests on as they are stored, by savepoint: each has the hash of every file it names; None for one
+    that was gone by the end of the restore. ``missing`` are partitions that were planned and are not proven, or not with all their records.
+    ``safety_savepoint`` is the way back, None when there was nothing to take one of. ``still_held`` are topics whose retention was not put back yet,
+    because restored records would expire by it; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None when it did
+    not go through them in one piece. ``point`` is the moment that it was brought to, None for any other restore. ``asked`` is what the application
+    answered then.
     """
 
-    format_version: Literal[2]
+    format_version: Literal[3]
     restore_id: str
     application_id: str
     source_application_id: str
@@ -86,10 +86,9 @@ class RestoreReport:
     @property
     def verdict(self) -> Verdict:
         """Differences and gaps first: what was compared besides does not make up for them."""
-        if self.missing or not all(topic.equal for topic in self.topics) or any(store.different for store in self.asked):
+        if self.missing or not all(topic.proven for topic in self.topics) or any(store.different for store in self.asked):
             return Verdict.DIFFERENT
-        state = any(topic.rows for topic in self.topics if topic.role is TopicRole.CHANGELOG)
-        return Verdict.EQUAL if self.rows and (self.keys_compared or not state) else Verdict.NOTHING_COMPARED
+        return Verdict.EQUAL if sum(topic.rows for topic in self.topics) else Verdict.NOTHING_COMPARED
 
 
 def digest_of(partitions: Iterable[tuple[int, int, str]]) -> str:
@@ -98,32 +97,33 @@ def digest_of(partitions: Iterable[tuple[int, int, str]]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def topic_evidence(
-    plan: RestorePlan, partitions: Sequence[PartitionVerified], stores: Sequence[StoreVerified]
-) -> tuple[tuple[TopicEvidence, ...], tuple[str, ...]]:
-    """One entry for each topic of the plan, and the planned partitions that were not compared."""
-    by_topic: dict[str, list[PartitionVerified]] = {}
-    for found in partitions:
-        by_topic.setdefault(found.topic, []).append(found)
-    by_store = {store.topic: store for store in stores}
+def topic_evidence(plan: RestorePlan, proofs: Sequence[PartitionProof]) -> tuple[tuple[TopicEvidence, ...], tuple[str, ...]]:
+    """One entry for each topic that is loaded, and the planned partitions without a proof over all their rows. A rebuild loads none: what it creates is
+    empty, and filled by the application.
+    """
+    by_topic: dict[str, dict[int, PartitionProof]] = {}
+    for one in proofs:
+        by_topic.setdefault(one.topic, {})[one.partition] = one
     topics, missing = [], []
-    for step in plan.create:
-        compared = by_topic.get(step.name, [])
-        seen = {found.partition for found in compared}
-        missing += [f"{step.name}-{part.partition}" for part in step.partitions if part.partition not in seen]
-        store = by_store.get(step.name)
-        if store is None and step.role is TopicRole.CHANGELOG:
-            missing.append(f"keys of {step.name}")
-        topics.append(
-            TopicEvidence(
-                topic=step.name,
-                role=step.role,
-                partitions=len(seen),
-                rows=sum(found.loaded_rows for found in compared),
-                archived_digest=digest_of((found.partition, found.archived_rows, found.archived_digest) for found in compared),
-                restored_digest=digest_of((found.partition, found.loaded_rows, found.loaded_digest) for found in compared),
-                keys_compared=store.keys_compared if store else None,
-                keys_different=store.keys_different if store else None,
-            )
-        )
+    for step in () if plan.from_input else plan.create:
+        found = by_topic.get(step.name, {})
+        missing += [
+            f"{step.name}-{part.partition}"
+            for part in step.partitions
+            if part.partition not in found or found[part.partition].rows != part.rows
+        ]
+        topics.append(_of_topic(step.name, step.role, tuple(found[number] for number in sorted(found))))
     return tuple(topics), tuple(missing)
+
+
+def _of_topic(name: str, role: TopicRole, proofs: tuple[PartitionProof, ...]) -> TopicEvidence:
+    keys = [one.keys_compared for one in proofs if one.keys_compared is not None]
+    return TopicEvidence(
+        topic=name,
+        role=role,
+        partitions=proofs,
+        rows=sum(one.rows for one in proofs),
+        archived_digest=digest_of((one.partition, one.rows, one.archived_digest) for one in proofs),
+        restored_digest=digest_of((one.partition, one.rows, one.restored_digest) for one in proofs),
+        keys_compared=sum(keys) if keys else None,
+    )

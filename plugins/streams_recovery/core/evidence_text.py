@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from streams_recovery.core.estimate import told
 from streams_recovery.core.evidence import RestoreReport, TopicEvidence, Verdict
 from streams_recovery.core.plan_text import moment
+from streams_recovery.core.proofs import Proof
 
 _VERDICTS = {
-    Verdict.EQUAL: "**Equal.** Every record and every key that was restored is the one in the savepoint.",
+    Verdict.EQUAL: "**Equal.** Every record that was restored is the one in the savepoint, and so is every key.",
     Verdict.DIFFERENT: "**NOT EQUAL.** What was restored differs from the savepoint, or was not compared whole.",
     Verdict.NOTHING_COMPARED: "**NOTHING WAS COMPARED.** This does not prove that the state is that of any savepoint.",
 }
@@ -15,6 +18,11 @@ _VERDICTS = {
 _DIGESTS = (
     "The digest of a topic is SHA-256 over a line `{partition} {records} {digest}` for each of its partitions; that of a partition is over key, "
     "value, headers and timestamp of every record in order."
+)
+_NAMES = {Proof.ROWS: "records", Proof.KEYS: "records and keys", Proof.EMPTY: "being empty"}
+_PROOFS = (
+    "Proven by records: the digest over every record in order is the same in the savepoint and in the topic, so all keys are the same too. By keys: the newest "
+    "record of each key was compared besides. By being empty: there is no record on either side."
 )
 _FILES = "The manifest of a savepoint has the SHA-256 of every file that it names; `streams-recovery verify` reads them again."
 
@@ -27,8 +35,8 @@ def page(report: RestoreReport, sha256: str) -> str:
             "",
             _VERDICTS[report.verdict],
             "",
-            f"{report.rows:,} records and {report.keys_compared:,} keys were compared in {len(report.topics)} topics.",
-            *([f"Not compared: {', '.join(report.missing)}."] if report.missing else []),
+            f"{report.rows:,} records were compared in {len(report.topics)} topics{_by_key(report)}.",
+            *([f"Not proven: {', '.join(report.missing)}."] if report.missing else []),
             "",
             "| what | |",
             "|---|---|",
@@ -36,9 +44,11 @@ def page(report: RestoreReport, sha256: str) -> str:
             "",
             "## Topics",
             "",
-            "| topic | role | partitions | records | keys | equal |",
+            "| topic | role | partitions | records | keys | proven |",
             "|---|---|---:|---:|---:|---|",
             *(_row(topic) for topic in report.topics),
+            "",
+            _PROOFS,
             "",
             "## SHA-256 of their records, in the savepoint and as restored",
             "",
@@ -105,7 +115,18 @@ def _plain(text: str) -> str:
     return "".join(f"&#{ord(c)};" if c in "|`<>[]&*_" else c if c.isprintable() else " " for c in text)
 
 
+def _by_key(report: RestoreReport) -> str:
+    return f", and {report.keys_compared:,} keys one by one" if report.keys_compared else ""
+
+
 def _row(topic: TopicEvidence) -> str:
     keys = "-" if topic.keys_compared is None else f"{topic.keys_compared:,}"
-    equal = "yes" if topic.equal else f"**NO**{f', {topic.keys_different:,} keys' if topic.keys_different else ''}"
-    return f"| {topic.topic} | {topic.role} | {topic.partitions} | {topic.rows:,} | {keys} | {equal} |"
+    return f"| {topic.topic} | {topic.role} | {len(topic.partitions)} | {topic.rows:,} | {keys} | {_proof(topic)} |"
+
+
+def _proof(topic: TopicEvidence) -> str:
+    """How many partitions have which proof."""
+    if not topic.proven:
+        return "**NO**"
+    counts = Counter(one.proof for one in topic.partitions)
+    return ", ".join(f"{counts[proof]} by {_NAMES[proof]}" for proof in Proof if counts[proof])

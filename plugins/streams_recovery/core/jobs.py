@@ -129,7 +129,8 @@ class PartitionToLoad:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSpec:
     """Load these partitions; each partition is written by one task, in order. The job ends at once when ``lock`` is no longer held, and gives up when a
-    broker acknowledges nothing for ``stall_seconds``. ``throttle`` is for the whole job.
+    broker acknowledges nothing for ``stall_seconds``. ``throttle`` is for the whole load. With ``read_back`` other tasks read the whole logs afterwards,
+    those of partitions with a ``limit`` left out: these are not whole yet.
     """
 
     application_id: str
@@ -137,12 +138,14 @@ class RestoreSpec:
     lock: LockTicket | None = None
     throttle: Throttle | None = None
     stall_seconds: float = 120.0
+    read_back: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoaded:
     """One partition as a task loaded it. ``rows`` are all that are in it now, ``present`` those of them that were compared and not written.
-    ``acknowledged_first`` and ``acknowledged_last`` are the broker's offsets of the first and last row, None when there is none.
+    ``acknowledged_first`` and ``acknowledged_last`` are the broker's offsets of the first and last row, None when there is none. ``digest`` is over the
+    ``archived_rows`` rows as they came out of the checked files, ``present`` ones included, before anything was sent.
     """
 
     topic: str
@@ -151,24 +154,44 @@ class PartitionLoaded:
     acknowledged_first: int | None
     acknowledged_last: int | None
     worker: str
+    archived_rows: int
+    digest: str
     present: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRead:
+    """One log as a task found it that has written nothing: the topic, ``[start, end)`` as the broker told them to this task, and the rows there."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    start: int
+    end: int
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """Everything a restore job loaded."""
+    """Everything a restore job loaded, and what it read back after the last row was written."""
 
     partitions: tuple[PartitionLoaded, ...]
     seconds: float
+    read: tuple[PartitionRead, ...] = ()
+    read_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToVerify:
-    """Compare these files, in this order, with the target partition's records ``[start, end)``; with a ``cut`` only the rows that it takes."""
+    """Compare these files, in this order, with the target partition's records ``[start, end)``; with a ``cut`` only the rows that it takes.
+    ``topic_id`` says of which topic these ends are.
+    """
 
     topic: str
     partition: int
     target_topic: str
+    topic_id: str
     start: int
     end: int
     files: tuple[SegmentFile, ...]
@@ -186,10 +209,15 @@ class VerifySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerified:
-    """Both sides of one partition: counts, and SHA-256 over key, value, headers and timestamp of every row in order."""
+    """Both sides of one partition: counts, and SHA-256 over key, value, headers and timestamp of every row in order. ``[start, end)`` of the topic with
+    this id was read.
+    """
 
     topic: str
     partition: int
+    topic_id: str
+    start: int
+    end: int
     archived_rows: int
     loaded_rows: int
     archived_digest: str
@@ -202,10 +230,11 @@ class PartitionVerified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreVerified:
-    """A changelog as state: latest row per (partition, key), tombstones left out. ``examples`` are hex keys that differ, at most 20."""
+class KeysVerified:
+    """A partition of a changelog as state: the latest row of each key, tombstones left out. ``examples`` are hex keys that differ, at most 20."""
 
     topic: str
+    partition: int
     keys_compared: int
     keys_different: int
     examples: tuple[str, ...]
@@ -213,10 +242,10 @@ class StoreVerified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """Everything a verification compared."""
+    """Everything a verification compared. ``keys`` has every partition of the keyed topics."""
 
     partitions: tuple[PartitionVerified, ...]
-    stores: tuple[StoreVerified, ...]
+    keys: tuple[KeysVerified, ...]
     seconds: float
 
 

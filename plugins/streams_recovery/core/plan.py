@@ -42,11 +42,12 @@ class SafetyPolicy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoad:
-    """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes."""
+    """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes. ``reduced`` ones are the same state, not the same log."""
 
     partition: int
     files: tuple[SegmentFile, ...]
     cut: RowCut | None = None
+    reduced: bool = False
 
     @property
     def rows(self) -> int:
@@ -226,6 +227,8 @@ class RestoreRequest:
     savepoint that had read nothing of it, and ``none`` no state at all. With ``in_place`` the
     application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each other group that
     has read them, to say that it may be moved.
+
+    With ``compare_keys`` changelogs are also compared key by key where every record was found equal already.
     """
 
     source: str
@@ -244,6 +247,7 @@ class RestoreRequest:
     slice: Slice | None = None
     in_place: bool = False
     groups: tuple[str, ...] = ()
+    compare_keys: bool = False
 
     @property
     def from_input(self) -> bool:

@@ -51,6 +51,7 @@ class RequestedOperator(StepOperator):
             as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
             in_place=asked.get("in_place") == "True",
             groups=tuple(asked.get("groups", "").replace(",", " ").split()),
+            compare_keys=asked.get("compare_keys") == "True",
         )
 
 
@@ -160,7 +161,7 @@ class CheckLoadOperator(CheckedStepOperator):
 
 
 class VerifyChangelogsOperator(CheckedStepOperator):
-    """Fail unless savepoint and topics are equal, row by row and key by key."""
+    """Fail unless there is a proof for every partition that it is equal to the savepoint's. ``outcome`` is that of the comparison, if there was one."""
 
     def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
         """Verify."""
@@ -192,7 +193,7 @@ class CheckFeedOperator(CheckedStepOperator):
 
 
 class VerifyFeedOperator(CheckedStepOperator):
-    """Fail unless archive and inputs are equal, row by row."""
+    """Fail unless there is a proof for every input that it is equal to the archive's."""
 
     def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
         """Verify."""

@@ -163,7 +163,7 @@ class RestoreJobOperator(SparkJobOperator):
 
 
 class LoadRecordsOperator(RestoreJobOperator):
-    """Load every internal topic from the savepoint."""
+    """Load every internal topic from the savepoint, and read what is there then."""
 
     job: JobName = "restore"
     planned_by = staticmethod(restores.plan_load)
@@ -188,14 +188,14 @@ class AppendRecordsOperator(SparkJobOperator):
 
 
 class CompareRecordsOperator(RestoreJobOperator):
-    """Compare savepoint and topics, row by row and key by key."""
+    """Compare savepoint and topics row by row and key by key, where the load has not proven them equal, or it is asked for. Mostly there is nothing to do."""
 
     job: JobName = "verify"
     planned_by = staticmethod(restores.plan_verify)
 
 
 class CompareFeedOperator(RestoreJobOperator):
-    """Compare the inputs that are whole now with the archive, row by row."""
+    """Compare the inputs that are whole now with the archive row by row, where their load has not proven them equal."""
 
     job: JobName = "verify"
     planned_by = staticmethod(restores.plan_verify_feed)

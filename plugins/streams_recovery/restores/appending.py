@@ -182,7 +182,9 @@ def plan_append_job(bench: Workbench, ticket: AppendTicket) -> JobPlan:
     under_lock(bench, ticket)
     found = _quarantine(bench, ticket.restore_id)
     work = _work(bench, found)
-    spec_key = bench.notes.write(f"{ticket.restore_id}-append", _SPEC, restore_spec(bench, ticket, work))
+    # What is in front of them is not the archive's, and what comes behind them may be anybody's.
+    spec = restore_spec(bench, ticket, work, read_back=False)
+    spec_key = bench.notes.write(f"{ticket.restore_id}-append", _SPEC, spec)
     return JobPlan(
         spec_key=spec_key,
         result_key=bench.notes.answer(spec_key, _RESULT),

@@ -18,11 +18,11 @@ from streams_recovery.restores.opening import guarded, note, stored_plan
 from streams_recovery.restores.planning import plan
 from streams_recovery.restores.rebuilding import check_still_planned
 from streams_recovery.restores.specs import restore_spec
-from streams_recovery.restores.values import LoadSummary, PrepareSummary, RestoreTicket
+from streams_recovery.restores.values import LoadAccepted, LoadSummary, PrepareSummary, RestoreTicket
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
-LOAD_SPEC = "load-spec"
+LOAD_SPEC, LOADED = "load-spec", "loaded"
 LOAD_AGAIN = "somebody else wrote to it: stop whoever did, then load again; the topic is compared, or created again"
 
 
@@ -126,6 +126,7 @@ def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) 
     guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
     planned = stored_plan(bench, ticket)
     summary = check_written(bench, rows_at_first(planned), result_key)
+    bench.notes.write(ticket.restore_id, LOADED, LoadAccepted(result_key=result_key))
     note(bench, ticket, Phase.LOADED)
     return summary
 

@@ -153,7 +153,8 @@ def _create(bench: Workbench, placed: Placed, existing: TopicDescription | None,
 def _load(topic: str, image: PartitionImage, begin: Begin) -> PartitionLoad:
     cut = begin.cuts.get(TopicPartition(topic, image.partition))
     files = tuple(image.files()) if cut is None else cut.files
-    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows)
+    reduced = any(copied.reduced for copied in image.ranges if copied.file)
+    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, reduced=reduced)
 
 
 def _offsets(bench: Workbench, placed: Sequence[Placed], strategy: OffsetStrategy, begin: Begin) -> ChosenOffsets:

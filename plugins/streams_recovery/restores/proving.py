@@ -33,7 +33,7 @@ def report_of(
     still_held: tuple[str, ...],
 ) -> RestoreReport:
     """The evidence. Raises ``Damaged`` when what was compared is not equal, is not all, or is nothing though there were records to restore."""
-    topics, missing = topic_evidence(planned, verified.partitions, verified.stores)
+    topics, missing = topic_evidence(planned, verified.partitions)
     report = RestoreReport(
         format_version=EVIDENCE_VERSION,
         restore_id=ticket.restore_id,
@@ -62,7 +62,7 @@ def report_of(
         asked=what_was_asked(bench, ticket.restore_id),
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
-        gaps = f"; not compared: {', '.join(missing[:_KNOWN])}" if missing else ""
+        gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
         raise Damaged(
             f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id}: {report.verdict}{gaps}",
             next_step="stop the application, and run the comparison of this restore again",

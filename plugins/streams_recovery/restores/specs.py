@@ -14,8 +14,8 @@ def throttle(bench: Workbench) -> Throttle:
     return Throttle(records_per_second=limits.records_per_second, bytes_per_second=limits.bytes_per_second)
 
 
-def restore_spec(bench: Workbench, ticket: Locked, partitions: tuple[PartitionToLoad, ...]) -> RestoreSpec:
-    """Load these partitions, as long as the ticket's lock holds."""
+def restore_spec(bench: Workbench, ticket: Locked, partitions: tuple[PartitionToLoad, ...], *, read_back: bool = True) -> RestoreSpec:
+    """Load these partitions, as long as the ticket's lock holds, and read them back."""
     limits = throttle(bench)
     limited = limits.records_per_second is not None or limits.bytes_per_second is not None
     return RestoreSpec(
@@ -24,4 +24,5 @@ def restore_spec(bench: Workbench, ticket: Locked, partitions: tuple[PartitionTo
         lock=ticket.lock,
         throttle=limits if limited else None,
         stall_seconds=float(bench.config.restore.stall_timeout_seconds),
+        read_back=read_back,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.asking import StoreAsked
-from streams_recovery.core.jobs import PartitionVerified, StoreVerified
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.model import Consistency
 from streams_recovery.core.plan import RestoreRequest
+from streams_recovery.core.proofs import PartitionProof
 from streams_recovery.savepoints.values import JobPlan, Ticket
 
 
@@ -76,17 +76,30 @@ class LoadSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifySummary:
-    """What was compared, and that it was equal: a difference is an error, not a summary."""
+class LoadAccepted:
+    """A load that was checked against plan and logs, and where its job left its result; None when there was nothing to load."""
 
-    partitions: tuple[PartitionVerified, ...]
-    stores: tuple[StoreVerified, ...]
+    result_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySummary:
+    """A proof for each partition: a difference is an error, not a summary. ``keys_compared`` counts those that were looked at one by one."""
+
+    partitions: tuple[PartitionProof, ...]
     rows_compared: int
     keys_compared: int
 
 
+def verify_summary(proofs: tuple[PartitionProof, ...]) -> VerifySummary:
+    """The summary of these proofs."""
+    return VerifySummary(
+        partitions=proofs, rows_compared=sum(one.rows for one in proofs), keys_compared=sum(one.keys_compared or 0 for one in proofs)
+    )
+
+
 # A rebuild has nothing to compare its state with; its report says so by these zeros and by having no savepoint.
-NOTHING_COMPARED = VerifySummary(partitions=(), stores=(), rows_compared=0, keys_compared=0)
+NOTHING_COMPARED = verify_summary(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

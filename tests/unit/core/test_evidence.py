@@ -14,32 +14,40 @@ from streams_recovery.core.asking import StoreAsked
 from streams_recovery.core.estimate import Sizes
 from streams_recovery.core.evidence import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
 from streams_recovery.core.evidence_text import page
-from streams_recovery.core.jobs import PartitionVerified, StoreVerified
 from streams_recovery.core.model import Consistency, TopicRole
 from streams_recovery.core.plan import PartitionLoad, TopicToCreate
-from tests.unit.core.test_plan import PLAN
+from streams_recovery.core.proofs import NO_ROWS, PartitionProof, Proof
+from tests.unit.core.test_plan import FILE, PLAN
 
 
-def compared(topic: str, partition: int, rows: int = 3, archived: str = "aa", loaded: str = "aa") -> PartitionVerified:
-    return PartitionVerified(
-        topic=topic, partition=partition, archived_rows=rows, loaded_rows=rows, archived_digest=archived, loaded_digest=loaded
+def proven(
+    topic: str, partition: int, rows: int = 3, archived: str = "aa", restored: str = "aa", keys: int | None = None
+) -> PartitionProof:
+    return PartitionProof(
+        topic=topic,
+        partition=partition,
+        proof=Proof.ROWS if keys is None else Proof.KEYS,
+        rows=rows,
+        archived_digest=archived,
+        restored_digest=restored,
+        keys_compared=keys,
     )
 
 
-def store(topic: str, keys: int = 2, different: int = 0) -> StoreVerified:
-    return StoreVerified(topic=topic, keys_compared=keys, keys_different=different, examples=())
+def empty(topic: str, partition: int) -> PartitionProof:
+    return replace(proven(topic, partition, rows=0, archived=NO_ROWS, restored=NO_ROWS), proof=Proof.EMPTY)
 
 
-def create(name: str, role: TopicRole, partitions: int) -> TopicToCreate:
-    loads = tuple(PartitionLoad(partition=number, files=()) for number in range(partitions))
+def create(name: str, role: TopicRole, *rows: int) -> TopicToCreate:
+    loads = tuple(PartitionLoad(partition=at, files=(replace(FILE, rows=count),) if count else ()) for at, count in enumerate(rows))
     return TopicToCreate(name=name, role=role, replication_factor=1, held_config={}, final_config={}, replaces=None, partitions=loads)
 
 
-WANTED = replace(PLAN, create=(create("a-s-changelog", TopicRole.CHANGELOG, 2), create("a-k-repartition", TopicRole.REPARTITION, 1)))
-WHOLE = [compared("a-s-changelog", 1, archived="bb", loaded="bb"), compared("a-k-repartition", 0), compared("a-s-changelog", 0)]
-TOPICS, MISSING = topic_evidence(WANTED, WHOLE, [store("a-s-changelog")])
+WANTED = replace(PLAN, create=(create("a-s-changelog", TopicRole.CHANGELOG, 3, 3), create("a-k-repartition", TopicRole.REPARTITION, 3)))
+WHOLE = [proven("a-s-changelog", 1, archived="bb", restored="bb", keys=2), proven("a-k-repartition", 0), proven("a-s-changelog", 0)]
+TOPICS, MISSING = topic_evidence(WANTED, WHOLE)
 REPORT = RestoreReport(
-    format_version=2,
+    format_version=3,
     restore_id="20261121T020000Z-0123456789",
     application_id="orders",
     source_application_id="orders",
@@ -68,9 +76,9 @@ REPORT = RestoreReport(
 
 
 def test_a_topic_is_one_digest_over_its_partitions_in_their_order() -> None:
-    assert [(topic.topic, topic.partitions, topic.rows, topic.keys_compared) for topic in TOPICS] == [
-        ("a-s-changelog", 2, 6, 2),
-        ("a-k-repartition", 1, 3, None),
+    assert [(topic.topic, [one.partition for one in topic.partitions], topic.rows, topic.keys_compared) for topic in TOPICS] == [
+        ("a-s-changelog", [0, 1], 6, 2),
+        ("a-k-repartition", [0], 3, None),
     ]
     assert TOPICS[0].archived_digest == TOPICS[0].restored_digest == hashlib.sha256(b"0 3 aa\n1 3 bb\n").hexdigest()
     assert MISSING == ()
@@ -89,39 +97,52 @@ def test_the_digest_depends_on_every_partition_and_not_on_their_order(parts: lis
 
 
 @pytest.mark.parametrize("left_out", range(3))
-def test_a_partition_that_was_not_compared_is_named_and_spoils_all(left_out: int) -> None:
-    topics, missing = topic_evidence(WANTED, [one for number, one in enumerate(WHOLE) if number != left_out], [store("a-s-changelog")])
+def test_a_partition_without_a_proof_is_named_and_spoils_all(left_out: int) -> None:
+    topics, missing = topic_evidence(WANTED, [one for number, one in enumerate(WHOLE) if number != left_out])
     assert missing == (f"{WHOLE[left_out].topic}-{WHOLE[left_out].partition}",)
     assert replace(REPORT, topics=topics, missing=missing).verdict is Verdict.DIFFERENT
 
 
-def test_a_changelog_whose_keys_were_not_compared_spoils_all() -> None:
-    topics, missing = topic_evidence(WANTED, WHOLE, [])
-    assert missing == ("keys of a-s-changelog",)
-    assert replace(REPORT, topics=topics, missing=missing).verdict is Verdict.DIFFERENT
+@pytest.mark.parametrize("less", [proven("a-s-changelog", 0, rows=2), proven("a-s-changelog", 0, rows=0), empty("a-s-changelog", 0)])
+def test_a_proof_over_fewer_rows_than_were_planned_is_none(less: PartitionProof) -> None:
+    _, missing = topic_evidence(WANTED, [*WHOLE[:2], less])
+    assert missing == ("a-s-changelog-0",)
 
 
-@pytest.mark.parametrize(
-    ("partitions", "stores"),
-    [
-        ([*WHOLE[1:], compared("a-s-changelog", 1, archived="bb", loaded="bx")], [store("a-s-changelog")]),
-        ([*WHOLE[1:], replace(compared("a-s-changelog", 1), loaded_rows=2)], [store("a-s-changelog")]),
-        (WHOLE, [store("a-s-changelog", different=1)]),
-    ],
-)
-def test_one_difference_spoils_all(partitions: list[PartitionVerified], stores: list[StoreVerified]) -> None:
-    topics, missing = topic_evidence(WANTED, partitions, stores)
+def test_one_difference_spoils_all() -> None:
+    topics, missing = topic_evidence(WANTED, [*WHOLE[1:], proven("a-s-changelog", 1, archived="bb", restored="bx")])
     assert (missing, replace(REPORT, topics=topics).verdict) == ((), Verdict.DIFFERENT)
 
 
+def test_a_partition_that_is_empty_on_both_sides_is_proven_and_one_of_no_rows_is_not() -> None:
+    wanted = replace(PLAN, create=(create("a-s-changelog", TopicRole.CHANGELOG, 3, 0),))
+    for proof, verdict in ((empty("a-s-changelog", 1), Verdict.EQUAL), (proven("a-s-changelog", 1, rows=0), Verdict.DIFFERENT)):
+        topics, missing = topic_evidence(wanted, [proven("a-s-changelog", 0), proof])
+        assert (missing, replace(REPORT, topics=topics).verdict) == ((), verdict)
+    assert not replace(empty("t", 0), rows=1).holds
+    topics, _ = topic_evidence(wanted, [proven("a-s-changelog", 0), empty("a-s-changelog", 1)])
+    assert "1 by records, 1 by being empty" in page(replace(REPORT, topics=topics), "e")
+
+
+def test_keys_need_not_be_compared_when_every_record_was() -> None:
+    topics, missing = topic_evidence(WANTED, [replace(one, proof=Proof.ROWS, keys_compared=None) for one in WHOLE])
+    report = replace(REPORT, topics=topics, keys_compared=0)
+    assert (missing, report.verdict) == ((), Verdict.EQUAL)
+    assert "9 records were compared in 2 topics." in page(report, "e")
+    assert "9 records were compared in 2 topics, and 2 keys one by one." in page(REPORT, "e")
+
+
 def test_nothing_compared_is_never_equal() -> None:
-    nothing = [replace(one, archived_rows=0, loaded_rows=0) for one in WHOLE]
-    topics, _ = topic_evidence(WANTED, nothing, [store("a-s-changelog", keys=0)])
-    assert replace(REPORT, topics=topics, rows=0, keys_compared=0).verdict is Verdict.NOTHING_COMPARED
-    assert replace(REPORT, keys_compared=0).verdict is Verdict.NOTHING_COMPARED, "changelogs with rows have keys"
+    wanted = replace(PLAN, create=(create("a-s-changelog", TopicRole.CHANGELOG, 0, 0),))
+    topics, missing = topic_evidence(wanted, [empty("a-s-changelog", 0), empty("a-s-changelog", 1)])
+    nothing = replace(REPORT, topics=topics, rows=0, keys_compared=0)
+    assert (missing, nothing.verdict) == ((), Verdict.NOTHING_COMPARED)
     assert replace(REPORT, topics=(), rows=0, keys_compared=0).verdict is Verdict.NOTHING_COMPARED
-    inputs = tuple(replace(topic, role=TopicRole.INPUT, keys_compared=None, keys_different=None) for topic in TOPICS)
-    assert replace(REPORT, topics=inputs, keys_compared=0).verdict is Verdict.EQUAL, "inputs alone have no state"
+    assert replace(REPORT, topics=(replace(TOPICS[0], partitions=()),)).verdict is Verdict.DIFFERENT
+
+
+def test_what_a_rebuild_creates_needs_no_proof() -> None:
+    assert topic_evidence(replace(WANTED, savepoint_id=None), []) == ((), ())
 
 
 def test_an_answer_that_is_another_one_spoils_all() -> None:
@@ -143,10 +164,11 @@ def test_the_page_has_the_verdict_and_every_hash_and_stands_alone() -> None:
         assert digest in text
     assert "load 1 min 1 s" in text
     assert "](" not in text, "no links"
-    different: TopicEvidence = replace(TOPICS[0], keys_different=1)
+    different: TopicEvidence = replace(TOPICS[0], restored_digest="f")
     assert "**NOT EQUAL.**" in page(replace(REPORT, topics=(different,)), "e")
-    assert "**NO**, 1 keys" in page(replace(REPORT, topics=(different,)), "e")
-    assert "Not compared: x-1." in page(replace(REPORT, missing=("x-1",)), "e")
+    assert "| **NO** |" in page(replace(REPORT, topics=(different,)), "e")
+    assert "| a-s-changelog | changelog | 2 | 6 | 2 | 1 by records, 1 by records and keys |" in text
+    assert "Not proven: x-1." in page(replace(REPORT, missing=("x-1",)), "e")
     rebuilt = replace(REPORT, topics=(), rows=0, keys_compared=0, savepoint_id=None, captured_at=None, consistency=None, manifests={})
     assert "**NOTHING WAS COMPARED.**" in page(rebuilt, "e")
     assert "built again from the input" in page(rebuilt, "e")

@@ -1,0 +1,203 @@
+"""What a load reads back is proof as long as nothing changes: with a real broker, and with whatever may come between the load and its verification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.reading_back import ReadShare, read_share
+from streams_recovery import restores
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.jobs import RestoreResult, VerifySpec
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.proofs import Proof
+from streams_recovery.restores.opening import entries, note, stored_plan
+from streams_recovery.restores.proving import report_of
+from streams_recovery.workbench import Workbench
+from tests.integration.restoring import compare, load, loaded, opened, saved, verified
+from tests.integration.small import Small, asked, delete_below, produce, publish, recreate
+from tests.spark.rows import read, rows_in, write
+
+pytestmark = pytest.mark.kafka
+
+
+def restored(small: Small, **changes: object) -> restores.RestoreTicket:
+    """A restore of what the small application lost, up to the end of its load."""
+    bench = small.bench
+    publish(small)
+    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    ticket = opened(bench, asked(bench, **changes))
+    saved(bench, ticket)
+    loaded(bench, ticket)
+    return ticket
+
+
+def wanted(bench: Workbench, ticket: restores.RestoreTicket) -> list[TopicPartition]:
+    """The partitions that a comparison would be about now."""
+    job = restores.plan_verify(bench, ticket)
+    spec_key = job.spec_key
+    spec = None if spec_key is None else bench.notes.read_key(VerifySpec, spec_key)
+    return [] if spec is None else [TopicPartition(one.topic, one.partition) for one in spec.partitions]
+
+
+def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) -> None:
+    bench = small.bench
+    producer = Producer(bench.connection.client_config())
+    for number in range(4):
+        producer.produce(small.changelog.topic, None, b"k%d" % number, small.changelog.partition)
+    assert producer.flush(30) == 0
+    ticket = restored(small)
+    [state] = [one for one in verified(bench, ticket).partitions if one.topic == small.changelog.topic]
+    assert (state.proof, state.rows, state.keys_compared) == (Proof.ROWS, 8, None)
+    report = report_of(bench, ticket, stored_plan(bench, ticket), restores.verified(bench, ticket), entries(bench, ticket), ())
+    assert report.verdict is restores.Verdict.EQUAL
+    restores.abandon(bench, ticket)
+
+
+def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small: Small) -> None:
+    bench = small.bench
+    recreate(bench, small.changelog.topic)
+    write(bench.connection, small.changelog, [(1_700_000_000_000, b"k", None, None)])
+    bench.cluster.create_topic(
+        f"{bench.application_id}-bare-changelog", partitions=2, replication_factor=1, config={"cleanup.policy": "compact"}
+    )
+    publish(small)
+    mine = [small.changelog.topic, small.tail.topic, f"{bench.application_id}-bare-changelog"]
+    bench.cluster.delete_topics(mine)
+    ticket = opened(bench, asked(bench))
+    saved(bench, ticket)
+    loaded(bench, ticket)
+    proofs = {TopicPartition(one.topic, one.partition): (one.proof, one.rows) for one in verified(bench, ticket).partitions}
+    assert proofs == {
+        small.changelog: (Proof.ROWS, 1),
+        small.tail: (Proof.ROWS, 3),
+        TopicPartition(mine[2], 0): (Proof.EMPTY, 0),
+        TopicPartition(mine[2], 1): (Proof.EMPTY, 0),
+    }
+    report = report_of(bench, ticket, stored_plan(bench, ticket), restores.verified(bench, ticket), entries(bench, ticket), ())
+    assert report.verdict is restores.Verdict.EQUAL
+    produce(bench, TopicPartition(mine[2], 1), 1)
+    assert wanted(bench, ticket) == [TopicPartition(mine[2], 1)]
+    with pytest.raises(Damaged, match=f"1 of 4 partitions .*{mine[2]}-1: it was not read back"):
+        restores.check_verify(bench, ticket, None)
+    restores.abandon(bench, ticket)
+    bench.cluster.delete_topics(mine[2:])
+
+
+def test_what_is_read_back_is_what_the_broker_has_not_what_was_written(small: Small) -> None:
+    bench, tp = small.bench, small.changelog
+    access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
+    [before] = read_share(ReadShare(partitions=(tp,)), access).partitions
+    produce(bench, tp, 1)
+    [longer] = read_share(ReadShare(partitions=(tp,)), access).partitions
+    assert (before.start, before.end, before.rows, longer.end, longer.rows) == (0, 4, 4, 5, 5)
+    bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
+    delete_below(bench, tp, 2)
+    [shorter] = read_share(ReadShare(partitions=(tp,)), access).partitions
+    assert (shorter.start, shorter.end, shorter.rows) == (2, 5, 3)
+    rows = rows_in(read(bench.connection, tp, 2, 5))
+    old, new = recreate(bench, tp.topic)
+    write(bench.connection, tp, rows)
+    [other] = read_share(ReadShare(partitions=(tp,)), access).partitions
+    assert (longer.topic_id, other.topic_id, other.start, other.digest) == (old, new, 0, shorter.digest)
+
+
+def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(small: Small) -> None:
+    bench = small.bench
+    ticket = restored(small)
+    assert wanted(bench, ticket) == []
+    produce(bench, small.changelog, 1)
+    with pytest.raises(Damaged, match=f"1 of 2 partitions .*{small.changelog}: it changed after it was read"):
+        restores.check_verify(bench, ticket, None)
+    assert wanted(bench, ticket) == [small.changelog], "the other one is proven"
+    with pytest.raises(Damaged, match=f"{small.changelog}: 4 records in the savepoint, 5 in the topic"):
+        verified(bench, ticket)
+    assert restores.phase_of(bench, ticket) is Phase.LOADED
+    with pytest.raises(NotFound):
+        restores.verified(bench, ticket)
+    restores.abandon(bench, ticket)
+
+
+def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(small: Small) -> None:
+    bench, tp = small.bench, small.changelog
+    ticket = restored(small)
+    rows = rows_in(read(bench.connection, tp, 0, 4))
+    recreate(bench, tp.topic)
+    write(bench.connection, tp, rows)
+    with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
+        restores.check_verify(bench, ticket, None)
+    job = restores.plan_verify(bench, ticket)
+    compare(bench, job)
+    proofs = {one.topic: (one.proof, one.rows) for one in restores.check_verify(bench, ticket, job.result_key).partitions}
+    assert proofs == {tp.topic: (Proof.KEYS, 4), small.tail.topic: (Proof.ROWS, 3)}
+
+    bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})
+    delete_below(bench, tp, 1)
+    with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
+        restores.check_verify(bench, ticket, job.result_key)
+    bench.cluster.delete_topics([tp.topic])
+    with pytest.raises(NotFound):
+        restores.plan_verify(bench, ticket)
+    restores.abandon(bench, ticket)
+
+
+def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> None:
+    bench = small.bench
+    ticket = restored(small)
+    job = restores.plan_load
+    with pytest.raises(Exception, match="belongs between created and loaded"):
+        job(bench, ticket)
+    accepted = sorted(bench.repository.keys(bench.layout.work(ticket.restore_id, "load-result").rpartition("/")[0] + "/"))
+    [key] = [one for one in accepted if "load-result" in one]
+    whole = bench.notes.read_key(RestoreResult, key)
+    stored = Path(str(bench.config.storage.path)) / key
+    for less, missing in ((replace(whole, read=()), 2), (replace(whole, read=whole.read[1:]), 1), (replace(whole, partitions=()), 2)):
+        stored.write_bytes(codec.dumps(less))
+        assert len(wanted(bench, ticket)) == missing
+        with pytest.raises(Damaged, match=f"{missing} of 2 partitions are not proven equal .*: it was not read back"):
+            restores.check_verify(bench, ticket, None)
+    altered = replace(whole, read=tuple(replace(one, digest="0" * 64) for one in whole.read))
+    stored.write_bytes(codec.dumps(altered))
+    assert len(wanted(bench, ticket)) == 2
+    with pytest.raises(Damaged, match="not the same"):
+        restores.check_verify(bench, ticket, None)
+    restores.abandon(bench, ticket)
+
+
+def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(small: Small) -> None:
+    bench = small.bench
+    ticket = restored(small)
+    first = verified(bench, ticket)
+    restores.prepare(bench, ticket)
+    note(bench, ticket, Phase.CREATED)
+    job = restores.plan_load(bench, ticket)
+    load(bench, job)
+    again = restores.plan_load(bench, ticket)
+    load(bench, again)
+    result = bench.notes.read_key(RestoreResult, str(again.result_key))
+    assert sum(one.present for one in result.partitions) == 7
+    assert restores.check_load(bench, ticket, again.result_key).present == 7
+    assert verified(bench, ticket) == first
+    restores.abandon(bench, ticket)
+
+
+def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
+    bench = small.bench
+    ticket = restored(small, compare_keys=True)
+    assert wanted(bench, ticket) == [small.changelog], "only state has keys"
+    with pytest.raises(Damaged, match=f"{small.changelog}: its keys were not compared"):
+        restores.check_verify(bench, ticket, None)
+    summary = verified(bench, ticket)
+    assert [(one.topic, one.proof) for one in summary.partitions] == [(small.tail.topic, Proof.ROWS), (small.changelog.topic, Proof.KEYS)]
+    assert summary.keys_compared == 4
+    config = bench.config.restore.model_copy(update={"compare_keys": True})
+    always = replace(bench, config=bench.config.model_copy(update={"restore": config}))
+    plain = replace(ticket, request=replace(ticket.request, compare_keys=False))
+    assert (wanted(bench, plain), wanted(always, plain)) == ([], [small.changelog])
+    restores.abandon(bench, ticket)

@@ -1,0 +1,97 @@
+"""A load and its proof in one Spark session: what is equal is not looked at twice, and what differs is compared key by key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.loading import load_partitions
+from spark_jobs.transforms.reading_back import read_back
+from streams_recovery import restores
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.proofs import Proof
+from tests.spark.rows import write
+from tests.spark.test_interrupted_restore import PARTITIONS, ROWS, Case, case  # noqa: F401  # a fixture
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+KEYS = ROWS // 10
+# The newest record of the key k49.
+LAST = ROWS - 1
+
+
+def damages(rows):
+    stamp, key, value, headers = rows[LAST]
+    (name, content), *_ = headers
+    return {
+        "one bit": [*rows[:LAST], (stamp, key, bytes([value[0] ^ 1]) + value[1:], headers)],
+        "one bit of a header": [*rows[:LAST], (stamp, key, value, [(name, bytes([content[0] ^ 1]) + content[1:])])],
+        "a header twice": [*rows[:LAST], (stamp, key, value, [*headers, *headers])],
+        "a timestamp": [*rows[:LAST], (stamp + 1, key, value, headers)],
+        "another order": [*rows[: LAST - KEYS], rows[LAST], *rows[LAST - KEYS + 1 : LAST], rows[LAST - KEYS]],
+    }
+
+
+def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
+    ticket = case.created()
+    case.load(ticket)
+    assert restores.plan_verify(case.bench, ticket).spec_key is None
+    summary = case.verify(ticket)
+    assert [(one.proof, one.rows, one.keys_compared) for one in summary.partitions] == [(Proof.ROWS, ROWS, None)] * PARTITIONS
+    asked = replace(ticket, request=replace(ticket.request, compare_keys=True))
+    both = case.verify(asked)
+    assert [(one.proof, one.rows, one.keys_compared) for one in both.partitions] == [(Proof.KEYS, ROWS, KEYS)] * PARTITIONS
+
+
+def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(case):  # noqa: F811
+    ticket, bench = case.created(), case.bench
+    topic, [tp, other] = case.app.changelog, case.app.logs
+    for how, rows in damages(case.saved_rows(0)).items():
+        # What another producer than ours would have made of the same files.
+        plan = restores.plan_load(bench, ticket)
+        spec = bench.notes.read_key(RestoreSpec, plan.spec_key)
+        access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+        loaded = load_partitions(case.spark, replace(spec, read_back=False), access)
+        assert loaded.read == (), how
+        bench.cluster.delete_topics([topic])
+        bench.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+        write(bench.connection, tp, rows)
+        write(bench.connection, other, case.saved_rows(1))
+        bench.repository.create(plan.result_key, codec.dumps(replace(loaded, read=read_back(case.spark, spec.partitions, access))))
+        restores.check_load(bench, ticket, plan.result_key)
+
+        check = restores.plan_verify(bench, ticket)
+        wanted = bench.notes.read_key(VerifySpec, check.spec_key)
+        assert [(one.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
+        assert wanted.keyed == (topic,), how
+        case.job("verify", check, ticket)
+        found = bench.notes.read_key(VerifyResult, check.result_key)
+        assert [(one.partition, one.keys_compared, one.keys_different, one.examples) for one in found.keys] == [
+            (0, KEYS, 1, (b"k49".hex(),))
+        ], how
+        told = f"{tp}: {ROWS} records in the savepoint, {ROWS} in the topic, not the same; 1 of {KEYS} keys differ, such as {b'k49'.hex()}"
+        with pytest.raises(Damaged, match=told) as differs:
+            restores.check_verify(bench, ticket, check.result_key)
+        assert differs.value.facts["partitions"] == [str(tp)], how
+        with pytest.raises(Damaged, match="not the same"):
+            restores.check_verify(bench, ticket, None)
+        assert restores.phase_of(bench, ticket) is Phase.LOADED, how
+        bench.cluster.delete_topics([topic])  # a stranger's to this restore
+        restores.prepare(bench, ticket)
+
+
+def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):  # noqa: F811
+    ticket, bench, tp = case.created(), case.bench, case.app.logs[0]
+    case.load(ticket)
+    rows = case.saved_rows(0)
+    bench.cluster.delete_topics([tp.topic])
+    bench.cluster.create_topic(tp.topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+    write(bench.connection, tp, [rows[1], rows[0], *rows[2:]])
+    write(bench.connection, case.app.logs[1], case.saved_rows(1))
+    with pytest.raises(Damaged, match=f"1 of {PARTITIONS} partitions .*{tp}: .* not the same; the newest records of all keys are the same"):
+        case.verify(ticket)
