@@ -59,6 +59,7 @@ PARAMS = {
         title="Leave the old application down",
         description="For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
     ),
+    "compare_keys": params.compare_keys(),
     "confirm": Param("", type="string", maxLength=249, title="Confirmation", description="With replace: type the clone's application id."),
     "reason": params.reason(),
 }
@@ -78,7 +79,7 @@ with DAG(
         chosen["application"],
         chosen["step"],
         restore={
-            **{name: chosen[name] for name in ("savepoint", "replace", "delete", "safety", "confirm", "reason")},
+            **{name: chosen[name] for name in ("savepoint", "replace", "delete", "safety", "compare_keys", "confirm", "reason")},
             "source": "",
             "allow_ahead": "False",
             "allow_damaged": "False",

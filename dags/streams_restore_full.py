@@ -45,6 +45,7 @@ PARAMS = {
         "specific:orders:0=17,orders:1=42, or file:<name in the configuration directory>. Only exact agrees with the restored state; any "
         "other needs the confirmation below.",
     ),
+    "compare_keys": params.compare_keys(),
     "confirm": params.confirm(),
     "reason": params.reason(),
 }

@@ -72,6 +72,7 @@ PARAMS = {
     "replace": params.replace(),
     "delete": params.delete("Only with replace: those that the savepoint does not know"),
     "safety": params.safety(),
+    "compare_keys": params.compare_keys(),
     "confirm": params.confirm(),
     "reason": params.reason(),
 }

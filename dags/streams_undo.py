@@ -28,6 +28,7 @@ PARAMS = {
     "delete": params.delete("Those that appeared after the restore"),
     "allow_ahead": Param(default=False, type="boolean", title="Allow a safety savepoint that may count some input twice"),
     "allow_damaged": Param(default=False, type="boolean", title="Allow a safety savepoint that found parts of the application gone"),
+    "compare_keys": params.compare_keys(),
     "confirm": params.confirm(),
     "reason": params.reason(),
 }
@@ -42,7 +43,7 @@ with DAG(
     tags=["streams-recovery", "restore"],
     default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
 ):
-    asked = {name: f"{{{{ params.{name} }}}}" for name in ("delete", "allow_ahead", "allow_damaged", "confirm", "reason")}
+    asked = {name: f"{{{{ params.{name} }}}}" for name in ("delete", "allow_ahead", "allow_damaged", "compare_keys", "confirm", "reason")}
     restore_chain(
         "{{ params.application }}",
         {

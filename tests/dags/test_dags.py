@@ -120,6 +120,7 @@ def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(da
         {"savepoint": "latest; rm -rf /"},
         {"allow_ahead": "perhaps"},
         {"replace": "perhaps"},
+        {"compare_keys": "perhaps"},
         {"safety": "none"},
         {"offsets": "oldest"},
         {"offsets": "shift:x"},
@@ -141,6 +142,14 @@ def test_by_default_a_restore_replaces_nothing_that_lives_and_saves_what_is_ther
     assert (params["replace"], params["safety"], params["confirm"]) == (False, "required", "")
     assert dags[UNDO].get_task("plan").asked["savepoint"] == "before:{{ params.restore }}"
     assert dags[UNDO].params["confirm"] == "", "an undo replaces what is there, so its confirmation is typed"
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "plan"), [(RESTORE, "plan"), (UNDO, "plan"), (PITR, "plan"), (CLONE, "clone.plan"), (CLONE, "upgrade.plan_restore")]
+)
+def test_keys_are_compared_only_when_somebody_asks_for_it(dags: dict[str, Any], dag_id: str, plan: str) -> None:
+    assert dags[dag_id].params["compare_keys"] is False
+    assert dags[dag_id].get_task(plan).asked["compare_keys"] == "{{ params.compare_keys }}"
 
 
 @pytest.mark.parametrize(

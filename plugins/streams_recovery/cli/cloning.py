@@ -16,7 +16,7 @@ from rich.markdown import Markdown
 
 from streams_recovery import clones, savepoints
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
-from streams_recovery.cli.restoring import Approve, Delete, Reason, Replace, Safety, Savepoint, carry_out
+from streams_recovery.cli.restoring import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out
 from streams_recovery.cli.upgrading import upgrade_steps
 from streams_recovery.config.cloning import clone_of
 from streams_recovery.config.loader import load_named
@@ -45,12 +45,13 @@ def clone(
     replace: Replace = False,
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
+    compare_keys: CompareKeys = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Give APP, a clone, the state of the application that it is a clone of, and start it beside that one."""
     with workbench(name, configs) as bench:
-        request = _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety)
+        request = _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
         carry_out(bench, request, logs, approve=approve, as_json=as_json)
 
 
@@ -111,6 +112,7 @@ def upgrade(
     replace: Replace = False,
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
+    compare_keys: CompareKeys = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -124,7 +126,7 @@ def upgrade(
         )
 
         def restore_request(savepoint: str) -> RestoreRequest:
-            return _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety)
+            return _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
 
         report = upgrade_steps(runner(old, logs), runner(bench, logs), wanted, restore_request)
     if as_json:
@@ -134,7 +136,15 @@ def upgrade(
 
 
 def _request(
-    bench: Workbench, configs: Path, savepoint: str, reason: str, *, replace: bool, delete: list[str] | None, safety: SafetyPolicy
+    bench: Workbench,
+    configs: Path,
+    savepoint: str,
+    reason: str,
+    *,
+    replace: bool,
+    delete: list[str] | None,
+    safety: SafetyPolicy,
+    compare_keys: bool,
 ) -> RestoreRequest:
     return RestoreRequest(
         source=load_named(_replaced_by(bench.config.name, configs), configs, os.environ).application.id,
@@ -145,6 +155,7 @@ def _request(
         # The plan is shown, and the application id typed below it, or its hash given.
         confirm=bench.application_id,
         reason=reason,
+        compare_keys=compare_keys,
     )
 
 

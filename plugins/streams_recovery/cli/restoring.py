@@ -71,6 +71,12 @@ Groups = Annotated[
     list[str] | None,
     typer.Option("--other-group", help="With --in-place: another group that has read the inputs and is moved too. Repeatable."),
 ]
+CompareKeys = Annotated[
+    bool,
+    typer.Option(
+        "--compare-keys", help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job."
+    ),
+]
 Approve = Annotated[str | None, typer.Option("--approve", help="Hash of the plan that may be carried out without asking.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the report.")]
 
@@ -131,6 +137,7 @@ def restore(
     by: By = CutBy.TIMESTAMP,
     in_place: InPlace = False,
     other_group: Groups = None,
+    compare_keys: CompareKeys = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
@@ -151,6 +158,7 @@ def restore(
             as_of=asked_moment(bench, as_of, by),
             in_place=in_place,
             groups=tuple(other_group or ()),
+            compare_keys=compare_keys,
         )
         carry_out(bench, request, logs, approve=approve, as_json=as_json)
 
@@ -165,6 +173,7 @@ def undo(
     delete: Delete = None,
     allow_ahead: AllowAhead = False,
     allow_damaged: AllowDamaged = False,
+    compare_keys: CompareKeys = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
@@ -180,6 +189,7 @@ def undo(
             safety=SafetyPolicy.REQUIRED,
             confirm=bench.application_id,
             reason=reason,
+            compare_keys=compare_keys,
         )
         carry_out(bench, request, logs, approve=approve, as_json=as_json)
 
@@ -240,6 +250,6 @@ def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
     if report.savepoint_id is None:
         Console().print(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
     else:
-        Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records, {report.keys_compared:,} keys compared")
+        Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
     if report.safety_savepoint:
         Console().print(f"to go back: streams-recovery undo {name} {report.restore_id}")

@@ -53,6 +53,16 @@ def offsets(default: str, description: str) -> Param:
     )
 
 
+def compare_keys() -> Param:
+    """Whether keys are compared although records are equal."""
+    return Param(
+        default=False,
+        type="boolean",
+        title="Compare keys",
+        description="Compares every changelog key by key too, although its records were found equal. Takes a second Spark job.",
+    )
+
+
 def confirm() -> Param:
     """The application id, typed."""
     return Param("", type="string", maxLength=249, title="Confirmation", description="Type the application id.")
