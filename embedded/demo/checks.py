@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from examples.order_processing.orders import World
 from examples.order_processing.truth import Stores
 from streams_recovery.core.errors import ApplicationNotReady
+from streams_recovery.core.manifest import Manifest
+from streams_recovery.core.model import TopicRole
+from streams_recovery.core.proofs import Proof
 from streams_recovery.workbench import Workbench
 
 # Results of a foreign-key join come back through two repartition topics after the order itself was counted.
@@ -42,6 +46,24 @@ def _differences(bench: Workbench, expected: Stores) -> dict[str, int]:
         answer = bench.application.query(store)
         result[store] = sum(1 for key in {*answer, *truth} if key not in answer or key not in truth or answer[key] != truth[key])
     return result
+
+
+def all_proven(manifest: Manifest, verified: Mapping[str, Any]) -> bool:
+    """Whether every partition of every changelog has a proof: rows or keys over more than none, or empty on both sides."""
+    wanted = {
+        (topic.name, part.partition): part.rows
+        for topic in manifest.topics
+        if topic.role is TopicRole.CHANGELOG
+        for part in topic.partitions
+    }
+    proofs = {(one["topic"], one["partition"]): one for one in verified["partitions"]}
+    return any(wanted.values()) and all(_proven(proofs.get(partition), rows) for partition, rows in wanted.items())
+
+
+def _proven(found: Mapping[str, Any] | None, rows: int) -> bool:
+    if found is None or found["rows"] != rows or found["archived_digest"] != found["restored_digest"]:
+        return False
+    return found["proof"] in ((Proof.ROWS, Proof.KEYS) if rows else (Proof.EMPTY,))
 
 
 def newest_recovered_ms(bench: Workbench, world: World) -> int:
