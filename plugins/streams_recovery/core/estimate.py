@@ -3,6 +3,8 @@
 The rates below are of restores through Airflow on two cores that broker, application and Spark shared: 1.5 million records in 64 partitions, and some
 thousand in as many. A part that hardly depends on the records is what Spark, Airflow and the application need to start. Other machines are faster or
 slower as a whole, step by step; so what earlier restores took is compared with what these rates say of *them*, and the new estimate is moved by that.
+
+A load reads back what it wrote. That nothing is left to compare after it is the rule, and what the estimate of that step is for.
 """
 
 from __future__ import annotations
