@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,20 +13,27 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.access import Access
 from spark_jobs.transforms.archive import chosen_batches
 from spark_jobs.transforms.reading_back import digest_of_range
-from spark_jobs.transforms.spread import in_tasks, spread
+from spark_jobs.transforms.spread import in_tasks_sharing, spread_sharing
 from spark_jobs.transforms.state import ROWS, compare_states, newest_in
 from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.read_ahead import OffsetRange
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.connection import KafkaConnection
+    from streams_recovery.kafka.consumers import Consumers
 
 
 def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) -> VerifyResult:
     """Compare every partition of the spec as a sequence of rows, and its keyed topics also as the state they stand for."""
     started = time.monotonic()
 
-    def work(wanted: PartitionToVerify) -> PartitionVerified:
-        return compare_rows(wanted, access)
+    @contextmanager
+    def opened(mine: Sequence[PartitionToVerify]) -> Iterator[Callable[[PartitionToVerify], PartitionVerified]]:
+        with _consumers(mine, access) as consumers:
+            yield lambda wanted: compare_rows(wanted, access, consumers)
 
-    partitions = spread(spark, spec.partitions, work, PartitionVerified, _records)
+    partitions = spread_sharing(spark, spec.partitions, opened, PartitionVerified, _records)
     keyed = [wanted for wanted in spec.partitions if wanted.topic in spec.keyed]
     archived = _rows(spark, keyed, access, archive=True)
     loaded = _rows(spark, keyed, access, archive=False)
@@ -32,14 +41,14 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) ->
     return VerifyResult(partitions=tuple(partitions), keys=keys, seconds=time.monotonic() - started)
 
 
-def compare_rows(wanted: PartitionToVerify, access: Access) -> PartitionVerified:
-    """Counts and digests of both sides of one partition. Runs in a task."""
+def compare_rows(wanted: PartitionToVerify, access: Access, source: KafkaConnection | Consumers) -> PartitionVerified:
+    """Counts and digests of both sides of one partition. ``source`` is as for ``RangeReader``. Runs in a task."""
     from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415  # kept with the code that reads Kafka
 
     archived = RowDigest()
     for batch in chosen_batches(access.repository(), wanted.files, wanted.cut):
         archived.update(batch)
-    loaded = digest_of_range(access, TopicPartition(wanted.target_topic, wanted.partition), wanted.start, wanted.end)
+    loaded = digest_of_range(source, _target(wanted), wanted.start, wanted.end)
     return PartitionVerified(
         topic=wanted.topic,
         partition=wanted.partition,
@@ -54,21 +63,40 @@ def compare_rows(wanted: PartitionToVerify, access: Access) -> PartitionVerified
 
 
 def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: Access, *, archive: bool) -> DataFrame:
-    def rows_of(wanted: PartitionToVerify) -> Iterator[pa.RecordBatch]:
-        source = chosen_batches(access.repository(), wanted.files, wanted.cut) if archive else _target_batches(wanted, access)
-        return (_labelled(newest_in(batch), wanted) for batch in source)
+    @contextmanager
+    def opened(mine: Sequence[PartitionToVerify]) -> Iterator[Callable[[PartitionToVerify], Iterator[pa.RecordBatch]]]:
+        with nullcontext() if archive else _consumers(mine, access) as consumers:
+            yield lambda wanted: (_labelled(newest_in(batch), wanted) for batch in _batches(wanted, access, consumers))
 
-    return in_tasks(spark, partitions, rows_of, ROWS, _records)
+    return in_tasks_sharing(spark, partitions, opened, ROWS, _records)
 
 
 def _records(wanted: PartitionToVerify) -> int:
     return wanted.end - wanted.start
 
 
-def _target_batches(wanted: PartitionToVerify, access: Access) -> Iterator[pa.RecordBatch]:
-    from streams_recovery.kafka.reader import RangeReader  # noqa: PLC0415  # the driver needs no Kafka client
+@contextmanager
+def _consumers(mine: Sequence[PartitionToVerify], access: Access) -> Iterator[Consumers]:
+    """What the partitions of one task are read with."""
+    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
 
-    with RangeReader(access.connection, TopicPartition(wanted.target_topic, wanted.partition), wanted.start, wanted.end) as reader:
+    with Consumers(access.connection) as consumers:
+        consumers.announce(OffsetRange(_target(wanted), wanted.start, wanted.end) for wanted in mine)
+        yield consumers
+
+
+def _target(wanted: PartitionToVerify) -> TopicPartition:
+    return TopicPartition(wanted.target_topic, wanted.partition)
+
+
+def _batches(wanted: PartitionToVerify, access: Access, consumers: Consumers | None) -> Iterator[pa.RecordBatch]:
+    """What is in the topic; without consumers what is in the archive."""
+    if consumers is None:
+        yield from chosen_batches(access.repository(), wanted.files, wanted.cut)
+        return
+    from streams_recovery.kafka.reader import RangeReader  # noqa: PLC0415  # as above
+
+    with RangeReader(consumers, _target(wanted), wanted.start, wanted.end) as reader:
         yield from reader
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.access import Access
 from spark_jobs.transforms.reading_back import digest_of_range
 from streams_recovery.core.errors import PrefixDiffers
 from streams_recovery.core.jobs import PartitionToLoad
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.read_ahead import OffsetRange
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.connection import KafkaConnection
+    from streams_recovery.kafka.consumers import Consumers
 
 
-def behind_present(batches: Iterator[pa.RecordBatch], wanted: PartitionToLoad, access: Access) -> Iterator[pa.RecordBatch]:
-    """The rows of ``batches`` behind the first ``wanted.present``, after those were compared with the partition. Raises ``PrefixDiffers``
-    before the first row is handed out.
+def behind_present(
+    batches: Iterator[pa.RecordBatch], wanted: PartitionToLoad, source: KafkaConnection | Consumers
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``batches`` behind the first ``wanted.present``, after those were compared with the partition. ``source`` is as for ``RangeReader``.
+    Raises ``PrefixDiffers`` before the first row is handed out.
     """
     # Shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415
@@ -29,15 +36,19 @@ def behind_present(batches: Iterator[pa.RecordBatch], wanted: PartitionToLoad, a
         rest = batch.slice(left)
         left -= min(left, len(batch))
     if wanted.present:
-        _compare(archived.hexdigest(), wanted, access)
+        _compare(archived.hexdigest(), wanted, source)
     if rest is not None and len(rest):
         yield rest
     yield from batches
 
 
-def _compare(archived: str, wanted: PartitionToLoad, access: Access) -> None:
-    tp = TopicPartition(wanted.topic, wanted.partition)
-    found = digest_of_range(access, tp, wanted.first_offset, wanted.first_offset + wanted.present)
+def present(wanted: PartitionToLoad) -> OffsetRange:
+    """Where the records are that an interrupted load left."""
+    return OffsetRange(TopicPartition(wanted.topic, wanted.partition), wanted.first_offset, wanted.first_offset + wanted.present)
+
+
+def _compare(archived: str, wanted: PartitionToLoad, source: KafkaConnection | Consumers) -> None:
+    found = digest_of_range(source, *present(wanted))
     if found.rows != wanted.present or found.hexdigest() != archived:
         raise _differs(wanted, f"{found.rows} records with digest {found.hexdigest()[:12]} are there, the savepoint's have {archived[:12]}")
 

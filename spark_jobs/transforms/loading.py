@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
 from spark_jobs.transforms.archive import chosen_batches, first_rows
-from spark_jobs.transforms.continuing import behind_present
+from spark_jobs.transforms.continuing import behind_present, present
 from spark_jobs.transforms.reading_back import read_back
 from spark_jobs.transforms.spread import spread
 from streams_recovery.core.bundles import TASKS_A_SLOT, bundled, packed
@@ -23,6 +23,7 @@ from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.throttle import Pace, Throttle
 
 if TYPE_CHECKING:
+    from streams_recovery.kafka.consumers import Consumers
     from streams_recovery.kafka.producers import Producers
     from streams_recovery.kafka.records import RowDigest
 
@@ -126,28 +127,31 @@ def _part(of: int, whole: int) -> float:
 
 def load_share(share: Share, access: Access) -> ShareLoaded:
     """Load the partitions of one task. Runs in the task."""
-    from streams_recovery.kafka.producers import Producers  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.producers import Producers  # noqa: PLC0415
 
     pace = Pace(share.throttle) if share.throttle else None
-    with Producers(access.connection) as producers:
-        loaded = [load_partition(wanted, access, producers, pace, share.stall_seconds) for wanted in share.partitions]
+    with Producers(access.connection) as producers, Consumers(access.connection, cluster=producers.cluster) as consumers:
+        consumers.announce(present(wanted) for wanted in share.partitions)
+        loaded = [load_partition(wanted, access, (producers, consumers), pace, share.stall_seconds) for wanted in share.partitions]
     return ShareLoaded(partitions=tuple(loaded))
 
 
 def load_partition(
-    wanted: PartitionToLoad, access: Access, producers: Producers, pace: Pace | None = None, stall_seconds: float = 120.0
+    wanted: PartitionToLoad, access: Access, clients: tuple[Producers, Consumers], pace: Pace | None = None, stall_seconds: float = 120.0
 ) -> PartitionLoaded:
-    """Write the files of one partition, or what is missing of them. Runs in a task."""
+    """Write the files of one partition, or what is missing of them, with the clients of one task. Runs in the task."""
     from streams_recovery.kafka.copying import worker_name  # noqa: PLC0415  # as above
     from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415
     from streams_recovery.kafka.writer import PartitionWriter  # noqa: PLC0415
 
+    producers, consumers = clients
     tp = TopicPartition(wanted.topic, wanted.partition)
     behind, archived = wanted.first_offset + wanted.present, RowDigest()
     with PartitionWriter(producers, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
         chosen = chosen_batches(access.repository(), wanted.files, wanted.cut)
         from_archive = digested(chosen if wanted.limit is None else first_rows(chosen, wanted.limit), archived)
-        batches = behind_present(from_archive, wanted, access)
+        batches = behind_present(from_archive, wanted, consumers)
         for batch in paced(batches, pace) if pace else batches:
             writer.write(batch)
         written = writer.finish()

@@ -13,8 +13,11 @@ from spark_jobs.transforms.spread import spread
 from streams_recovery.core.bundles import TASKS_A_SLOT, bundled
 from streams_recovery.core.jobs import PartitionRead, PartitionToLoad
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.read_ahead import OffsetRange
 
 if TYPE_CHECKING:
+    from streams_recovery.kafka.connection import KafkaConnection
+    from streams_recovery.kafka.consumers import Consumers
     from streams_recovery.kafka.records import RowDigest
 
 
@@ -53,34 +56,36 @@ def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:
 def read_share(share: ReadShare, access: Access) -> ShareRead:
     """The logs of one task, from start to end. Both are asked of the broker here: what the load believes it wrote counts for nothing. Runs in the task."""
     from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
 
-    with KafkaCluster(access.connection) as cluster:
+    found = []
+    with KafkaCluster(access.connection) as cluster, Consumers(access.connection, cluster=cluster) as consumers:
         starts, ends = cluster.log_starts(share.partitions), cluster.high_watermarks(share.partitions)
         topics = cluster.describe_topics({tp.topic for tp in share.partitions})
-    found = []
-    for tp in share.partitions:
-        digest = digest_of_range(access, tp, starts[tp], ends[tp])
-        found.append(
-            PartitionRead(
-                topic=tp.topic,
-                partition=tp.partition,
-                topic_id=topics[tp.topic].topic_id,
-                start=starts[tp],
-                end=ends[tp],
-                rows=digest.rows,
-                digest=digest.hexdigest(),
+        consumers.announce(OffsetRange(tp, starts[tp], ends[tp]) for tp in share.partitions)
+        for tp in share.partitions:
+            digest = digest_of_range(consumers, tp, starts[tp], ends[tp])
+            found.append(
+                PartitionRead(
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    topic_id=topics[tp.topic].topic_id,
+                    start=starts[tp],
+                    end=ends[tp],
+                    rows=digest.rows,
+                    digest=digest.hexdigest(),
+                )
             )
-        )
     return ShareRead(partitions=tuple(found))
 
 
-def digest_of_range(access: Access, tp: TopicPartition, start: int, end: int) -> RowDigest:
-    """The digest of the records ``[start, end)`` of one log."""
+def digest_of_range(source: KafkaConnection | Consumers, tp: TopicPartition, start: int, end: int) -> RowDigest:
+    """The digest of the records ``[start, end)`` of one log. ``source`` is as for ``RangeReader``."""
     from streams_recovery.kafka.reader import RangeReader  # noqa: PLC0415  # as above
     from streams_recovery.kafka.records import RowDigest  # noqa: PLC0415
 
     digest = RowDigest()
-    with RangeReader(access.connection, tp, start, end) as reader:
+    with RangeReader(source, tp, start, end) as reader:
         for batch in reader:
             digest.update(batch)
     return digest

@@ -71,7 +71,7 @@ def compare(bench: Workbench, job: JobPlan) -> None:
         return
     spec = bench.notes.read_key(VerifySpec, job.spec_key)
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
-    partitions = tuple(compare_rows(wanted, access) for wanted in spec.partitions)
+    partitions = tuple(compare_rows(wanted, access, access.connection) for wanted in spec.partitions)
     keys = tuple(
         KeysVerified(topic=wanted.topic, partition=wanted.partition, keys_compared=4, keys_different=0, examples=())
         for wanted in spec.partitions

@@ -63,7 +63,7 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
     proofs = {one.topic: one.rows for one in restores.check_verify(bench, ticket, None).partitions}
     assert proofs[tp.topic] == 4 + ROWS
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
-    assert digest_of_range(access, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"
+    assert digest_of_range(access.connection, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"
 
     holds.release_restore_holds(bench)
     assert MIN_COMPACTION_LAG not in bench.cluster.describe_topics([tp.topic])[tp.topic].config
