@@ -48,7 +48,7 @@ def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
     assert [(one.proof, one.rows, one.keys_compared) for one in both.partitions] == [(Proof.KEYS, ROWS, KEYS)] * PARTITIONS
 
 
-def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(case):  # noqa: F811
+def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(spark, case):  # noqa: F811
     ticket, bench = case.created(), case.bench
     topic, [tp, other] = case.app.changelog, case.app.logs
     for how, rows in damages(case.saved_rows(0)).items():
@@ -56,13 +56,13 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         plan = restores.plan_load(bench, ticket)
         spec = bench.notes.read_key(RestoreSpec, plan.spec_key)
         access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
-        loaded = load_partitions(case.spark, replace(spec, read_back=False), access)
+        loaded = load_partitions(spark, replace(spec, read_back=False), access)
         assert loaded.read == (), how
         bench.cluster.delete_topics([topic])
         bench.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
         write(bench.connection, tp, rows)
         write(bench.connection, other, case.saved_rows(1))
-        bench.repository.create(plan.result_key, codec.dumps(replace(loaded, read=read_back(case.spark, spec.partitions, access))))
+        bench.repository.create(plan.result_key, codec.dumps(replace(loaded, read=read_back(spark, spec.partitions, access))))
         restores.check_load(bench, ticket, plan.result_key)
 
         check = restores.plan_verify(bench, ticket)
