@@ -9,6 +9,7 @@ on the machine; the ratio is what to look at. It asserts nothing about time.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -47,8 +48,8 @@ def session(directory: Path) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(directory),
-        "spark.pyspark.python": sys.executable,
     }
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     builder = SparkSession.builder.master("local[2]").appName("many-ranges")
     for key, value in settings.items():
         builder = builder.config(key, value)
