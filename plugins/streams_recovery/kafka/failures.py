@@ -60,6 +60,9 @@ _TRANSIENT: Final = frozenset(
     {5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 27, 41, 51, 56, 72, 74, 75, 77, 78, UNSTABLE_OFFSET_COMMIT, 89, 100, 103}
 )
 
+# FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
+_STALE_LEADER: Final = frozenset({74, 75})
+
 
 def code_of(error: BaseException) -> int | None:
     """The protocol's or librdkafka's code of a client error, or None when it has none."""
@@ -89,6 +92,11 @@ def code_named(name: str) -> int | None:
 def transient(code: int | None) -> bool:
     """True for what a healthy cluster answers for a moment."""
     return code in _TRANSIENT
+
+
+def stale_leader(code: int | None) -> bool:
+    """True when a client asks under a leader that was replaced. Without fresh metadata librdkafka asks the same again."""
+    return code in _STALE_LEADER
 
 
 def unreachable(code: int | None) -> bool:

@@ -26,6 +26,7 @@ from streams_recovery.kafka.stalls import gone, why_nothing_comes
 
 BATCH_BYTES: Final = 8 << 20
 ASK_SECONDS: Final = 10.0
+_ASKS: Final = 3
 
 _OUT_OF_RANGE: Final = (LibrdkafkaError._AUTO_OFFSET_RESET, LibrdkafkaError.OFFSET_OUT_OF_RANGE)
 _NO_TOPIC: Final = (LibrdkafkaError.UNKNOWN_TOPIC_OR_PART, LibrdkafkaError._UNKNOWN_TOPIC, LibrdkafkaError._UNKNOWN_PARTITION)
@@ -184,11 +185,14 @@ class RangeReader:
     def _watermarks(self) -> tuple[int, int]:
         """The log's first offset and its end. While the partition's leader changes it is asked for again."""
         give_up = self._clock() + ASK_SECONDS
+        asked = 0
         while True:
+            asked += 1
             try:
                 return self._own_client.watermarks(self._tp, timeout=ASK_SECONDS)
             except TransientError:
-                if self._clock() >= give_up:
+                # One question may take all of the time: it was sent to a leader that was gone.
+                if asked >= _ASKS and self._clock() >= give_up:
                     raise
 
     @property

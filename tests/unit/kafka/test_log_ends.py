@@ -35,6 +35,14 @@ def test_one_whose_broker_goes_away_while_it_is_asked_is_asked_again_and_no_offs
     assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
 
 
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
+def test_one_that_has_another_leader_by_now_is_asked_for_with_fresh_metadata(code: int) -> None:
+    client = Script(list_offsets=[offsets({0: 10, 1: refusal(code), 2: 12}), offsets({1: 21})], list_topics=[None])
+    assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
+    assert [verb for verb, _, _ in client.asked] == ["list_offsets", "list_topics", "list_offsets"]
+
+
 def test_one_that_never_has_an_offset_is_named() -> None:
     client = Script(list_offsets=[offsets({0: 10, 1: OFFSET_INVALID, 2: 12})] * 50)
     with pytest.raises(TransientError, match="t-1"):
