@@ -97,9 +97,12 @@ def test_only_a_clone_can_be_live(tmp_path: Path) -> None:
     ],
 )
 def test_what_could_write_where_it_must_not_is_refused(tmp_path: Path, old: str, new: str, said: str | None) -> None:
+    assert old in CLONE
     path = written(tmp_path, CLONE.replace(old, new, 1))
     if said is None:
-        load(path, {})
+        found = load(path, {}).clone
+        assert found is not None
+        assert found.of == "orders"
         return
     with pytest.raises(ConfigInvalid) as caught:
         load(path, {})
