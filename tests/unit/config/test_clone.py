@@ -92,7 +92,7 @@ def test_only_a_clone_can_be_live(tmp_path: Path) -> None:
         ),
         ("LATE: next.late}", "LATE: x}", "runs: the output next.late is neither in"),
         ("LATE: next.late}", "LATE: next.late, ALSO: late}", "runs: the environment or the command of an instance names the output late"),
-        ("max_lag", "max_lag", None),
+        ("  of: orders", "  of: orders", None),
         ("  of: orders", "  off: orders", "clone.off"),
     ],
 )
