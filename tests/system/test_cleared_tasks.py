@@ -92,7 +92,6 @@ def is_untouched(play: Play, dag_id: str, run_id: str) -> dict[str, str]:
         now = committed(on)
         assert {tp: (offset, now[tp]) for tp, offset in offsets.items() if now[tp] < offset} == {}, f"{task_id} of {dag_id} rewound it"
         sys.stdout.write(f"{dag_id} {task_id} again: {states[task_id]}\n")
-    assert set(states.values()) <= {"success", "failed"}, "each of them ran"
     return states
 
 
@@ -127,6 +126,9 @@ def test_a_finished_run_s_tasks_can_be_cleared_one_by_one(play: Play) -> None:
     restored = play.succeed(RESTORE, application=APPLICATION)
     goes_on(on)
     states = is_untouched(play, RESTORE, restored)
-    assert {states[name] for name in ("prepare_topics", "reset_consumer_group", "wipe_state")} == {"failed"}, states
+    # With each task Airflow clears the one that takes the lock, and that one refuses: what was approved is not what would happen now.
+    assert states["open_restore"] == "failed"
+    after = ("stop_application", "prepare_topics", "load_records", "reset_consumer_group", "wipe_state", "start_application", "finish")
+    assert {states[name] for name in after} == {"upstream_failed"}, states
     goes_on(on)
     assert on.generator.sent > ORDERS
