@@ -20,8 +20,7 @@ COMMAND = [sys.executable, "-m", "airflow"]
 
 def prepare_database(target: Path) -> None:
     """An empty database of the installed Airflow at ``target``, where none is. Raises ``ApplicationNotReady``."""
-    if not target.exists():
-        built(target, _copy)
+    built(target, _copy)
 
 
 def template() -> Path:

@@ -36,8 +36,8 @@ class Applications(Stack):
 
     @property
     def variables(self) -> dict[str, str]:
-        """With a directory of configurations of its own."""
-        return {**super().variables, "STREAMS_RECOVERY_CONFIG_DIR": str(self._configs())}
+        """With a directory of configurations of its own, and archived inputs."""
+        return {**super().variables, "STREAMS_RECOVERY_REPROCESS": "true", "STREAMS_RECOVERY_CONFIG_DIR": str(self._configs())}
 
     def config(self) -> ApplicationConfig:
         """The first application."""
