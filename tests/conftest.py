@@ -44,14 +44,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def jars() -> Path:
-    """Kafka's and Kafka Streams' jars."""
-    from embedded.jars import kafka_jars
-
-    return kafka_jars()
-
-
-@pytest.fixture(scope="session")
 def bootstrap() -> str:
     """Address of a real broker: the one STREAMS_RECOVERY_TEST_BOOTSTRAP names, else one of our own, which all processes of the run share."""
     return os.environ.get("STREAMS_RECOVERY_TEST_BOOTSTRAP") or shared_broker.address()
