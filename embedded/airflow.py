@@ -82,6 +82,8 @@ class Airflow:
                 self._processes.check(f"airflow-{service}")
             try:
                 health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
+                # What tasks ask is built by its first request, four seconds of a core: the first task would give up meanwhile, and wait to ask again.
+                httpx.get(f"{self.url}/execution/health", timeout=60).raise_for_status()
             except (httpx.HTTPError, ValueError):
                 time.sleep(0.5)
                 continue
