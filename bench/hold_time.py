@@ -61,14 +61,19 @@ def application(directory: Path, partitions: int) -> Iterator[tuple[Workbench, G
 
 
 class Noting:
-    """The application, and when it was resumed."""
+    """The application, and when it was paused and resumed."""
 
     def __init__(self, application: StreamsApplication) -> None:
         self._application = application
-        self.resumed_at = 0.0
+        self.paused_at = self.resumed_at = 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._application, name)
+
+    def pause(self) -> None:
+        """Note the time, and pause."""
+        self.paused_at = time.monotonic()
+        self._application.pause()
 
     def resume(self) -> None:
         """Resume, and note the time."""
@@ -77,8 +82,8 @@ class Noting:
 
 
 def held(bench: Workbench, generator: Generator) -> tuple[int, int, dict[str, float]]:
-    """One savepoint without its copy: partitions, tails, and the seconds of each step that the application waited for. What comes after it was
-    resumed, looking whether it stays so, it does not wait for.
+    """One savepoint without its copy: partitions, tails, and the seconds of each step that the application waited for. It does not wait for what
+    comes before it is paused, and not for looking whether it stays resumed.
     """
     application = Noting(bench.application)
     bench = replace(bench, application=cast("StreamsApplication", application))
@@ -87,10 +92,10 @@ def held(bench: Workbench, generator: Generator) -> tuple[int, int, dict[str, fl
     try:
         # What the application has not read of it by then is in its repartition topics: these are the tails.
         generator.feed(BURST)
-        moments = [time.monotonic()]
+        moments: list[float] = []
         try:
             quiesced = savepoints.quiesce(bench, ticket)
-            moments.append(time.monotonic())
+            moments += [application.paused_at, time.monotonic()]
             cut = savepoints.capture(bench, ticket, quiesced)
             moments.append(time.monotonic())
         finally:
