@@ -8,7 +8,7 @@ STRATEGY ?= full
 SHARD ?= 1/8
 BASE ?= origin/main
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
-PYTEST := $(BIN)/python -m pytest -q --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
 ORDERS ?= 200000
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.

@@ -6,9 +6,10 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from embedded import spark_start
 from tests.support import shared_broker, tiers
@@ -28,6 +29,11 @@ os.environ.update(spark_start.environment())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# How long an example takes is a matter of the machine. A failure prints the example, and how to run it again.
+settings.register_profile("any machine", deadline=None, print_blob=True)
+settings.load_profile("any machine")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers.add_options(parser)
 
@@ -38,7 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(tiers.Stopwatch(config.getoption("--shard")))
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> tiers.ByGroup:
+    return tiers.ByGroup(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tiers.select(config, items)
 

@@ -186,7 +186,9 @@ class Counting:
     def newest(self) -> Manifest:
         """The newest savepoint."""
         with self.bench() as bench:
-            return bench.savepoints.read(bench.savepoints.ids()[-1])
+            found = bench.savepoints.latest()
+        assert found is not None
+        return found
 
     def spoil(self) -> None:
         """A record in the changelog that nobody has counted."""

@@ -84,9 +84,9 @@ def test_a_savepoint_is_reduced_to_the_newest_record_of_each_key(counting: Count
     counting.savepoint(in_session)
     done = run(counting, "compact", in_session, per_application=True)
     assert (done.state, done.jobs) == ("success", ["compact"])
-    source, reduced = counting.savepoints()
     manifest = counting.newest()
-    assert (manifest.savepoint_id, manifest.replaces, manifest.records) == (reduced, source, 3)
+    assert {manifest.savepoint_id, manifest.replaces} == set(counting.savepoints())
+    assert manifest.records == 3
     assert manifest.committed()[counting.input].offset == 40
 
     again = run(counting, "compact", in_session, per_application=True)

@@ -1,7 +1,7 @@
 """Which tests a tier has, in which order they run, and who runs them: a plugin of pytest, loaded by ``tests/conftest.py``.
 
 ``--tier test`` leaves out what is marked ``deep``, ``--tier deep`` is the rest, ``--shard 2/8`` one of eight parts of that, each about as long as the
-others. Tests of one group run one after the other in one process. A group is a file, unless the mark ``xdist_group`` says otherwise. What took
+others. Tests of one group run one after the other in one process. A group is a file, unless ``TOGETHER`` says otherwise. What took
 longest the last time (``tests/seconds.json``) begins first, so that no worker is left with a long one at the end.
 """
 
@@ -11,11 +11,12 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.deep_runs import RUN, DeepRun, head
 
@@ -23,6 +24,8 @@ SECONDS = Path(__file__).parents[1] / "seconds.json"
 MEASURED = Path("build") / "seconds.json"
 # For a group that was never measured.
 _GUESS = 30.0
+# Files whose tests never run at once: each has a stack of its own, which is all that a small machine can do.
+TOGETHER = {f"system/test_{name}.py": "stages" for name in ("cut_under_load", "emptied_cluster")}
 _TIERS = ("test", "deep", "all")
 
 
@@ -38,13 +41,13 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if in_tier(config.getoption("--tier"), deep=item.get_closest_marker("deep") is not None):
-            groups[group_of(item)].append(item)
+            groups[group_of(item.nodeid)].append(item)
     seconds = {name: known.get(name, _GUESS) for name in groups}
     chosen = set(groups)
     if shard := config.getoption("--shard"):
         part, parts = parse_shard(shard)
         chosen = set(shards(seconds, parts)[part - 1])
-    kept = [item for name in longest_first(seconds) if name in chosen for item in _marked(groups[name], name)]
+    kept = [item for name in longest_first(seconds) if name in chosen for item in groups[name]]
     left_out = set(items) - set(kept)
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
@@ -56,18 +59,17 @@ def in_tier(tier: str, *, deep: bool) -> bool:
     return tier == "all" or deep == (tier == "deep")
 
 
-def group_of(item: pytest.Item) -> str:
-    """The group of a test: its file from ``tests/`` on, or what its mark says. Deep tests are a group of their own beside the others of a file."""
-    mark = item.get_closest_marker("xdist_group")
-    name = str(mark.args[0]) if mark else item.nodeid.split("::")[0].removeprefix("tests/")
-    return f"{name} (deep)" if item.get_closest_marker("deep") else name
+def group_of(nodeid: str) -> str:
+    """The group of a test: its file from ``tests/`` on, or what ``TOGETHER`` says of that."""
+    file = nodeid.split("::", maxsplit=1)[0].removeprefix("tests/")
+    return TOGETHER.get(file, file)
 
 
-def _marked(items: Sequence[pytest.Item], group: str) -> Sequence[pytest.Item]:
-    for item in items:
-        item.own_markers = [mark for mark in item.own_markers if mark.name != "xdist_group"]
-        item.add_marker(pytest.mark.xdist_group(group))
-    return items
+class ByGroup(LoadScopeScheduling):
+    """Gives each process whole groups."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
 
 
 def longest_first(seconds: Mapping[str, float]) -> list[str]:
@@ -110,7 +112,7 @@ class Stopwatch:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of a test."""
-        self._seconds[_group_of_report(report.nodeid)] += report.duration
+        self._seconds[group_of(report.nodeid)] += report.duration
         if report.when == "call" or report.outcome != "passed":
             self._outcomes[report.nodeid] = report.outcome
 
@@ -135,9 +137,3 @@ class Stopwatch:
         earlier = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
         rounded = {name: round(seconds, 1) for name, seconds in self._seconds.items()}
         MEASURED.write_text(json.dumps(earlier | rounded, indent=0, sort_keys=True) + "\n")
-
-
-def _group_of_report(nodeid: str) -> str:
-    # The plugin that distributes tests appends the group to the id of each.
-    test, _, group = nodeid.rpartition("@")
-    return group if test else nodeid.split("::", maxsplit=1)[0].removeprefix("tests/")

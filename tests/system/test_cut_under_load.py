@@ -25,7 +25,7 @@ from tests.system.stage import Stage, stage
 RATE = 800.0
 # So many single looks at a busy exactly-once application do not all fall between two commits.
 LOOKS = 20
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("stages"), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module", params=["exactly_once_v2", "at_least_once"])

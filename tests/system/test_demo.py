@@ -27,7 +27,7 @@ LIMIT_SECONDS = {"all": 4_000}
 LIMIT_OF_ONE_SECONDS = 1_500
 # A tenth of what a person is shown: enough for keys that come again, and for orders that come in during a savepoint.
 ORDERS = 20_000
-pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.xdist_group("demonstration"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1800)]
 
 
 def demo(guarantee: str, strategy: str = "full") -> subprocess.Popen[str]:

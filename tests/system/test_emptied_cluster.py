@@ -19,7 +19,7 @@ from streams_recovery.savepoints import SavepointRequest
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("stages"), pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
 LOST, LATER = 700, 500
 
 
