@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter
-from tests.spark.rows import batch_of, connect, read, rows_in, topic, write
+from tests.spark.rows import batch_of, connect, read, rows_in, write
 from tests.three_brokers import ThreeBrokers
 
 pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1200)]
@@ -24,8 +27,8 @@ Disturbance = Callable[[ThreeBrokers, TopicPartition], object]
 
 
 def rows_of(first: int, last: int) -> list[tuple[int, bytes, bytes, None]]:
-    """Records that tell where they belong, of a kilobyte each: more than a client fetches or sends at once."""
-    return [(1 + number, b"%d" % number, b"%d " % number + b"x" * 1000, None) for number in range(first, last)]
+    """Records of a kilobyte that no compression makes smaller: all of them are more than a client fetches ahead or sends at once."""
+    return [(1 + number, b"%d" % number, random.Random(number).randbytes(1000), None) for number in range(first, last)]
 
 
 def leader_killed(three: ThreeBrokers, tp: TopicPartition) -> None:
@@ -62,9 +65,13 @@ def connection(three: ThreeBrokers) -> KafkaConnection:
 @pytest.fixture
 def tp(connection: KafkaConnection, three: ThreeBrokers) -> Iterator[TopicPartition]:
     """The only partition of a topic with three copies."""
-    with topic(connection, replicas=3) as name:
-        yield TopicPartition(name, 0)
-        three.whole()
+    name = f"moving-{uuid.uuid4().hex[:12]}"
+    with KafkaCluster(connection) as cluster:
+        cluster.create_topic(name, partitions=1, replication_factor=3, config={})
+    yield TopicPartition(name, 0)
+    three.whole()
+    with KafkaCluster(connection) as cluster:
+        cluster.delete_topics([name])
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def _look_up(
             raise failures.translated(
                 error, clients.connection, f"asking for the offsets of {partition}", timeout=clients.timeout
             ) from error
-        if failures.unknown_partition(code) or failures.stale_leader(code):
+        if failures.unknown_partition(code) or failures.stale_leader(code) or failures.unreachable(code):
             _refresh_metadata(clients)
     return found
 

@@ -194,6 +194,7 @@ class RangeReader:
                 # One question may take all of the time: it was sent to a leader that was gone.
                 if asked >= _ASKS and self._clock() >= give_up:
                     raise
+            self._own_client.look_for_leader(self._tp)
 
     @property
     def _shared(self) -> Consumers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message
@@ -22,6 +23,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 HAND_OVER_SECONDS: Final = 0.005
 MAX_BATCH_ROWS: Final = 20_000
 STATISTICS_SECONDS: Final = 10.0
+LEADER_SECONDS: Final = 10.0
 _REASON_POLLS: Final = 20
 _STATISTICS_MS: Final = 50
 _SMALLEST, _LARGEST = 64, 4_096
@@ -97,6 +99,11 @@ class ReadingClient:
                 self._consumer.poll(0.1)
             raise failures.translated(error, self._connection, f"asking for the offsets of {tp}", timeout=timeout) from error
         return int(low), int(high)
+
+    def look_for_leader(self, tp: TopicPartition) -> None:
+        """Ask who leads the partition now. The client goes on asking the leader that it knows, however long that one has been gone."""
+        with suppress(KafkaException):
+            self._consumer.list_topics(tp.topic, timeout=LEADER_SECONDS)
 
     def received(self, handed_over: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """How many records of each partition came from the broker, by librdkafka's own count (``rxmsgs``): from statistics that are newer than the last

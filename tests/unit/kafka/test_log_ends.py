@@ -31,12 +31,12 @@ def test_only_those_that_were_not_ready_are_asked_again() -> None:
 @pytest.mark.fault("F5")
 @pytest.mark.parametrize("answer", [OFFSET_INVALID, refusal(KafkaError._TRANSPORT), refusal(KafkaError._DESTROY_BROKER)], ids=str)
 def test_one_whose_broker_goes_away_while_it_is_asked_is_asked_again_and_no_offset_is_made_up(answer: object) -> None:
-    client = Script(list_offsets=[offsets({0: 10, 1: answer, 2: 12}), offsets({1: 21})])
+    client = Script(list_offsets=[offsets({0: 10, 1: answer, 2: 12}), offsets({1: 21})], list_topics=[None])
     assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
 
 
 @pytest.mark.fault("F5")
-@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
+@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TIMED_OUT])
 def test_one_that_has_another_leader_by_now_is_asked_for_with_fresh_metadata(code: int) -> None:
     client = Script(list_offsets=[offsets({0: 10, 1: refusal(code), 2: 12}), offsets({1: 21})], list_topics=[None])
     assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
