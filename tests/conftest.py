@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from embedded import spark_start
 from tests.support import shared_broker, tiers
+from tests.support.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     shared_broker.register(config)
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(tiers.Stopwatch(config.getoption("--shard")))
+        config.pluginmanager.register(Stopwatch(config.getoption("--shard"), config.getoption("--tier")))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,32 +1,30 @@
-"""Which tests a tier has, in which order they run, and who runs them: a plugin of pytest, loaded by ``tests/conftest.py``.
+"""Which tests a tier has, in which order they run, and who runs them: hooks of pytest, called by ``tests/conftest.py``.
 
 ``--tier test`` leaves out what is marked ``deep``, ``--tier deep`` is the rest, ``--shard 2/8`` one of eight parts of that, each about as long as the
-others. Tests of one group run one after the other in one process. A group is a file, unless ``TOGETHER`` says otherwise. What took
-longest the last time (``tests/seconds.json``) begins first, so that no worker is left with a long one at the end.
+others. Tests of one group run one after the other in one process; a group is a file, unless ``TOGETHER`` says otherwise. A shard has whole files, unless
+``APART`` says otherwise. What took longest the last time (``tests/seconds.json``) begins first, so that no worker is left with a long one at the end.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.support.deep_runs import RUN, DeepRun, head
-
-SECONDS = Path(__file__).parents[1] / "seconds.json"
-MEASURED = Path("build") / "seconds.json"
-# For a group that was never measured.
-_GUESS = 30.0
+SECONDS: Final = Path(__file__).parents[1] / "seconds.json"
+# For what was never measured.
+_GUESS: Final = 30.0
 # Files whose tests never run at once: each has a stack of its own, which is all that a small machine can do.
-TOGETHER = {f"system/test_{name}.py": "stages" for name in ("cut_under_load", "emptied_cluster")}
-_TIERS = ("test", "deep", "all")
+TOGETHER: Final = {f"system/test_{name}.py": "stages" for name in ("cut_under_load", "emptied_cluster")}
+# Files whose tests take minutes each and need nothing of each other.
+APART: Final = ("spark/test_restore_killed.py", "system/test_demo.py", "system/test_killed_savepoints.py")
+_TIERS: Final = ("test", "deep", "all")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -37,19 +35,19 @@ def add_options(parser: pytest.Parser) -> None:
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave in ``items`` those of the tier and the shard, in the order in which they are to begin."""
-    known = measured()
-    groups: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        if in_tier(config.getoption("--tier"), deep=item.get_closest_marker("deep") is not None):
-            groups[group_of(item.nodeid)].append(item)
-    seconds = {name: known.get(name, _GUESS) for name in groups}
-    chosen = set(groups)
-    if shard := config.getoption("--shard"):
+    tier, shard = config.getoption("--tier"), config.getoption("--shard")
+    chosen = [item for item in items if in_tier(tier, deep=item.get_closest_marker("deep") is not None)]
+    seconds = seconds_of({unit_of(item.nodeid) for item in chosen}, tier)
+    if shard:
         part, parts = parse_shard(shard)
-        chosen = set(shards(seconds, parts)[part - 1])
-    kept = [item for name in longest_first(seconds) if name in chosen for item in groups[name]]
-    left_out = set(items) - set(kept)
-    if left_out:
+        mine = set(shards(seconds, parts)[part - 1])
+        chosen = [item for item in chosen if unit_of(item.nodeid) in mine]
+    groups: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in chosen:
+        groups[group_of(item.nodeid)].append(item)
+    totals = {name: sum(seconds[unit] for unit in {unit_of(item.nodeid) for item in several}) for name, several in groups.items()}
+    kept = [item for name in longest_first(totals) for item in groups[name]]
+    if left_out := set(items) - set(kept):
         config.hook.pytest_deselected(items=list(left_out))
     items[:] = kept
 
@@ -61,8 +59,18 @@ def in_tier(tier: str, *, deep: bool) -> bool:
 
 def group_of(nodeid: str) -> str:
     """The group of a test: its file from ``tests/`` on, or what ``TOGETHER`` says of that."""
-    file = nodeid.split("::", maxsplit=1)[0].removeprefix("tests/")
+    file = _file_of(nodeid)
     return TOGETHER.get(file, file)
+
+
+def unit_of(nodeid: str) -> str:
+    """What a shard has whole or not at all: the file of a test, or the test itself where ``APART`` names its file."""
+    file = _file_of(nodeid)
+    return nodeid.removeprefix("tests/") if file in APART else file
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.split("::", maxsplit=1)[0].removeprefix("tests/")
 
 
 class ByGroup(LoadScopeScheduling):
@@ -93,47 +101,12 @@ def shards(seconds: Mapping[str, float], parts: int) -> list[list[str]]:
     return found
 
 
-def measured() -> dict[str, float]:
-    """The seconds that each group took when they were last written down."""
-    found: dict[str, float] = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
-    return found
+def seconds_of(units: set[str], tier: str) -> dict[str, float]:
+    """What each unit took when that was last written down. A file has tests of both tiers, and another time in each."""
+    known: dict[str, float] = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+    return {unit: known.get(noted(unit, tier), _GUESS) for unit in units}
 
 
-class Stopwatch:
-    """Adds up what the tests of each group take, and leaves it in ``build/seconds.json`` at the end; of a shard it leaves what became of it in
-    ``build/deep-run.json``. Lives in the process that sees all reports.
-    """
-
-    def __init__(self, shard: str | None) -> None:
-        self._shard = shard
-        self._began = time.monotonic()
-        self._seconds: dict[str, float] = defaultdict(float)
-        self._outcomes: dict[str, str] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """One phase of a test."""
-        self._seconds[group_of(report.nodeid)] += report.duration
-        if report.when == "call" or report.outcome != "passed":
-            self._outcomes[report.nodeid] = report.outcome
-
-    def pytest_sessionfinish(self) -> None:
-        """Write them down."""
-        self._write_seconds()
-        if self._shard is not None:
-            outcomes = list(self._outcomes.values())
-            run = DeepRun(
-                shard=self._shard,
-                commit=head(),
-                minutes=round((time.monotonic() - self._began) / 60, 1),
-                passed=outcomes.count("passed"),
-                failed=outcomes.count("failed"),
-                skipped=outcomes.count("skipped"),
-                files=tuple(sorted({nodeid.split("::")[0] for nodeid in self._outcomes})),
-            )
-            RUN.write_text(json.dumps(asdict(run)))
-
-    def _write_seconds(self) -> None:
-        MEASURED.parent.mkdir(exist_ok=True)
-        earlier = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
-        rounded = {name: round(seconds, 1) for name, seconds in self._seconds.items()}
-        MEASURED.write_text(json.dumps(earlier | rounded, indent=0, sort_keys=True) + "\n")
+def noted(unit: str, tier: str) -> str:
+    """The name under which the seconds of a unit are kept."""
+    return f"{unit} (deep)" if tier == "deep" else unit

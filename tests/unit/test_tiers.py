@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.story import play_through
-from tests.support.tiers import in_tier, longest_first, parse_shard, shards
+from tests.support.tiers import group_of, in_tier, longest_first, parse_shard, shards, unit_of
 
 GROUPS = st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0.0, 3_000.0), max_size=40)
 
@@ -50,6 +50,15 @@ def test_what_is_no_shard(text: str) -> None:
 
 def test_a_shard() -> None:
     assert parse_shard("3/11") == (3, 11)
+
+
+def test_a_file_is_a_group_and_a_unit_unless_it_is_named() -> None:
+    assert group_of("tests/unit/test_a.py::test_b[1]") == unit_of("tests/unit/test_a.py::test_c") == "unit/test_a.py"
+    cuts, cluster = "tests/system/test_cut_under_load.py::test_a", "tests/system/test_emptied_cluster.py::test_b"
+    assert group_of(cuts) == group_of(cluster) == "stages"
+    assert unit_of(cuts) == "system/test_cut_under_load.py"
+    assert group_of("tests/system/test_demo.py::test_a") == "system/test_demo.py"
+    assert unit_of("tests/system/test_demo.py::test_a[x]") == "system/test_demo.py::test_a[x]"
 
 
 def test_a_story_stops_at_the_step_that_fails_and_names_it() -> None:
