@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 ROWS = [*SHAPES[:-1], *((1000 + number, b"k%d" % (number % 7), b"v%d" % number, None) for number in range(40))]
 # Which attempt, which worker and how long: the only things in which two runs of a job may differ.
-OWN = {"seconds", "worker", "key"}
+OWN = {"seconds", "read_seconds", "worker", "key", "topic_id"}
 
 
 @dataclass
@@ -93,7 +93,7 @@ def everything(side, source):
         application_id="app", partitions=(PartitionToLoad(topic=side.target, partition=0, first_offset=0, files=files),), stall_seconds=60
     )
     restore = side.run("restore", load)
-    pair = PartitionToVerify(topic=source, partition=0, target_topic=side.target, start=0, end=len(ROWS), files=files)
+    pair = PartitionToVerify(topic=source, partition=0, target_topic=side.target, topic_id="", start=0, end=len(ROWS), files=files)
     verify = side.run("verify", VerifySpec(application_id="app", partitions=(pair,), keyed=(source,)))
     with pytest.raises(TargetNotEmpty) as refused:
         side.run("restore", load)
