@@ -45,7 +45,11 @@ def read() -> dict[str, DeepRun]:
 
 
 def record(run: DeepRun) -> None:
-    """Put a run in the place of an earlier one of its shard. Runs of another number of shards go: they were other tests."""
+    """Put a run in the place of an earlier one of its shard. Runs of another number of shards go: they were other tests. Raises ``ValueError`` for a run
+    of files that are no commit: nobody could tell later what has changed since.
+    """
+    if run.commit.endswith("+"):
+        raise ValueError(f"shard {run.shard} was run on uncommitted changes: commit them, then run it again")
     parts = run.shard.partition("/")[2]
     kept = {shard: old for shard, old in read().items() if shard.partition("/")[2] == parts}
     runs = sorted({**kept, run.shard: run}.values(), key=lambda one: int(one.shard.partition("/")[0]))

@@ -60,6 +60,13 @@ def test_a_shard_that_never_ran_failed_or_was_skipped_is_not_green() -> None:
     assert not dataclasses.replace(RUN, passed=0).green
 
 
+def test_a_run_of_uncommitted_changes_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_runs, "RECORD", tmp_path / "runs.json")
+    with pytest.raises(ValueError, match="commit them"):
+        deep_runs.record(dataclasses.replace(RUN, commit="0123+"))
+    assert not (tmp_path / "runs.json").exists()
+
+
 def test_nothing_recorded_is_not_green() -> None:
     assert deep_runs.standing({}) == {"1/1": "never run"}
 
