@@ -30,15 +30,27 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
 }
 # A change of one of these may have an effect on anything.
-EVERYTHING: Final = ("Makefile", "pyproject.toml", "requirements", "tests/conftest.py", "tests/support/", "tests/data/")
+EVERYTHING: Final = ("Makefile", "pyproject.toml", "requirements", "tests/conftest.py", "tests/data/")
+# What chooses tests, measures them and writes down how they ended has no effect on what one of them shows.
+NOTHING: Final = (
+    "docs/",
+    ".ci/",
+    "tests/seconds.json",
+    *(f"tests/support/{name}.py" for name in ("affected", "deep_runs", "stopwatch", "tiers")),
+)
 
 
 def affected(changed: Iterable[str], tests: Sequence[str]) -> list[str]:
     """Those of ``tests`` that a change of the files ``changed`` can have an effect on; all are paths from the root of the project."""
-    files = set(changed)
+    files = {file for file in changed if not without_effect(file)}
     if any(file.startswith(EVERYTHING) for file in files):
         return sorted(tests)
     return sorted(test for test in tests if _started(test, files) or files & reached(test))
+
+
+def without_effect(file: str) -> bool:
+    """True when no deep test depends on what a file says."""
+    return file.startswith(NOTHING)
 
 
 def _started(test: str, files: set[str]) -> bool:

@@ -1,7 +1,9 @@
-"""The record of deep runs, ``docs/deep-runs.json``: for each shard the commit it was last run on, how long it took, and how it ended.
+"""The record of deep runs, ``docs/deep-runs.json``: for each unit of the deep tier (a file, or one of its tests) the run that had it last.
 
-python -m tests.support.deep_runs record   # what the last run of a shard has left in build/
-python -m tests.support.deep_runs status   # which shards are green, and hold for what is here now; exit code 1 unless all do
+python -m tests.support.deep_runs record   # what the last run of deep tests has left in build/
+python -m tests.support.deep_runs status   # which units are green, and hold for what is here now; exit code 1 unless all do
+
+A unit, not a shard, is what is green: shards have other units as soon as a test is new or takes another time.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
-from tests.support.affected import ROOT, affected, changed_since
+from tests.support.affected import ROOT, affected, changed_since, without_effect
+from tests.support.tiers import unit_of
 
 RUN: Final = ROOT / "build" / "deep-run.json"
 RECORD: Final = ROOT / "docs" / "deep-runs.json"
@@ -22,74 +25,86 @@ RECORD: Final = ROOT / "docs" / "deep-runs.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepRun:
-    """One run of one shard, such as ``2/8``. ``files`` are those of its tests."""
+    """The last run of one unit. ``shard`` is the part that was asked for, such as ``2/8``, or None for a run of all or of a few files."""
 
-    shard: str
+    unit: str
+    shard: str | None
     commit: str
     minutes: float
     passed: int
     failed: int
     skipped: int
-    files: tuple[str, ...]
 
     @property
-    def green(self) -> bool:
-        """True when tests ran and none failed or was left out."""
-        return self.passed > 0 and not self.failed and not self.skipped
+    def file(self) -> str:
+        """Where its tests are, from the root of the project."""
+        return f"tests/{self.unit.partition('::')[0]}"
 
 
 def read() -> dict[str, DeepRun]:
-    """The last run of each shard."""
+    """The last run of each unit."""
     plain = json.loads(RECORD.read_text()) if RECORD.exists() else []
-    return {entry["shard"]: DeepRun(**{**entry, "files": tuple(entry["files"])}) for entry in plain}
+    return {entry["unit"]: DeepRun(**entry) for entry in plain}
 
 
-def record(run: DeepRun) -> None:
-    """Put a run in the place of an earlier one of its shard. Runs of another number of shards go: they were other tests. Raises ``ValueError`` for a run
-    of files that are no commit: nobody could tell later what has changed since.
+def record(runs: Iterable[DeepRun]) -> None:
+    """Put runs in the place of earlier ones of the same units. Raises ``ValueError`` for a run of files that are no commit: nobody could tell later what
+    has changed since.
     """
-    if run.commit.endswith("+"):
-        raise ValueError(f"shard {run.shard} was run on uncommitted changes: commit them, then run it again")
-    parts = run.shard.partition("/")[2]
-    kept = {shard: old for shard, old in read().items() if shard.partition("/")[2] == parts}
-    runs = sorted({**kept, run.shard: run}.values(), key=lambda one: int(one.shard.partition("/")[0]))
-    RECORD.write_text(json.dumps([asdict(one) for one in runs], indent=1) + "\n")
+    found = read()
+    for run in runs:
+        if run.commit.endswith("+"):
+            raise ValueError(f"{run.unit} was run on uncommitted changes: commit them, then run it again")
+        found[run.unit] = run
+    RECORD.write_text(json.dumps([asdict(found[unit]) for unit in sorted(found)], indent=1) + "\n")
 
 
-def standing(runs: Mapping[str, DeepRun]) -> dict[str, str]:
-    """What is to be said of each shard that there should be."""
-    if not runs:
-        return {"1/1": "never run"}
-    parts = int(next(iter(runs)).partition("/")[2])
-    return {shard: _standing(runs.get(shard)) for shard in (f"{part}/{parts}" for part in range(1, parts + 1))}
+def standing(runs: Mapping[str, DeepRun], tests: Mapping[str, int]) -> dict[str, str]:
+    """What is to be said of each unit that there is. ``tests`` has how many tests each has."""
+    return {unit: _standing(runs.get(unit), count) for unit, count in sorted(tests.items())}
 
 
-def _standing(run: DeepRun | None) -> str:
+def holds(said: str) -> bool:
+    """True for what ``standing`` says of a unit that is green, with nothing changed since."""
+    return said.startswith("green")
+
+
+def _standing(run: DeepRun | None, tests: int) -> str:
     if run is None:
         return "never run"
-    if not run.green:
-        return f"red on {run.commit[:10]}: {run.failed} failed, {run.skipped} skipped of {run.passed + run.failed + run.skipped}"
-    stale = affected(changed_since(run.commit), run.files)
-    what = f"green on {run.commit[:10]}, {run.passed} tests in {run.minutes:.0f} min"
-    return f"{what}; run again, a change since then concerns {len(stale)} of its files: {', '.join(stale[:3])}" if stale else what
+    if run.failed or run.skipped:
+        return f"red on {run.commit[:10]}: {run.failed} failed, {run.skipped} skipped of {tests}"
+    if run.passed != tests:
+        return f"run again: it has {tests} tests, {run.passed} passed on {run.commit[:10]}"
+    if affected(changed_since(run.commit), [run.file]):
+        return f"run again: a change since {run.commit[:10]} concerns it"
+    return f"green on {run.commit[:10]}, {run.passed} tests in {run.minutes:.1f} min"
 
 
 def head() -> str:
-    """The commit that is checked out, with ``+`` when files differ from it."""
+    """The commit that is checked out, with ``+`` when files differ from it that a test may depend on."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    return f"{commit}+" if changed_since("HEAD") else commit
+    return commit if all(without_effect(file) for file in changed_since("HEAD")) else f"{commit}+"
+
+
+def collected() -> Counter[str]:
+    """How many tests each unit of the deep tier has, by asking pytest."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--tier", "deep", "tests"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return Counter(unit_of(line) for line in listed.splitlines() if "::" in line)
 
 
 def main(what: str) -> int:
     """Record, or tell."""
     if what == "record":
-        plain = json.loads(Path(RUN).read_text())
-        record(DeepRun(**{**plain, "files": tuple(plain["files"])}))
+        record(DeepRun(**entry) for entry in json.loads(RUN.read_text()))
         return 0
-    found = standing(read())
-    for shard, said in found.items():
-        print(f"{shard:>6}  {said}")  # noqa: T201
-    return 0 if all(said.startswith("green") and "; run again" not in said for said in found.values()) else 1
+    found = standing(read(), collected())
+    for unit, said in found.items():
+        print(f"{unit}\n    {said}")  # noqa: T201
+    green = sum(map(holds, found.values()))
+    print(f"{green} of {len(found)} are green, and hold")  # noqa: T201
+    return 0 if green == len(found) else 1
 
 
 if __name__ == "__main__":

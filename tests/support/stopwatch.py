@@ -1,10 +1,10 @@
-"""What tests took, and what became of a shard: left in ``build/`` at the end of a run. A plugin of pytest, in the process that sees all reports."""
+"""What tests took, and how deep ones ended: left in ``build/`` at the end of a run. A plugin of pytest, in the process that sees all reports."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,6 @@ class Stopwatch:
 
     def __init__(self, shard: str | None, tier: str) -> None:
         self._shard, self._tier = shard, tier
-        self._began = time.monotonic()
         self._seconds: dict[str, float] = defaultdict(float)
         self._outcomes: dict[str, str] = {}
 
@@ -38,17 +37,19 @@ class Stopwatch:
         earlier = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
         rounded = {name: round(seconds, 1) for name, seconds in self._seconds.items()}
         MEASURED.write_text(json.dumps(earlier | rounded, indent=0, sort_keys=True) + "\n")
-        if self._shard is not None and self._tier == "deep":
-            RUN.write_text(json.dumps(asdict(self._run(self._shard))))
+        if self._tier == "deep":
+            RUN.write_text(json.dumps([asdict(run) for run in self._runs()]))
 
-    def _run(self, shard: str) -> DeepRun:
-        outcomes = list(self._outcomes.values())
-        return DeepRun(
-            shard=shard,
-            commit=head(),
-            minutes=round((time.monotonic() - self._began) / 60, 1),
-            passed=outcomes.count("passed"),
-            failed=outcomes.count("failed"),
-            skipped=outcomes.count("skipped"),
-            files=tuple(sorted({nodeid.split("::")[0] for nodeid in self._outcomes})),
-        )
+    def _runs(self) -> Iterator[DeepRun]:
+        commit = head()
+        for unit in sorted({unit_of(nodeid) for nodeid in self._outcomes}):
+            outcomes = [outcome for nodeid, outcome in self._outcomes.items() if unit_of(nodeid) == unit]
+            yield DeepRun(
+                unit=unit,
+                shard=self._shard,
+                commit=commit,
+                minutes=round(self._seconds[noted(unit, self._tier)] / 60, 1),
+                passed=outcomes.count("passed"),
+                failed=outcomes.count("failed"),
+                skipped=outcomes.count("skipped"),
+            )

@@ -26,6 +26,8 @@ def test_what_a_test_imports_is_followed_to_the_end() -> None:
     ("changed", "expected"),
     [
         ("docs/format.md", []),
+        ("tests/support/tiers.py", []),
+        ("tests/support/story.py", [AIRFLOW]),
         ("plugins/streams_recovery/core/cut.py", TESTS),
         ("spark_jobs/transforms/loading.py", TESTS),
         ("plugins/streams_recovery/operators/restore.py", [CUTS, AIRFLOW]),
@@ -48,34 +50,63 @@ def test_all_deep_files_are_known_and_there() -> None:
     assert all((ROOT / file).is_file() for file in found)
 
 
-RUN = DeepRun(shard="1/2", commit="HEAD", minutes=3.0, passed=4, failed=0, skipped=0, files=(CUTS,))
+RUN = DeepRun(unit="system/test_cut_under_load.py", shard="1/2", commit="HEAD", minutes=3.0, passed=4, failed=0, skipped=0)
+CASES = [
+    (None, "never run"),
+    (RUN, "green on HEAD, 4 tests in 3.0 min"),
+    (dataclasses.replace(RUN, failed=1), "red on HEAD: 1 failed, 0 skipped of 4"),
+    (dataclasses.replace(RUN, passed=3, skipped=1), "red on HEAD: 0 failed, 1 skipped of 4"),
+    (dataclasses.replace(RUN, passed=3), "run again: it has 4 tests, 3 passed on HEAD"),
+    (dataclasses.replace(RUN, passed=0), "run again: it has 4 tests, 0 passed on HEAD"),
+]
 
 
-def test_a_shard_that_never_ran_failed_or_was_skipped_is_not_green() -> None:
-    red = dataclasses.replace(RUN, shard="2/2", failed=1)
-    said = deep_runs.standing({"2/2": red})
-    assert said["1/2"] == "never run"
-    assert said["2/2"].startswith("red on HEAD: 1 failed")
-    assert not dataclasses.replace(RUN, skipped=1).green
-    assert not dataclasses.replace(RUN, passed=0).green
+@pytest.fixture
+def nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_runs, "changed_since", lambda _: ["docs/testing.md", "tests/seconds.json"])
 
 
-def test_a_run_of_uncommitted_changes_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(deep_runs, "RECORD", tmp_path / "runs.json")
+    return tmp_path / "runs.json"
+
+
+@pytest.mark.usefixtures("nothing_changed")
+@pytest.mark.parametrize(("run", "expected"), CASES)
+def test_green_is_what_ran_whole_with_nothing_failed_or_skipped(run: DeepRun | None, expected: str) -> None:
+    said = deep_runs.standing({} if run is None else {RUN.unit: run}, {RUN.unit: 4})
+    assert said == {RUN.unit: expected}
+    assert deep_runs.holds(said[RUN.unit]) == expected.startswith("green on")
+
+
+def test_what_a_later_change_concerns_is_to_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_runs, "changed_since", lambda _: ["tests/system/oracle.py"])
+    assert deep_runs.standing({RUN.unit: RUN}, {RUN.unit: 4}) == {RUN.unit: "run again: a change since HEAD concerns it"}
+
+
+def test_a_unit_that_is_gone_is_not_told() -> None:
+    assert deep_runs.standing({RUN.unit: RUN}, {}) == {}
+
+
+def test_a_run_of_uncommitted_changes_is_not_recorded(written: Path) -> None:
     with pytest.raises(ValueError, match="commit them"):
-        deep_runs.record(dataclasses.replace(RUN, commit="0123+"))
-    assert not (tmp_path / "runs.json").exists()
+        deep_runs.record([dataclasses.replace(RUN, commit="0123+")])
+    assert not written.exists()
 
 
-def test_nothing_recorded_is_not_green() -> None:
-    assert deep_runs.standing({}) == {"1/1": "never run"}
+@pytest.mark.parametrize(
+    ("changed", "clean"), [([], True), (["tests/seconds.json", "docs/a.md"], True), (["tests/system/oracle.py"], False)]
+)
+def test_uncommitted_is_what_a_test_may_depend_on(changed: list[str], clean: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_runs, "changed_since", lambda _: changed)
+    assert deep_runs.head().endswith("+") != clean
 
 
-def test_a_run_takes_the_place_of_the_one_before_and_of_other_numbers_of_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep_runs, "RECORD", tmp_path / "runs.json")
-    deep_runs.record(RUN)
-    deep_runs.record(dataclasses.replace(RUN, shard="2/2"))
-    deep_runs.record(dataclasses.replace(RUN, minutes=5.0))
-    assert [(shard, run.minutes) for shard, run in deep_runs.read().items()] == [("1/2", 5.0), ("2/2", 3.0)]
-    deep_runs.record(dataclasses.replace(RUN, shard="1/3"))
-    assert list(deep_runs.read()) == ["1/3"]
+@pytest.mark.usefixtures("written")
+def test_a_run_takes_the_place_of_the_one_before_it() -> None:
+    other = dataclasses.replace(RUN, unit="system/test_demo.py::test_a")
+    deep_runs.record([RUN, other])
+    deep_runs.record([dataclasses.replace(RUN, minutes=5.0)])
+    assert {unit: run.minutes for unit, run in deep_runs.read().items()} == {RUN.unit: 5.0, other.unit: 3.0}
+    assert other.file == "tests/system/test_demo.py"
