@@ -23,7 +23,12 @@ _GUESS: Final = 30.0
 # Files whose tests never run at once: each has a stack of its own, which is all that a small machine can do.
 TOGETHER: Final = {f"system/test_{name}.py": "stages" for name in ("cut_under_load", "emptied_cluster")}
 # Files whose tests take minutes each and need nothing of each other.
-APART: Final = ("spark/test_restore_killed.py", "system/test_demo.py", "system/test_killed_savepoints.py")
+APART: Final = (
+    "spark/test_restore_killed.py",
+    "system/test_cut_under_load.py",
+    "system/test_demo.py",
+    "system/test_killed_savepoints.py",
+)
 _TIERS: Final = ("test", "deep", "all")
 
 

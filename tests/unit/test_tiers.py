@@ -56,7 +56,8 @@ def test_a_file_is_a_group_and_a_unit_unless_it_is_named() -> None:
     assert group_of("tests/unit/test_a.py::test_b[1]") == unit_of("tests/unit/test_a.py::test_c") == "unit/test_a.py"
     cuts, cluster = "tests/system/test_cut_under_load.py::test_a", "tests/system/test_emptied_cluster.py::test_b"
     assert group_of(cuts) == group_of(cluster) == "stages"
-    assert unit_of(cuts) == "system/test_cut_under_load.py"
+    assert unit_of(cluster) == "system/test_emptied_cluster.py"
+    assert unit_of(cuts) == "system/test_cut_under_load.py::test_a"
     assert group_of("tests/system/test_demo.py::test_a") == "system/test_demo.py"
     assert unit_of("tests/system/test_demo.py::test_a[x]") == "system/test_demo.py::test_a[x]"
 
