@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from croniter import croniter
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, WithJsonSchema
 
 from streams_recovery.core import increments, offset_strategy
+from streams_recovery.core.addresses import web_address
 from streams_recovery.core.audit import parse_level
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
@@ -86,12 +86,7 @@ def _path(value: str, info: ValidationInfo) -> str:
 
 
 def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{value[:80]!r} is not an http or https address")
-    if parts.username or parts.password:
-        # The value itself is left out: it would carry the password into a log.
-        raise ValueError("an address must not carry a user name or password; put them into a connection")
+    web_address(value)
     return value.rstrip("/")
 
 

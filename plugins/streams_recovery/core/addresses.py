@@ -1,0 +1,35 @@
+"""Addresses of HTTP interfaces: what one may be, and whether the network could read what is sent to it."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import SplitResult, urlsplit
+
+
+def web_address(text: str) -> SplitResult:
+    """The parts of an http or https address. Raises ``ValueError`` for anything else, and for one that carries a user name or password."""
+    # What may hold a password is not shown: it would carry it into a log.
+    shown = "the address" if "@" in text else repr(text[:80])
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(f"{shown} is not an http or https address") from None
+    if parts.username or parts.password:
+        raise ValueError("an address must not carry a user name or password; put them into a connection")
+    if not usable:
+        raise ValueError(f"{shown} is not an http or https address")
+    return parts
+
+
+def unencrypted(text: str) -> bool:
+    """True for plain http to another machine: whoever is on the way reads what is sent, and can answer in its place. Raises what ``web_address`` does."""
+    parts = web_address(text)
+    return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
