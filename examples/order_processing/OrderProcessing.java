@@ -10,6 +10,7 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -331,12 +332,13 @@ public class OrderProcessing {
 
   /**
    * The HTTP interface: health, pause and resume, and every key of every store that this instance is active for; as a replica, also of what it only
-   * stands by for.
+   * stands by for. With {@code HTTP_TOKEN} in the environment it answers only requests that carry it: {@code Authorization: Bearer <token>}.
    */
   private static class Control {
     private static final List<String> KEY_VALUE =
         List.of("order-totals", "latest-orders", "enriched-orders", "region-totals", "product-sales", "inventory");
     private static final List<String> WINDOW = List.of("orders-per-minute", "order-counts");
+    private static final String TOKEN = env("HTTP_TOKEN", "");
     private final KafkaStreams streams;
     private final Restoring restoring;
     private volatile boolean paused;
@@ -350,6 +352,10 @@ public class OrderProcessing {
       String[] path = exchange.getRequestURI().getPath().substring(1).split("/");
       try (exchange) {
         try {
+          if (!known(exchange)) {
+            answer(exchange, 401, error("the token is missing or another one"));
+            return;
+          }
           switch (path[0]) {
             case "health" -> health(exchange);
             case "pause", "resume" -> hold(exchange, path[0].equals("pause"));
@@ -363,6 +369,13 @@ public class OrderProcessing {
           answer(exchange, 503, error(String.valueOf(busy.getMessage())));
         }
       }
+    }
+
+    private static boolean known(HttpExchange exchange) {
+      String given = exchange.getRequestHeaders().getFirst("Authorization");
+      // Takes as long whatever is wrong with it, so that nobody can guess it piece by piece.
+      return TOKEN.isEmpty()
+          || given != null && MessageDigest.isEqual(given.getBytes(StandardCharsets.UTF_8), ("Bearer " + TOKEN).getBytes(StandardCharsets.UTF_8));
     }
 
     private void health(HttpExchange exchange) throws IOException {

@@ -44,6 +44,10 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         [store] = ask_stores(bench, ticket, planned, patience=1)
         assert (store.equal, store.changed, store.different) == (2, 2, ())
 
+        # More than is read of an answer tells nothing, and takes no memory.
+        answers.write_text(json.dumps({"k1": "v7"}) + " " * (33 << 20))
+        assert ask_stores(bench, ticket, planned, patience=1) == ()
+
         for declaration in ({"kind": "window", "queryable": True}, {"kind": "key-value", "queryable": False}):
             assert ask_stores(declared(small, **declaration).bench, ticket, planned) == ()
         restores.abandon(bench, ticket)

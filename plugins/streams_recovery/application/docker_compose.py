@@ -161,7 +161,7 @@ def _run_of(container: Mapping[str, Any]) -> str:
 
 def _by_answer(name: str, told: Reported) -> InstanceStatus:
     if told.state is None:
-        return _standing(name, InstanceState.UNKNOWN, "it does not answer, and no container engine can be asked")
+        return _standing(name, InstanceState.UNKNOWN, f"{told.problem or 'it does not answer'}, and no container engine can be asked")
     return told.on(_standing(name, InstanceState.RUNNING, "it answers"))
 
 

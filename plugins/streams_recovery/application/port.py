@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from streams_recovery.core.errors import Refused
+
 
 class InstanceState(enum.StrEnum):
     """``running`` covers everything from starting to shutting down: only ``gone`` is proof that an instance cannot write any more.
@@ -16,6 +18,10 @@ class InstanceState(enum.StrEnum):
     RUNNING = "running"
     GONE = "gone"
     UNKNOWN = "unknown"
+
+
+class AnswerTooLarge(Refused):
+    """Raised when a store's answer to a query is larger than what is read of one. The store is no less whole for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,4 +93,6 @@ class StreamsApplication(Protocol):
         """Remove ``{state.dir}/{application.id}`` whole, on every instance. Raises ``ApplicationRunning`` when one is not gone."""
 
     def query(self, store: str) -> dict[str, object]:
-        """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``."""
+        """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``, more than
+        is read is ``AnswerTooLarge``.
+        """

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from streams_recovery.config.fields import Argv, Environment, InstanceName, Integer, LocalPath, Route, Section, Url
+from streams_recovery.config.fields import Argv, Environment, InstanceName, Integer, LocalPath, Route, Section, Switch, Url
+from streams_recovery.core.addresses import require_encrypted
 
 Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
 
 
 class Control(Section):
-    """Paths of the application's own HTTP interface, below each instance's ``url``. ``{store}`` in ``query`` stands for a store's name."""
+    """The application's own HTTP interface: paths below each instance's ``url``. ``{store}`` in ``query`` stands for a store's name. The token in
+    ``token_file`` is sent with every request; ``allow_http`` lets plain http cross the network.
+    """
 
     health: Route = "/health"
     pause: Route | None = "/pause"
     resume: Route | None = "/resume"
     query: Route | None = "/state/{store}"
+    token_file: LocalPath | None = None
+    allow_http: Switch = False
 
 
 class ProcessInstance(Section):
@@ -36,6 +42,12 @@ class ProcessInstance(Section):
         for placeholder, value in values.items():
             text = text.replace(placeholder, value)
         return text
+
+
+def check_addresses(instances: Iterable[ProcessInstance], control: Control) -> None:
+    """Raise ``ValueError`` for an instance whose answers the network could read or give, unless that is allowed."""
+    for instance in instances:
+        require_encrypted(instance.url, allowed=control.allow_http, setting="control.allow_http")
 
 
 class ProcessRuns(Section):
@@ -60,6 +72,11 @@ class ProcessRuns(Section):
     def environment_of(self, instance: ProcessInstance) -> dict[str, str]:
         """What one instance finds in its environment besides what it inherits."""
         return {name: instance.filled(value) for name, value in {**self.environment, **instance.environment}.items()}
+
+    @model_validator(mode="after")
+    def _encrypted(self) -> Self:
+        check_addresses(self.instances, self.control)
+        return self
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

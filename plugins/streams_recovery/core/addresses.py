@@ -28,6 +28,15 @@ def unencrypted(text: str) -> bool:
     return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
 
 
+def require_encrypted(text: str, *, allowed: bool, setting: str) -> None:
+    """Raise ``ValueError`` for plain http to another machine, unless the configuration has ``allowed`` it by this ``setting``."""
+    if unencrypted(text) and not allowed:
+        raise ValueError(
+            f"{text} is plain http to another machine: whoever is on the way can read what is sent and answer in its place; use https, or set {setting}: "
+            "true where the network is trusted"
+        )
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

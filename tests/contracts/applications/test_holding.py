@@ -7,6 +7,7 @@ import pytest
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
+    PermanentError,
     Refused,
 )
 from tests.contracts.applications.seen import started
@@ -22,6 +23,32 @@ def test_pause_and_resume(any_rig):
     application.pause()
     application.resume()
     assert [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"]
+
+
+def test_an_application_that_asks_for_a_token_gets_it(any_rig, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("canary-7d1f\n")
+    one = any_rig(environment={"TOKEN": "canary-7d1f", "STORE": '{"a": 1}'}, control={"token_file": str(token)})
+    application = started(one)
+    application.pause()
+    assert [s.streams_state for s in application.status()] == ["PAUSED", "PAUSED"]
+    application.resume()
+    assert application.query("totals") == {"a": 1}
+    assert application.stop(timeout=10).clean
+
+
+def test_an_application_that_asks_for_another_token_is_not_paused_and_says_so(any_rig, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("canary-7d1f")
+    application = started(any_rig(environment={"TOKEN": "another"}, control={"token_file": str(token)}))
+    for status in application.status():
+        assert status.streams_state is None
+        assert "/health answers 401" in status.detail
+    with pytest.raises(PermanentError, match="answered 401") as caught:
+        application.pause()
+    assert "control.token_file" in str(caught.value)
+    assert "canary" not in str(caught.value)
+    assert application.stop(timeout=10).gone
 
 
 def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):

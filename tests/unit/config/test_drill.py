@@ -104,6 +104,7 @@ def test_a_drill_that_is_turned_off_is_not_compared_with_the_application(tmp_pat
         ("application_id: drill-orders", "application_id: orders", "begin alike"),
         ("directory: drill/run", "directory: run", "is that of the application itself"),
         ("18083", "18082", "http://127.0.0.1:18082 is an instance of the application itself"),
+        ("http://127.0.0.1:18083", "http://drills:18083", "http://drills:18083 is plain http to another machine"),
         (", LATE: drill-late", "", "drill.process: drill-late is neither in the environment nor in the command"),
         (", LATE: drill-late", ", ELSE: drill-late", "still names the output late"),
         ("ID: drill-orders, ", "", "drill.process: drill-orders is neither in the environment"),

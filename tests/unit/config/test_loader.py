@@ -94,6 +94,7 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("kind: process", "kind: command", "the section command is needed"),
         ("http://127.0.0.1:18081", "http://user:canary@127.0.0.1:18081", "must not carry a user name"),
         ("http://127.0.0.1:18081", "file:///etc/passwd", "not an http or https address"),
+        ("http://127.0.0.1:18081", "http://orders.example.com:18081", "http://orders.example.com:18081 is plain http to another machine"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: true", "expected a whole number"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: soon", "expected a whole number"),
         ("topics:", "restore: {time_window_end: 2026-11-21T01:00:00}\ntopics:", "restore.time_window_end"),
