@@ -17,6 +17,7 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.retention import StoredFile
 from streams_recovery.storage.creating import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.directory import create_file
 from streams_recovery.storage.failures import explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
@@ -86,7 +87,10 @@ class Repository:
             self._create("uploading", key, content)
 
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
-        if self.location.backend != "s3":
+        if self.location.backend == "filesystem":
+            _ = self._store  # its directory is there then
+            done = self._do(doing, key, lambda: create_file(Path(str(self.location.path)), _checked(key), data))
+        elif self.location.backend != "s3":
             done = self._do(
                 doing, key, lambda: create_once(lambda _: self._put(self._store, key, data), lambda _: None, Retries(attempts=1))
             )
