@@ -50,6 +50,8 @@ def release(bench: Workbench, held: Iterable[OutstandingHold]) -> tuple[str, ...
     nothing put back; their holds end all the same.
     """
     held = tuple(held)
+    if not held:
+        return ()
     existing = bench.cluster.describe_topics({item.hold.topic for item in held})
     changes = {
         item.hold.topic: item.hold.previous

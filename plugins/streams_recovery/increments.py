@@ -110,6 +110,8 @@ def end(bench: Workbench, increment: Increment) -> IncrementReport:
     lock = _lock(bench, increment.run_id, "stop")
     try:
         report = bring_down(bench)
+        # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
+        standstills.end(bench)
         ends = {spaced_partition(name): offset for name, offset in increment.ends.items()}
         committed = bench.groups.committed(bench.application_id, list(ends))
         after = {tp: known.offset for tp, known in committed.items() if known is not None}

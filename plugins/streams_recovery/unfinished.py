@@ -22,6 +22,12 @@ def unfinished_restore(bench: Workbench) -> str | None:
     return None
 
 
+def has_destroyed(bench: Workbench, restore_id: str) -> bool:
+    """True when this restore began to destroy, whatever became of it; also when it was declared over. False for what is no restore."""
+    last = _journal(bench, restore_id).last()
+    return last is not None and not may_restart(last.phase)
+
+
 def restore_journals(bench: Workbench) -> Iterator[tuple[JournalEntry, ...]]:
     """What every restore of the application has written down."""
     return (tuple(_journal(bench, restore_id).read_all()) for restore_id in sorted(restores_of(bench)))

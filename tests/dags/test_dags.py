@@ -111,6 +111,23 @@ def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(da
     assert dags[dag_id].get_task("load_records").retries == 2
 
 
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize(
+    ("dag_id", "task_id"),
+    [
+        (RESTORE, "abandon"),
+        (UNDO, "abandon"),
+        (PITR, "abandon"),
+        (REBUILD, "abandon"),
+        (CLONE, "clone.abandon"),
+        (CLONE, "upgrade.abandon"),
+    ],
+)
+def test_what_brings_the_application_back_is_tried_again(dags: dict[str, Any], dag_id: str, task_id: str) -> None:
+    task = dags[dag_id].get_task(task_id)
+    assert (task.is_teardown, task.retries) == (True, 3)
+
+
 @pytest.mark.fault("F60")
 @pytest.mark.parametrize(
     "conf",

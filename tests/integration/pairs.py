@@ -28,6 +28,8 @@ import json, os, pathlib, sys
 place, verb = pathlib.Path(sys.argv[1]), sys.argv[2]
 mark = place / "started"
 if verb == "start":
+    if (place / "broken").exists():
+        sys.exit("it cannot be started")
     place.mkdir(exist_ok=True)
     mark.write_text(os.environ.get("OUT", ""))
 if verb == "stop":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from streams_recovery import restores
@@ -19,6 +20,9 @@ Check = Callable[[Workbench, restores.RestoreTicket, str | None], restores.LoadS
 
 # A load that was interrupted goes on behind what it left, so trying again costs what is missing and no more.
 LOAD_ATTEMPTS = 3
+# Leaving a restore brings the application back, so one failure must not be the end of it.
+LEAVE_ATTEMPTS = 3
+_LEAVE_AGAIN_SECONDS = 5.0
 
 
 def carry_out(
@@ -53,9 +57,33 @@ def carry_out(
         at_ends()
         return restores.finish(bench, ticket, restores.verified(bench, ticket))
     except BaseException:
-        left = restores.abandon(bench, ticket)
-        say(f"stopped in phase {left.phase}: {left.next_step}")
+        leave(lambda: abandoned(bench, ticket), say)
         raise
+
+
+def leave(abandon: Callable[[], str], say: Say, *, again_seconds: float = _LEAVE_AGAIN_SECONDS) -> None:
+    """Leave what failed, by ``abandon``, and tell what that says. When it fails too it is tried again, and then told: the error that made all this
+    necessary must not be hidden by it.
+    """
+    for attempt in range(1, LEAVE_ATTEMPTS + 1):
+        try:
+            say(abandon())
+        except TransientError as error:
+            say(f"leaving it failed, attempt {attempt} of {LEAVE_ATTEMPTS}: {error}")
+            if attempt < LEAVE_ATTEMPTS:
+                time.sleep(again_seconds)
+        except RecoveryError as error:
+            say(f"it could not be left: {error}")
+            return
+        else:
+            return
+    say("what could not be put back stays on record: the next savepoint of the application tries again")
+
+
+def abandoned(bench: Workbench, ticket: restores.RestoreTicket) -> str:
+    """Abandon a restore; what became of it."""
+    left = restores.abandon(bench, ticket)
+    return f"stopped in phase {left.phase}: {left.next_step}"
 
 
 def _until_loaded(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase, job: Job, say: Say) -> None:

@@ -30,26 +30,29 @@ def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSw
     """
     hold_both(old, clone, ticket)
     if ticket.step is Step.ROLL_BACK:
-        closed = _down(clone)
+        closed = _down(clone, ticket)
     elif role(clone) is Role.LIVE:
         # An earlier attempt came to the end of it. Only the one that must not run is made sure of.
-        closed = _down(old)
+        closed = _down(old, ticket)
     else:
-        closed = _down(clone)
+        closed = _down(clone, ticket)
         if clone.config.application.guarantee is not Guarantee.EXACTLY_ONCE_V2 and not closed[clone.application_id]:
             raise Refused(
                 f"{clone.application_id} did not close cleanly, so its state may hold more than its offsets say",
                 next_step=f"the outputs stay with {old.application_id}; clone it again from a savepoint",
             )
         _await_old(old, clone, ticket)
-        closed |= _down(old)
+        closed |= _down(old, ticket)
         _require_nothing_missing(old, clone)
     stopped = StoppedForSwitch(closed_cleanly=closed)
     clone.notes.write(ticket.run, STOPPED, stopped)
     return stopped
 
 
-def _down(bench: Workbench) -> dict[str, bool]:
+def _down(bench: Workbench, ticket: SwitchTicket) -> dict[str, bool]:
+    if role(bench) is Role.LIVE:
+        # Until the outputs have changed hands it is to run: whoever is killed, its next savepoint brings it back.
+        standstills.begin_stop(bench, ticket.run, ())
     return {bench.application_id: bring_down(bench).clean}
 
 
@@ -134,9 +137,10 @@ def hand_over(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedO
 
 def _hand_back(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedOver:
     require_down(clone)
+    # First: it would be brought back as one beside an application that does not run.
+    standstills.end(clone)
     if role(clone) is Role.LIVE:
         _append(clone, old, ticket.run, Role.BESIDE, {}, {})
-    standstills.end(clone)
     if role(old) is Role.REPLACED:
         standstills.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), _tail(old))
@@ -206,6 +210,7 @@ def start_live(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LiveSt
     ends = bench.cluster.last_stable_offsets(inputs)
     if not ticket.restore_first:
         bench.application.start()
+        standstills.end(bench)
     return LiveStarted(
         application_id=bench.application_id,
         instances=() if ticket.restore_first else tuple(status.name for status in bench.application.status()),

@@ -44,6 +44,8 @@ JOB = timedelta(hours=12)
 READING = timedelta(hours=24)
 # Of a job that loads: a retry goes on behind what was loaded.
 AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+# Of what brings an application back.
+LEAVE: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=15)}
 
 
 def restore_chain(
@@ -65,7 +67,7 @@ def restore_chain(
         task_id="open_restore", application_name=application_name, asked=request, approved_hash=approved_hash
     )
     open_restore.as_setup()
-    abandon = AbandonRestoreOperator(task_id="abandon", **shared).as_teardown(setups=open_restore)
+    abandon = AbandonRestoreOperator(task_id="abandon", **LEAVE, **shared).as_teardown(setups=open_restore)
     before = plan >> approve >> open_restore
     for step in (*restore_steps(application_name, ticket, from_input=from_input, stops=stops), abandon):
         before = before >> step

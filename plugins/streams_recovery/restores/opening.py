@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streams_recovery import holds
-from streams_recovery.application.port import InstanceState
+from streams_recovery import holds, standstills
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
+from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.plan import RestorePlan, RestoreRequest, require_agreement
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
@@ -57,7 +57,7 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
         check_approved(current.hash, approved_hash, next_step="trigger the restore again and approve the new plan")
         require_agreement(current, request)
         after_unfinished = unfinished_restore(bench)
-        running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
+        running = standstills.at_work(bench)
         ticket = RestoreTicket(
             application_id=bench.application_id,
             restore_id=new_id(now, run_id, after=newest_restore(bench)),
@@ -79,8 +79,13 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
 
 
 def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:
-    """Stop every instance, prove it, and empty the group. Raises ``ApplicationRunning`` naming instances and members that remain."""
-    guarded(bench, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
+    """Stop every instance, prove it, and empty the group. Raises ``ApplicationRunning`` naming instances and members that remain.
+
+    Until something is destroyed the stop is on record: whatever becomes of this run, the next savepoint or restore brings the application back.
+    """
+    written = guarded(bench, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
+    if may_restart(reached(written)):
+        standstills.begin_stop(bench, ticket.restore_id, ticket.running)
     report = bring_down(bench)
     if reached(entries(bench, ticket)) is Phase.OPENED:
         note(bench, ticket, Phase.STOPPED)
@@ -89,23 +94,40 @@ def stop(bench: Workbench, ticket: RestoreTicket) -> StopSummary:
 
 def abandon(bench: Workbench, ticket: RestoreTicket) -> AbandonReport:
     """Leave an unfinished restore in a state a person can trust. While nothing was destroyed, what ran before runs again; after that the
-    application stays down, because it must not run on half its state. A finished restore is left alone. The lock is given back.
+    application stays down, because it must not run on half its state. A finished restore is left alone. The lock is given back in any case.
+
+    The application comes first, then the topics that are held. Repeating it does what is left to do, so it may be retried. Raises ``LockHeld`` while
+    another run works on the application, and ``ApplicationNotReady`` when an instance does not come back: the next run tries it again.
     """
     phase = reached(entries(bench, ticket))
     if phase is Phase.CLOSED:
         return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete")
-    under_lock(bench, ticket)
-    holds.release_copy_holds(bench)
-    restart = may_restart(phase) and bool(ticket.running)
-    if restart:
-        bench.application.start()
-    bench.lock.release(ticket.lock)
+    # An earlier attempt has given the lock back, or its lease has ended: neither is a reason to leave the application down.
+    lock = bench.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of restore {ticket.restore_id}")
+    try:
+        back = _bring_back(bench, ticket, phase)
+    finally:
+        _give_back(bench, lock)
     next_step = (
         "the application goes on as it was"
         if may_restart(phase)
         else f"{_left_as(phase)}; `streams-recovery resume {bench.config.name} {ticket.restore_id}` goes on from here"
     )
-    return AbandonReport(phase=phase, restarted=restart, next_step=next_step)
+    return AbandonReport(phase=phase, restarted=bool(back), next_step=next_step)
+
+
+def _bring_back(bench: Workbench, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:
+    # A later restore may have begun to destroy after this one had lost the lock.
+    if not may_restart(phase) or unfinished_restore(bench) not in (None, ticket.after_unfinished):
+        return ()
+    return standstills.end_left(bench)
+
+
+def _give_back(bench: Workbench, lock: LockTicket) -> None:
+    try:
+        holds.release_copy_holds(bench)
+    finally:
+        bench.lock.release(lock)
 
 
 def _left_as(phase: Phase) -> str:
