@@ -13,6 +13,7 @@ from streams_recovery.jobs.submitter import SparkJob, Submitter
 from streams_recovery.storage.numbered import NumberedLog
 from tests.dags.counting import Counting
 from tests.dags.running import run
+from tests.integration.small import aborted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
@@ -112,6 +113,17 @@ def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_sess
     assert (done.state, done.by("success")) == ("success", set(done.tasks))
     assert (counting.running, counting.free(), counting.committed()) == (False, True, 5)
     assert counting.rows(counting.output) == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]
+
+
+def test_a_run_ends_although_its_input_ends_in_records_that_were_aborted(counting: Counting, in_session: Submitter) -> None:
+    counting.feed("abc")
+    with counting.bench() as bench:
+        aborted(bench, counting.input)
+    done = run(counting, "run", in_session, per_application=True)
+    assert (done.state, counting.committed(), counting.end(counting.input)) == ("success", 3, 7)
+    assert (done.results["stop_application"]["behind"], counting.running) == ({}, False)
+    again = run(counting, "run", in_session, per_application=True)
+    assert (again.state, again.results["start_application"]["instances"]) == ("success", []), "there is nothing to process"
 
 
 def test_a_run_that_cannot_wait_fails_and_ends_down(counting: Counting, in_session: Submitter) -> None:

@@ -136,6 +136,24 @@ def produce(bench: Workbench, tp: TopicPartition, count: int, **settings: object
     assert producer.flush(30) == 0
 
 
+@contextmanager
+def transaction(bench: Workbench) -> Iterator[Producer]:
+    """A producer with a transaction under way, that is aborted unless it was ended."""
+    producer = Producer({**bench.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    yield producer
+
+
+def aborted(bench: Workbench, tp: TopicPartition, count: int = 3) -> None:
+    """So many records that nobody is ever given, and a marker behind them."""
+    with transaction(bench) as producer:
+        for number in range(count):
+            producer.produce(tp.topic, b"v", b"%d" % number, tp.partition)
+        producer.flush(30)
+        producer.abort_transaction(30)
+
+
 def commit(bench: Workbench, offsets: Mapping[TopicPartition, int]) -> None:
     """Other committed offsets."""
     bench.groups.set_offsets(

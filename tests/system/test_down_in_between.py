@@ -1,14 +1,20 @@
-"""A real application that is down because a restore that has stopped it was killed."""
+"""A real application that is down for a while: because a restore that has stopped it was killed, or because it runs only now and then."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from streams_recovery import restores, standstills
+from examples.order_processing.truth import truth
+from streams_recovery import increments, restores, standstills, watching
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.increments import parse_limit
+from streams_recovery.core.model import TopicPartition
 from streams_recovery.waiting import poll
-from tests.integration.small import asked
+from tests.integration.small import aborted, asked
+from tests.system.changelogs import wrong_in_changelogs
 from tests.system.commands import Command, jobs_of
 from tests.system.stage import Stage, stage
 from tests.system.test_killed_savepoints import later, take
@@ -39,3 +45,29 @@ def test_an_application_that_a_killed_restore_has_stopped_is_brought_back_by_the
     take(on, later(bench), "after")
     assert len(on.await_running()) == 2
     assert (on.held(), standstills.left(bench)) == ([], None)
+
+
+def test_a_run_ends_behind_aborted_records_with_all_that_its_input_caused(on: Stage) -> None:
+    bench, generator = on.bench, on.generator
+    assert bench.application.stop(timeout=60).gone
+    generator.feed(500)
+    for number in range(4):
+        aborted(bench, TopicPartition("orders", number))
+    begun = increments.begin(bench, parse_limit("ends"), run_id="run")
+    assert len(begun.instances) == 2
+    facts: dict[str, Any] = {"ends": begun.ends, "until": None}
+
+    def reached() -> bool | None:
+        found = watching.ends_reached(bench, facts)
+        facts.update(found.facts)
+        return found.done or None
+
+    try:
+        assert poll(reached, seconds=300, interval=1)
+    finally:
+        report = increments.end(bench, begun)
+    assert {status.state for status in bench.application.status()} == {InstanceState.GONE}
+    assert (report.behind, report.unread, report.closed_cleanly) == ({}, {}, True)
+    wrong = wrong_in_changelogs(bench, truth(generator.world, range(generator.sent)))
+    assert set(wrong.values()) == {0}, wrong
+    assert increments.begin(bench, parse_limit("ends"), run_id="again").instances == (), "nothing is left"

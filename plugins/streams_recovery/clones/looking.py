@@ -14,6 +14,7 @@ from streams_recovery.core.handover import Role, role_of
 from streams_recovery.core.model import Guarantee, TopicPartition, spaced
 from streams_recovery.core.switch import Origin, Pair, Side
 from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.record_lag import next_records
 from streams_recovery.survey import repartition_partitions
 from streams_recovery.unfinished import unfinished_restore
 from streams_recovery.workbench import Workbench
@@ -39,7 +40,7 @@ def look(old: Workbench, clone: Workbench) -> Pair:
         clone=clone_side,
         outputs=dict(zip(clone.config.topics.outputs, live(clone.config).topics.outputs, strict=True)),
         starts=_spaced(old.cluster.log_starts(list(theirs))),
-        ends=_spaced(clone.cluster.last_stable_offsets(inputs)),
+        lag=between(clone, {tp: (mine[tp], end) for tp, end in clone.cluster.last_stable_offsets(inputs).items()}),
         old_ahead=between(old, {tp: (mine[tp], theirs[tp]) for tp in both}),
         clone_ahead=between(clone, {tp: (theirs[tp], mine[tp]) for tp in both}),
         origin=_origin(clone),
@@ -82,8 +83,8 @@ def unread(bench: Workbench) -> dict[TopicPartition, int]:
 
 
 def between(bench: Workbench, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
-    """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges, and of those whose
-    beginning is gone, it is the number of offsets.
+    """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges that have some, and of
+    those whose beginning is gone, it is the number of offsets.
     """
     wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
     starts = bench.cluster.log_starts(list(wanted)) if wanted else {}
@@ -91,11 +92,16 @@ def between(bench: Workbench, ranges: Mapping[TopicPartition, tuple[int, int]]) 
     for tp, (start, end) in sorted(wanted.items()):
         first = max(start, starts[tp]) if start == 0 else start
         count = end - first
-        if count <= _COUNTED and starts[tp] <= first < end:
-            count = _records(bench, tp, first, end)
+        if starts[tp] <= first < end:
+            count = _records(bench, tp, first, end) if count <= _COUNTED else count if _any(bench, tp, first, end) else 0
         if count > 0:
             found[spaced(tp)] = count
     return found
+
+
+def _any(bench: Workbench, tp: TopicPartition, start: int, end: int) -> bool:
+    found = next_records(bench, {tp: (start, end)}).get(tp)
+    return found is None or found.record or found.upto < end
 
 
 def _records(bench: Workbench, tp: TopicPartition, start: int, end: int) -> int:

@@ -39,7 +39,9 @@ class WatchSensor(BaseOperator):
             found = WATCHES[self.watch](bench, facts)
         self.log.info("%s", found.told)
         if not found.done:
-            trigger = WatchTrigger(application_name=self.application_name, watch=self.watch, facts=facts, interval=self.interval)
+            trigger = WatchTrigger(
+                application_name=self.application_name, watch=self.watch, facts={**facts, **found.facts}, interval=self.interval
+            )
             self.defer(trigger=trigger, method_name="seen", timeout=self.at_most)
         return found.told
 
@@ -51,8 +53,8 @@ class WatchSensor(BaseOperator):
 
 
 class EndsReachedSensor(WatchSensor):
-    """Waits until the inputs are committed up to ends captured before. ``captured`` is JSON with ``ends``, offsets by ``<topic> <partition>``, and
-    ``until``, a moment in milliseconds that is waited for instead, or null.
+    """Waits until every record of the inputs up to ends captured before is processed, and all that they caused. ``captured`` is JSON with ``ends``, offsets
+    by ``<topic> <partition>``, and ``until``, a moment in milliseconds that is waited for instead, or null.
     """
 
     watch = "ends_reached"

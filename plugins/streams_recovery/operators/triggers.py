@@ -51,6 +51,8 @@ class WatchTrigger(BaseTrigger):
                 if found.told != told:
                     self.log.info("%s", found.told)
                 told = found.told
+                # Not kept when the triggerer dies: whoever goes on looks at what this one has read once more.
+                self.facts = {**self.facts, **found.facts}
             await asyncio.sleep(max(0.0, self.interval - (time.monotonic() - started)))
 
     def _look(self) -> Look:
