@@ -10,16 +10,26 @@ def web_address(text: str) -> SplitResult:
     """The parts of an http or https address. Raises ``ValueError`` for anything else, and for one that carries a user name or password."""
     # What may hold a password is not shown: it would carry it into a log.
     shown = "the address" if "@" in text else repr(text[:80])
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ValueError(f"{shown} is not an http or https address") from None
-    if parts.username or parts.password:
+    parts = _parts(text)
+    if parts is not None and (parts.username or parts.password):
         raise ValueError("an address must not carry a user name or password; put them into a connection")
-    if not usable:
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not _port_exists(parts):
         raise ValueError(f"{shown} is not an http or https address")
     return parts
+
+
+def _parts(text: str) -> SplitResult | None:
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return None
+
+
+def _port_exists(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def unencrypted(text: str) -> bool:
