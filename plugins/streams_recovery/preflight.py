@@ -31,12 +31,13 @@ def before_backup(bench: Workbench, mode: QuiesceMode | None = None) -> tuple[Ob
     facts = _topic_facts(bench, roles, _described(bench, roles, rights))
     topics = [_in_use(bench, name, role, facts.get(name)) for name, role in sorted(roles.items())]
     policy = bench.config.backup.consistency
-    stops = QuiesceMode.STOP in (mode or policy.mode, policy.fallback)
+    stops = QuiesceMode.STOP in (mode or bench.config.quiesce_mode, policy.fallback)
     needs = backup_needs(bench.application_id, topics, stops=stops, transactional=_transactional(bench))
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
         *missing([*needs, *unknown, _see_all(bench)], rights),
         *judge.before_backup(bench.cluster.facts(), facts.values(), _application_facts(bench, rights)),
+        *(judge.stopped_by_default(bench.application_id, bench.config.no_pause_because) if mode is None and policy.mode is None else ()),
     )
 
 

@@ -75,7 +75,7 @@ def small_application(
         "application": {"id": name, "guarantee": guarantee},
         "topics": {"inputs": names[:1], "outputs": names[1:2], **(topics or {})},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
-        "backup": {"consistency": {"timeout_seconds": 2, **(consistency or {})}, "segment_max_records": 1000},
+        "backup": {"consistency": {"mode": "stop", "timeout_seconds": 2, **(consistency or {})}, "segment_max_records": 1000},
         "runs": {
             "kind": "command",
             "command": {

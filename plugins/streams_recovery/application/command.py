@@ -48,6 +48,11 @@ class CommandApplication:
     def __init__(self, settings: CommandSettings) -> None:
         self._settings = settings
 
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return all(self._settings.verbs.get(verb) is not None for verb in ("pause", "resume"))
+
     def status(self) -> tuple[InstanceStatus, ...]:
         """What the status program prints. Raises ``ConfigInvalid`` when it names no instance: an application without any cannot be told from
         one that was not found.

@@ -41,6 +41,11 @@ class DockerComposeApplication:
         self._files = {name: InstanceFiles(Path(settings.directory), name) for name in names}
         self._fleet = Fleet(urls={one.service: one.url for one in settings.services}, paths=settings.control, statuses=self.status)
 
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return self._fleet.can_pause
+
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured service."""
         if self._settings.docker is None:

@@ -56,6 +56,11 @@ class Fleet:
         told = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
         return tuple(told[name].on(look) if name in told else look for name, look in looks.items())
 
+    @property
+    def can_pause(self) -> bool:
+        """True when instances have addresses for both."""
+        return self.paths.pause is not None and self.paths.resume is not None
+
     def pause(self) -> None:
         """Pause every instance and see that each says so. Instances that had been paused before a failure stay paused."""
         if self.paths.pause is None:

@@ -74,6 +74,10 @@ class StreamsApplication(Protocol):
     time is up and kills what does not go; ``start`` returns when the instances have been launched, not when they are RUNNING.
     """
 
+    @property
+    def can_pause(self) -> bool:
+        """True when it offers to be paused and to be resumed."""
+
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every instance that is meant to exist, gone ones included."""
 

@@ -38,6 +38,11 @@ class ProcessApplication:
         urls = {name: instance.url for name, instance in self._instances.items()}
         self._fleet = Fleet(urls=urls, paths=settings.control, statuses=self.status)
 
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return self._fleet.can_pause
+
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
         looks = {name: self._look(files) for name, files in self._files.items()}

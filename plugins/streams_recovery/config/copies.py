@@ -77,9 +77,11 @@ class Storage(Section):
 
 
 class ConsistencyPolicy(Section):
-    """How still the application must be for a cut, and what to do when exactness could not be proven."""
+    """How still the application must be for a cut, and what to do when exactness could not be proven. Without a ``mode`` it is paused where it can be,
+    and stopped where it cannot: see ``ApplicationConfig.quiesce_mode``.
+    """
 
-    mode: QuiesceMode = QuiesceMode.PAUSE
+    mode: QuiesceMode | None = None
     require: Literal["exact", "ahead_allowed"] = "exact"
     fallback: Literal["none", "pause", "stop"] = "none"
     attempts: Annotated[Integer, Field(ge=1, le=100)] = 5

@@ -57,14 +57,26 @@ class ApplicationConfig(Section):
         """Stores the application answers for."""
         return tuple(name for name, store in self.stores.items() if store.queryable)
 
+    @property
+    def no_pause_because(self) -> str | None:
+        """Why the application cannot be paused for a savepoint, None when it can."""
+        if self.application.standby_replicas:
+            return f"it has standby replicas, and {NO_PAUSE_WITH_STANDBY}"
+        return self.runs.no_pause_because
+
+    @property
+    def quiesce_mode(self) -> QuiesceMode:
+        """How the application is held for a savepoint: as configured, else paused where it can be, else stopped."""
+        default = QuiesceMode.PAUSE if self.no_pause_because is None else QuiesceMode.STOP
+        return self.backup.consistency.mode or default
+
     @model_validator(mode="after")
-    def _standby_is_not_paused(self) -> Self:
-        consistency = self.backup.consistency
-        pauses = consistency.mode is QuiesceMode.PAUSE or (consistency.mode is QuiesceMode.LIVE and consistency.fallback == "pause")
-        if self.application.standby_replicas and pauses:
+    def _paused_only_where_it_can_be(self) -> Self:
+        consistency, why_not = self.backup.consistency, self.no_pause_because
+        if why_not is not None and (consistency.mode is QuiesceMode.PAUSE or consistency.fallback == "pause"):
             raise ValueError(
-                f"{NO_PAUSE_WITH_STANDBY}; backup.consistency.mode must be stop, or live with another fallback, as long as application.standby_replicas "
-                "is not 0"
+                f"backup.consistency: {self.application.id} cannot be paused: {why_not}; write mode: stop, with which it is closed and started again for "
+                "every savepoint, or mode: live, and no fallback: pause"
             )
         return self
 

@@ -65,6 +65,12 @@ class ProcessRuns(Section):
     start_timeout_seconds: Seconds = 120
     stop_timeout_seconds: Seconds = 60
 
+    @property
+    def no_pause_because(self) -> str | None:
+        """Why it cannot be paused, None when it can."""
+        lacking = [verb for verb in ("pause", "resume") if getattr(self.control, verb) is None]
+        return f"runs.process.control has no {' and no '.join(lacking)}" if lacking else None
+
     def command_of(self, instance: ProcessInstance) -> list[str]:
         """The program and arguments that start one instance."""
         return [instance.filled(argument) for argument in self.command]
@@ -101,6 +107,17 @@ class CommandRuns(Section):
     environment: Environment = Field(default_factory=dict)
     timeout_seconds: Seconds = 120
 
+    @property
+    def no_pause_because(self) -> str | None:
+        """Why it cannot be paused, None when it can."""
+        return "runs.command has no pause and no resume" if self.pause is None else None
+
+    @model_validator(mode="after")
+    def _both_ways(self) -> Self:
+        if (self.pause is None) != (self.resume is None):
+            raise ValueError("pause and resume go together: what was paused has to go on")
+        return self
+
 
 class Runs(Section):
     """Which way it runs. Sections of ways not chosen are checked but unused, so that a variable can choose between them."""
@@ -108,6 +125,12 @@ class Runs(Section):
     kind: Literal["process", "command"]
     process: ProcessRuns | None = None
     command: CommandRuns | None = None
+
+    @property
+    def no_pause_because(self) -> str | None:
+        """Why the application cannot be paused the way it runs, None when it can."""
+        chosen = self.process if self.kind == "process" else self.command
+        return None if chosen is None else chosen.no_pause_because
 
     @model_validator(mode="after")
     def _chosen(self) -> Self:

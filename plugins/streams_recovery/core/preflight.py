@@ -79,6 +79,14 @@ def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], applicati
     )
 
 
+def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[Obstacle, ...]:
+    """What to say of an application that nobody has said of how it is held: one that cannot be paused is stopped for every savepoint."""
+    if no_pause_because is None:
+        return ()
+    what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
+    return (_warning("hold", what, "write backup.consistency.mode: stop if that is meant; else live, or let it be paused"),)
+
+
 def before_restore(
     cluster: ClusterFacts,
     manifest: Manifest,

@@ -6,7 +6,6 @@ import logging
 
 from streams_recovery import holds, preflight, standstills
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.model import QuiesceMode, TopicRole
@@ -47,7 +46,7 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         _give_back(bench, lock)
         raise
     policy = bench.config.backup.consistency
-    mode = request.mode or policy.mode
+    mode = request.mode or bench.config.quiesce_mode
     return Ticket(
         application_id=bench.application_id,
         savepoint_id=savepoint_id,
@@ -64,9 +63,10 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
 
 def _check_may_pause(bench: Workbench, request: SavepointRequest) -> None:
     """The configuration's own mode was checked when it was loaded."""
-    if request.mode is QuiesceMode.PAUSE and bench.config.application.standby_replicas:
+    why_not = bench.config.no_pause_because
+    if request.mode is QuiesceMode.PAUSE and (why_not is not None or not bench.application.can_pause):
         raise Refused(
-            f"{bench.application_id} has standby replicas, and {NO_PAUSE_WITH_STANDBY}",
+            f"{bench.application_id} cannot be paused: {why_not or 'it offers no way to'}",
             next_step="nothing was touched; take the savepoint in mode stop or live",
         )
 

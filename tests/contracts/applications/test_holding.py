@@ -17,6 +17,7 @@ from tests.contracts.streams_apps.running import APPLICATION_ID
 def test_pause_and_resume(any_rig):
     one = any_rig()
     application = started(one)
+    assert application.can_pause
     application.resume()
     application.pause()
     assert [s.streams_state for s in application.status()] == ["PAUSED", "PAUSED"]
@@ -74,6 +75,7 @@ def test_an_instance_that_is_gone_is_not_paused(rig):
 def test_without_a_way_to_pause_it_is_refused(rig):
     one = rig(control={"pause": None, "resume": None, "query": None})
     application = started(one)
+    assert not application.can_pause
     with pytest.raises(Refused, match="no way to pause"):
         application.pause()
     application.resume()

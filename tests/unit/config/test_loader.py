@@ -62,7 +62,7 @@ def test_defaults_fill_what_is_not_written(tmp_path: Path) -> None:
     assert config.name == "orders"
     assert config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
     assert config.application.commit_interval_seconds == 0.1
-    assert config.backup.consistency.mode is QuiesceMode.PAUSE
+    assert config.quiesce_mode is QuiesceMode.PAUSE
     assert config.storage.location.path == str(tmp_path / "repository")
     assert config.store_kind("anything") is None
 
