@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
+from streams_recovery import restores, upkeep
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
@@ -64,7 +64,7 @@ class Here:
         return self.bench.cluster.describe_topics([self.input.topic])[self.input.topic].topic_id
 
     def kept(self) -> set[str]:
-        return marked(NumberedLog(self.bench.repository, self.bench.layout.keeps, KeepMark).read_all())
+        return set(marked(NumberedLog(self.bench.repository, self.bench.layout.keeps, KeepMark).read_all()))
 
 
 @pytest.fixture
@@ -297,6 +297,17 @@ def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
     assert (here.kept(), bench.lock.holder()) == (set(), None)
     with pytest.raises(Refused, match=f"the later input of restore {restore_id} was appended"):
         restores.plan_append(bench, restore_id)
+
+
+def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
+    bench = here.bench
+    restore_id = closed(here)
+    assert here.kept() == {here.late}
+    upkeep.mark(bench, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
+    assert appended(here, opened_append(here, restore_id)).rows == 2
+    assert here.kept() == {here.late}, "the auditor has not released it"
+    upkeep.mark(bench, here.late, keep=False, requested_by="auditor", reason="the audit is over")
+    assert here.kept() == set()
 
 
 def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> None:

@@ -42,13 +42,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepMark:
-    """A person's word on one savepoint, newest counts: ``keep`` it whatever the rules say, or leave it to them again."""
+    """That one savepoint is to be kept whatever the rules say, or no longer. ``restore_id`` is the restore whose later input it has, None when a
+    person said it. Who said it ends it: each of them has a mark of its own.
+    """
 
     savepoint_id: str
     keep: bool
     at: int
     requested_by: str
     reason: str
+    restore_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +118,11 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
     for rule, form in _BUCKETS.items():
         for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
             reasons[held.savepoint_id].append(f"{rule} {bucket}")
-    for savepoint_id in marked(marks) & set(reasons):
-        reasons[savepoint_id].append("marked")
+    for savepoint_id, restores in marked(marks).items():
+        if savepoint_id in reasons:
+            reasons[savepoint_id] += [
+                "marked" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
+            ]
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
         recent = kept_since is None or held.captured_at >= kept_since
@@ -148,10 +154,16 @@ def _newest_of_each(newest_first: Sequence[Held], form: str, count: int) -> dict
     return found
 
 
-def marked(marks: Iterable[KeepMark]) -> set[str]:
-    """Ids that are to be kept by a person's word. ``marks`` in the order in which they were made."""
-    latest = {mark.savepoint_id: mark.keep for mark in marks}
-    return {savepoint_id for savepoint_id, keep in latest.items() if keep}
+def marked(marks: Iterable[KeepMark]) -> dict[str, tuple[str | None, ...]]:
+    """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``marks`` in the order in which they were
+    made.
+    """
+    latest = {(mark.savepoint_id, mark.restore_id): mark.keep for mark in marks}
+    found: dict[str, tuple[str | None, ...]] = {}
+    for (savepoint_id, restore_id), keep in latest.items():
+        if keep:
+            found[savepoint_id] = (*found.get(savepoint_id, ()), restore_id)
+    return found
 
 
 def removable(files: Iterable[StoredFile], referenced: Collection[str], *, now: int, grace_ms: int) -> list[StoredFile]:

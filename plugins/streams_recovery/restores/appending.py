@@ -214,7 +214,9 @@ def _work(bench: Workbench, found: Quarantine) -> tuple[PartitionToLoad, ...]:
 
 
 def finish_append(bench: Workbench, ticket: AppendTicket, result_key: str | None) -> AppendReport:
-    """Compare what was written with what was set aside and with the logs' ends, and leave the savepoint to retention again. Gives the lock back."""
+    """Compare what was written with what was set aside and with the logs' ends, and end the mark that the restore set on the savepoint. Gives the
+    lock back.
+    """
     under_lock(bench, ticket)
     found = _quarantine(bench, ticket.restore_id)
     if result_key is None or found.begun is None:
@@ -234,6 +236,7 @@ def finish_append(bench: Workbench, ticket: AppendTicket, result_key: str | None
         keep=False,
         requested_by=ticket.requested_by,
         reason=f"the later input of restore {found.restore_id} is appended again",
+        restore_id=found.restore_id,
     )
     bench.lock.release(ticket.lock)
     present = sum(one.present for one in loaded.values())

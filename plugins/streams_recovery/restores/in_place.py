@@ -180,8 +180,14 @@ def set_aside(bench: Workbench, ticket: RestoreTicket, approved: RestorePlan, no
     _check_ends(bench, here)
     log = quarantine_log(bench, ticket.restore_id)
     if here.later and log.last() is None:
-        reason = f"has the later input of restore {ticket.restore_id}"
-        keeping.mark(bench, now.point.archive, keep=True, requested_by=ticket.requested_by, reason=reason)
+        keeping.mark(
+            bench,
+            now.point.archive,
+            keep=True,
+            requested_by=ticket.requested_by,
+            reason=f"has the later input of restore {ticket.restore_id}",
+            restore_id=ticket.restore_id,
+        )
         log.append(
             QuarantineEntry(
                 kind="set-aside",

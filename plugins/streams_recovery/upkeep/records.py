@@ -116,7 +116,7 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
 
 
 def _kept(bench: Workbench) -> Collection[str]:
-    return marked(keeping.marks(bench).read_all())
+    return marked(keeping.marks(bench).read_all()).keys()
 
 
 def _in_use(bench: Workbench) -> Collection[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.core.retention import Held, KeepMark, KeepRules, ObjectLock, StoredFile, decide, past_grace, removable
+from streams_recovery.core.retention import Held, KeepMark, KeepRules, ObjectLock, StoredFile, decide, marked, past_grace, removable
 
 HOUR = 3_600_000
 NONE = KeepRules(last=0, hourly=0, daily=0, weekly=0, monthly=0, minimum=1)
@@ -167,3 +167,15 @@ def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
 )
 def test_a_lock_holds_until_its_time_is_over(lock: ObjectLock, said: str | None) -> None:
     assert lock.holds(1_000) == said
+
+
+def test_who_sets_a_mark_ends_it() -> None:
+    def said(*words: tuple[str | None, bool]) -> tuple[str | None, ...]:
+        return marked(replace(mark("s", keep=keep), restore_id=restore_id) for restore_id, keep in words).get("s", ())
+
+    restore, other = "20261121T010000Z-00000000aa", "20261121T020000Z-00000000bb"
+    assert said((None, True), (restore, True), (restore, False)) == (None,), "an append that is over ends no person's mark"
+    assert said((restore, True), (None, True), (None, False)) == (restore,), "a person's release gives no later input up"
+    assert said((restore, True), (other, True), (restore, False)) == (other,)
+    assert said((None, True), (restore, True), (None, False), (restore, False)) == ()
+    assert said((restore, True), (restore, False), (restore, True)) == (restore,)
