@@ -132,8 +132,7 @@ def _known(bench: Workbench) -> dict[str, TopicRole]:
 
 def _configured(bench: Workbench) -> dict[str, TopicRole]:
     """Topics that the configuration names, the changelogs of its stores among them."""
-    changelogs = (f"{bench.application_id}-{name}-changelog" for name, store in bench.config.stores.items() if store.logged)
-    return {**dict.fromkeys(changelogs, TopicRole.CHANGELOG), **bench.config.topics.declared}
+    return {**dict.fromkeys(bench.config.changelogs.values(), TopicRole.CHANGELOG), **bench.config.topics.declared}
 
 
 def _visible(bench: Workbench) -> dict[str, TopicRole]:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from embedded.broker import start_broker
-from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery import restores, savepoints
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, TransientError
@@ -222,19 +220,6 @@ def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiv
         assert image is not None
         assert (image.rows, image.full_since) == (12, second.captured_at)
         assert not {file.key for at, file in first.files() if at == tp} & {file.key for at, file in second.files() if at == tp}
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Starts a broker on the same data each time, after ending the one before."""
-    with Processes(tmp_path / "processes") as processes:
-        port, controller = free_ports(2)
-
-        def start() -> str:
-            processes.stop_all()
-            return start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
-
-        yield start
 
 
 def without_the_last_batch(log: bytes) -> bytes:

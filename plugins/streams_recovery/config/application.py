@@ -89,12 +89,14 @@ class Groups(Section):
 
 class Store(Section):
     """A state store. ``queryable`` ones are compared with the application's own answers after a restore; one that is not ``logged`` has no
-    changelog and cannot be brought back from a savepoint. ``key`` and ``value`` say how its table is read; without them it shows bytes.
+    changelog and cannot be brought back from a savepoint. ``source`` is the input that it is restored from in place of a changelog (Kafka Streams'
+    ``topology.optimization``), or a global table's topic. ``key`` and ``value`` say how its table is read; without them it shows bytes.
     """
 
     kind: StoreKind = StoreKind.UNKNOWN
     queryable: Switch = False
     logged: Switch = True
+    source: TopicName | None = None
     key: Format | None = None
     value: Format | None = None
     key_schema: LocalPath | None = None

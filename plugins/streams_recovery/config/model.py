@@ -53,6 +53,16 @@ class ApplicationConfig(Section):
         return None if declared is None or declared.kind is StoreKind.UNKNOWN else declared.kind
 
     @property
+    def sources(self) -> dict[str, str]:
+        """Stores that Kafka Streams restores from one of their topics in place of a changelog, with that topic."""
+        return {name: store.source for name, store in self.stores.items() if store.source is not None}
+
+    @property
+    def changelogs(self) -> dict[str, str]:
+        """The changelogs of the declared stores that have one, by store."""
+        return {name: f"{self.application.id}-{name}-changelog" for name, store in self.stores.items() if store.logged and not store.source}
+
+    @property
     def queryable(self) -> tuple[str, ...]:
         """Stores the application answers for."""
         return tuple(name for name, store in self.stores.items() if store.queryable)
@@ -85,6 +95,13 @@ class ApplicationConfig(Section):
         for topic in self.topics.declared:
             if internal_role(topic, self.application.id):
                 raise ValueError(f"topics: {topic} is an internal topic of {self.application.id}; those are found by themselves")
+        return self
+
+    @model_validator(mode="after")
+    def _restored_from_own_topics(self) -> Self:
+        for store, topic in self.sources.items():
+            if topic not in (*self.topics.inputs, *self.topics.globals):
+                raise ValueError(f"stores.{store}.source: {topic} is neither in topics.inputs nor in topics.globals")
         return self
 
     @model_validator(mode="after")

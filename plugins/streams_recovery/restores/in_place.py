@@ -17,11 +17,12 @@ from streams_recovery.core.in_place import (
     check_stood_still,
     uncovered,
 )
-from streams_recovery.core.manifest import Manifest, TopicImage
+from streams_recovery.core.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.model import CommittedOffset, TopicDescription, TopicPartition, TopicRole, spaced, spaced_partition
 from streams_recovery.core.plan import RestorePlan, RestoreRequest
 from streams_recovery.core.time_cut import CutBy, LogCut, RowCut, rank, rest_of
 from streams_recovery.restores.beginnings import Begin
+from streams_recovery.restores.kept import kept_inputs
 from streams_recovery.restores.values import RestoreTicket
 from streams_recovery.segments import rows_below_and_no_later
 from streams_recovery.storage.numbered import NumberedLog
@@ -67,7 +68,7 @@ def look(
     problems = [
         *(f"{name} is written by the application itself" for name in sorted(there & set(bench.config.topics.outputs))),
         *(f"{tp.topic} has {present[tp.topic].partitions} partitions now" for tp in _more_partitions(inputs, present)),
-        *(f"{why}: take a savepoint now that the producers are stopped" for why in missing),
+        *(f"{why}: take a savepoint now that the producers are stopped" for why in (*missing, *_truncated(bench, images, present))),
         *(f"a transaction is open on {one}" for one in bench.transactions.blocking(partitions)),
         *problems,
     ]
@@ -79,6 +80,13 @@ def look(
         )
     check_still(bench, partitions, seconds)
     return InPlace(still_seconds=seconds, ends={spaced(tp): end for tp, end in ends.items()}, later=cut, groups=moved)
+
+
+def _truncated(bench: Workbench, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]) -> list[str]:
+    """Logs that are as long as their archive, and not the archived log."""
+    seen = kept_inputs(bench, images, present)
+    found = {one.tp: one.truncated_below(one.image.end) for one in seen}
+    return [f"{tp} has other records than its archive: {why}" for tp, why in found.items() if why is not None]
 
 
 def _living_inputs(bench: Workbench, begin: Begin, present: Mapping[str, TopicDescription]) -> list[TopicImage]:

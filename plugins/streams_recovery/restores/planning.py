@@ -19,6 +19,7 @@ from streams_recovery.restores.beginnings import Begin
 from streams_recovery.restores.choosing import check_confirmed
 from streams_recovery.restores.contents import check_values, check_whole, warnings
 from streams_recovery.restores.in_place import later_topics, look, settings
+from streams_recovery.restores.kept import check_kept
 from streams_recovery.restores.living import refuse_living, refuse_living_inputs, spans, unknown_topics, without_copies
 from streams_recovery.restores.moments import begin_from, of_moment
 from streams_recovery.restores.proving import earlier_restores, sizes_of
@@ -73,6 +74,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     if not request.replace:
         refuse_living(bench, held)
     chosen = _offsets(bench, placed, request.offsets, begin)
+    told = check_kept(bench, placed, present, request.offsets)
     planned = RestorePlan(
         application_id=bench.application_id,
         source_application_id=manifest.application_id,
@@ -85,7 +87,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
         offsets=chosen.offsets,
         strategy=request.offsets.text,
         offsets_agree=chosen.agree,
-        warnings=(*_warnings(bench), *chosen.warnings, *warnings(bench, manifest, made), *of_moment(begin, placed), *found),
+        warnings=(*_warnings(bench), *chosen.warnings, *told, *warnings(bench, manifest, made), *of_moment(begin, placed), *found),
         observed=_observe(bench, chosen.offsets, placed, held, begin),
         point=begin.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.

@@ -79,6 +79,18 @@ def test_the_application_of_a_drill_is_the_same_but_for_what_would_touch_the_old
     assert own.application.id == "orders"
 
 
+def test_a_drill_restores_a_table_from_its_own_copy_of_the_topic(tmp_path: Path) -> None:
+    stores = "stores: {latest: {source: orders-in}, totals: {}}\n"
+    copied = (APPLICATION + DRILL + stores).replace(
+        "topic_map: {totals: drill-totals", "topic_map: {orders-in: drill-in, totals: drill-totals"
+    )
+    written(tmp_path, copied.replace("{ID: drill-orders,", "{ID: drill-orders, IN: drill-in,"))
+    drill = load_named("orders:drill", tmp_path, {})
+    assert (drill.topics.inputs, drill.sources) == (("drill-in",), {"latest": "drill-in"})
+    written(tmp_path, APPLICATION + DRILL + stores)
+    assert load_named("orders:drill", tmp_path, {}).sources == {"latest": "orders-in"}
+
+
 def test_without_a_drill_there_is_no_application_of_it(tmp_path: Path) -> None:
     for text in (APPLICATION, APPLICATION + DRILL.replace("drill:\n", "drill:\n  enabled: false\n", 1)):
         written(tmp_path, text)

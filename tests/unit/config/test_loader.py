@@ -206,6 +206,15 @@ def test_each_instance_gets_its_own_place(tmp_path: Path) -> None:
     assert "state_directory" in refused(tmp_path, text.replace("state/2", "state/1"))
 
 
+def test_a_store_is_restored_from_its_changelog_or_from_a_topic_of_the_application(tmp_path: Path) -> None:
+    stores = "stores: {totals: {}, memory: {logged: false}, latest: {source: orders-in}}\n"
+    config = load(written(tmp_path, MINIMAL + stores), {})
+    assert config.changelogs == {"totals": "orders-totals-changelog"}
+    assert config.sources == {"latest": "orders-in"}
+    told = refused(tmp_path, MINIMAL + "stores: {latest: {source: elsewhere}}\n")
+    assert "stores.latest.source: elsewhere is neither in topics.inputs nor in topics.globals" in told
+
+
 def test_globs_choose_which_records_are_archived(tmp_path: Path) -> None:
     topics = "inputs: [orders-in]\n  outputs: [out-a, out-b]\n  include: ['out-*', orders-in]\n  exclude: [out-b]"
     chosen = load(written(tmp_path, MINIMAL.replace("inputs: [orders-in]", topics)), {}).topics

@@ -1,0 +1,62 @@
+"""Restores in place leave the inputs as they are: what has become of those since the savepoint is looked at, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded.processes import Processes
+from streams_recovery import restores
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.offset_strategy import EXACT, StrategyKind
+from streams_recovery.core.plan_text import markdown
+from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
+from tests.integration.test_changed_logs import without_the_last_batch
+
+pytestmark = pytest.mark.kafka
+
+
+def lose_state(small: Small) -> None:
+    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+
+
+@pytest.mark.fault("F48")
+def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    lose_state(small)
+    plain = restores.plan(bench, asked(bench))
+    assert not [told for told in plain.warnings if "compacted" in told], "nothing but tables is ever compacted"
+    bench.cluster.alter_configs({small.input.topic: {"cleanup.policy": "compact"}})
+    produce(bench, small.input, 2)
+    planned = restores.plan(bench, asked(bench))
+    (told,) = [told for told in planned.warnings if "compacted" in told]
+    assert f"{small.input.topic} is compacted and went on since the savepoint ({small.input} offsets 4 to 6)" in told
+    assert told in markdown(planned)
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.deep
+def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: Path, own_broker: Callable[[], str]) -> None:
+    with small_application(own_broker(), tmp_path, tidy=False) as small:
+        for _ in range(3):
+            produce(small.bench, small.input, 2)  # a batch each
+        commit(small.bench, {small.input: 11})
+        savepoint = publish(small)
+        log = next((tmp_path / "broker" / "logs" / str(small.input)).glob("*.log"))
+        Processes(tmp_path / "processes").stop_all()
+        log.write_bytes(without_the_last_batch(log.read_bytes()))
+        own_broker()
+        with reopened(small) as later:
+            short = later.bench.cluster.high_watermarks([later.input])[later.input]
+            assert 0 < short < 11
+            produce(later.bench, later.input, 20)
+            lose_state(later)
+            with pytest.raises(Refused, match=rf"{small.input}: its records of leader epoch \d+ end at {short}, before offset 11"):
+                restores.plan(later.bench, asked(later.bench, savepoint=savepoint))
+            by_the_log = replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest")
+            given_up = restores.plan(later.bench, asked(later.bench, savepoint=savepoint, offsets=by_the_log))
+            assert [told for told in given_up.warnings if f"end at {short}, before offset 11" in told]
