@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from streams_recovery.core.chain import ChainPolicy, plan_partition, split, topic_full_reason
 from streams_recovery.core.errors import Damaged
@@ -35,7 +35,8 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     under_lock(bench, ticket)
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
     parent = _parent(bench)
-    plan = copy_plan(draft, parent, _policy(bench), _epoch_ends(bench, draft, parent))
+    settings = bench.cluster.settings([topic.name for topic in draft.topics if topic.archived])
+    plan = copy_plan(draft, parent, _policy(bench), _epoch_ends(bench, draft, parent), settings)
     bench.notes.write(ticket.savepoint_id, PLAN, plan)
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
     note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
@@ -76,26 +77,52 @@ def _epoch_ends(bench: Workbench, draft: CutDraft, parent: Manifest | None) -> d
     return bench.cluster.epoch_ends(epochs)
 
 
-def copy_plan(draft: CutDraft, parent: Manifest | None, policy: ChainPolicy, epoch_ends: Mapping[TopicPartition, int | None]) -> CopyPlan:
+def copy_plan(
+    draft: CutDraft,
+    parent: Manifest | None,
+    policy: ChainPolicy,
+    epoch_ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, Mapping[str, str]],
+) -> CopyPlan:
     """The copy of every archived partition except repartition tails, which were copied with the cut. ``epoch_ends`` is where the logs end now that
-    the parent saw.
+    the parent saw, ``settings`` what is in force on each archived topic.
     """
     if parent is not None and parent.cluster_id != draft.cluster_id:
         parent = None
     planned = [
-        _planned(topic, draft, parent, policy, epoch_ends)
+        _planned(topic, draft, parent, policy, epoch_ends, settings[topic.name])
         for topic in draft.topics
         if topic.archived and topic.role is not TopicRole.REPARTITION
     ]
     partitions = tuple(itertools.chain.from_iterable(planned))
     shared = parent is not None and any(partition.inherited for partition in partitions)
-    return CopyPlan(parent_id=parent.savepoint_id if parent and shared else None, partitions=partitions)
+    return CopyPlan(
+        parent_id=parent.savepoint_id if parent and shared else None,
+        partitions=partitions,
+        begun_anew=tuple(_begun_anew(draft, parent, partitions)),
+    )
+
+
+def _begun_anew(draft: CutDraft, parent: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
+    """Of a changelog only the state counts; what is archived of an input is its history as well."""
+    roles = {topic.name: topic.role for topic in draft.topics}
+    for one in planned:
+        before = parent.topic(one.topic) if parent is not None and not roles[one.topic].internal else None
+        archived = before is not None and any(image.ranges for image in before.partitions if image.partition == one.partition)
+        if archived and one.full_because is not None:
+            tp = TopicPartition(one.topic, one.partition)
+            yield f"the archive of {tp} begins anew ({one.full_because}): what it had before is in earlier savepoints only"
 
 
 def _planned(
-    topic: DraftTopic, draft: CutDraft, parent: Manifest | None, policy: ChainPolicy, epoch_ends: Mapping[TopicPartition, int | None]
+    topic: DraftTopic,
+    draft: CutDraft,
+    parent: Manifest | None,
+    policy: ChainPolicy,
+    epoch_ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, str],
 ) -> list[PlannedPartition]:
-    why_full = topic_full_reason(topic.role, topic.topic_id, topic.config, draft.captured_at, parent, topic.name, policy)
+    why_full = topic_full_reason(topic.role, topic.topic_id, settings, draft.captured_at, parent, topic.name, policy)
     before = parent.topic(topic.name) if parent else None
     images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
     result = []

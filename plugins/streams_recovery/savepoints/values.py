@@ -115,10 +115,11 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """The copy of a whole cut, tails left out: they are done."""
+    """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew."""
 
     parent_id: str | None
     partitions: tuple[PlannedPartition, ...]
+    begun_anew: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
