@@ -35,6 +35,9 @@ class ConnectionSource(Protocol):
     def storage(self, connection_id: str | None) -> StorageCredentials | None:
         """Credentials for the repository, None when the place needs none. Raises ``NotFound``."""
 
+    def spark_master(self, connection_id: str) -> str:
+        """The master that the Spark connection of this id names. Raises ``NotFound``, and ``ConfigInvalid`` when it names none."""
+
 
 def wall_clock() -> int:
     """Milliseconds since the epoch."""

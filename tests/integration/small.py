@@ -108,6 +108,9 @@ class _Same:
     def storage(self, connection_id: str | None) -> None:  # noqa: ARG002
         return None
 
+    def spark_master(self, connection_id: str) -> str:  # noqa: ARG002
+        return "local[2]"
+
 
 @contextmanager
 def reopened(small: Small, connection: KafkaConnection | None = None) -> Iterator[Small]:

@@ -46,7 +46,7 @@ class SparkSubmit:
 def run_submit(
     argv: Sequence[str], environment: Mapping[str, str], *, log: Path, repository: Repository, result_key: str, kind: type[T]
 ) -> T:
-    """Run ``argv`` to its end with ``environment`` over this process's own, output appended to ``log``, and read what the job left.
+    """Run ``argv`` to its end with ``environment`` and nothing of this process's own, output appended to ``log``, and read what the job left.
 
     Raises what the job noted as its error, ``SparkJobFailed`` with the end of the log when it left nothing, and ``ConfigInvalid`` when
     spark-submit cannot be started. When this process is interrupted the job, its JVM and its tasks are ended first.
@@ -55,7 +55,7 @@ def run_submit(
     with log.open("ab") as output:
         try:
             process = subprocess.Popen(
-                argv, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                argv, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         except OSError as error:
             raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error

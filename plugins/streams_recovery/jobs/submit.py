@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.jobs.environment import driver_environment
 from streams_recovery.jobs.master import is_local, shuffle_partitions
 from streams_recovery.jobs.package import project_root
 from streams_recovery.jobs.spark_home import find_spark_home
@@ -26,7 +27,7 @@ _MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCall:
-    """What to submit. ``environment`` is laid over the submitter's own and names the secrets file; nothing here is a secret itself."""
+    """What to submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret."""
 
     name: str
     application: Path
@@ -89,6 +90,7 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
 
 def _environment(secrets_file: Path, worker_python: str, *, local: bool) -> dict[str, str]:
     environment = {
+        **driver_environment(),
         SECRETS_FILE: str(secrets_file),
         SUBMITTER: str(os.getpid()),
         "SPARK_HOME": str(find_spark_home()),

@@ -6,8 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
@@ -50,6 +53,7 @@ class SparkJobOperator(SparkSubmitOperator):
         super().__init__(durable=False, deploy_mode="client", **kwargs)
         self.application_name = application_name
         self.ticket = ticket
+        self._environment: dict[str, str] = {}
 
     @abstractmethod
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
@@ -80,9 +84,16 @@ class SparkJobOperator(SparkSubmitOperator):
         """One spark-submit by the provider, to its end. Raises whatever the provider raises."""
         self._conn_id = connection
         self.application, self.application_args = str(call.application), list(call.arguments)
-        self.name, self.py_files, self.conf, self.env_vars = call.name, str(call.py_files), dict(call.conf), dict(call.environment)
-        self._hook = None
+        self.name, self.py_files, self.conf, self.env_vars = call.name, str(call.py_files), dict(call.conf), None
+        self._environment, self._hook = dict(call.environment), None
         super().execute(context)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        # Not by env_vars: the hook lays those over all that this process has, and for a master of Kubernetes it gives them to a driver in the cluster
+        # and not to the process that it starts.
+        hook = super()._get_hook()
+        hook.submit = partial(hook.submit, env=self._environment)  # type: ignore[method-assign]
+        return hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,9 @@ class _AirflowSubmit:
     connection: str
 
     def submit(self, job: SparkJob) -> None:
-        with prepared(job, self._master()) as call:
+        master = AirflowConnections().spark_master(self.connection)
+        _check_provider(master)
+        with prepared(job, master) as call:
             try:
                 self.operator.submit_call(call, self.connection, self.context)
             except RecoveryError:
@@ -104,12 +117,15 @@ class _AirflowSubmit:
                 self.operator.log.exception("spark-submit failed")
         read_outcome(job.repository, job.result_key, RESULTS[job.name])
 
-    def _master(self) -> str:
-        # A connection that does not exist silently becomes --master yarn in the provider (SparkSubmitHook#_resolve_connection).
-        found = AirflowConnections().get(self.connection)
-        if not found.host:
-            raise ConfigInvalid(f"connection {self.connection} has no host", next_step='set it to a Spark master, such as "local[2]"')
-        return f"{found.host}:{found.port}" if found.port else str(found.host)
+
+def _check_provider(master: str) -> None:
+    # Without it the hook ends in a NameError, whose reason nobody could guess.
+    if "k8s" in master and not hasattr(spark_submit, "kube_client"):
+        raise ConfigInvalid(
+            f"Airflow submits to {master} only with its provider for Kubernetes, which is not installed",
+            next_step="install apache-airflow-providers-cncf-kubernetes where Airflow's tasks run",
+            master=master,
+        )
 
 
 class CopyRecordsOperator(SparkJobOperator):

@@ -41,6 +41,13 @@ def test_no_result_is_a_failure_with_the_end_of_the_log(repository, tmp_path):
     assert "here ; touch /should-not-exist" in str(caught.value.facts["log_tail"])
 
 
+def test_the_job_gets_the_environment_it_is_given_and_nothing_else(repository, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "canary")
+    with pytest.raises(SparkJobFailed) as caught:
+        run(repository, tmp_path, "import os; print(sorted(os.environ.items()))", FROM_CALLER="here", LC_CTYPE="C.UTF-8")
+    assert "[('FROM_CALLER', 'here'), ('LC_CTYPE', 'C.UTF-8')]" in str(caught.value.facts["log_tail"])
+
+
 def test_the_job_s_own_error_is_raised_again(repository, tmp_path):
     cause = Damaged("a file is broken", next_step="choose another", key="k", offset=5)
     repository.create(failure_key(KEY), codec.dumps(JobFailure.of(cause)))
