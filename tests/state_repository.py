@@ -232,7 +232,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         reasons=() if consistency is Consistency.EXACT else ("the offsets moved",),
     )
     return Manifest(
-        format_version=2,
+        format_version=3,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="c",
@@ -243,6 +243,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         group_type="classic",
         parent_id=None,
         topics=tuple(topics),
+        claimed=(),
         provenance=Provenance(run_id=f"run-{hour}", requested_by="test", reason="", software={}),
     )
 

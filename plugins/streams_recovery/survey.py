@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.hold import OutstandingHold, released_config
-from streams_recovery.core.inventory import Declared, Inventory, discover, owned_role
-from streams_recovery.core.model import GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role, store_kind
+from streams_recovery.core.inventory import Declared, Inventory, claimed_topics, discover, owned_role
+from streams_recovery.core.model import ClaimedTopic, GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role, store_kind, store_name
 from streams_recovery.workbench import Workbench
 
 
@@ -72,22 +72,27 @@ def survey(bench: Workbench) -> Survey:
         application_id, declared(bench, profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
     )
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
+        taken = "".join(f"; {one.topic} is taken for a topic of {one.group}, a consumer group" for one in inventory.claimed)
         raise Refused(
-            f"{application_id} has no changelog topic on this cluster",
-            next_step="check application.id; for an application without state set backup.profile to minimal",
+            f"{application_id} has no changelog topic on this cluster{taken}",
+            next_step="check application.id; name the application's stores under `stores` in the configuration if its topics are taken for another "
+            "one's; for an application without state set backup.profile to minimal",
             application_id=application_id,
         )
     return _described(bench, inventory, group)
 
 
-def survey_remains(bench: Workbench, expected: Iterable[str]) -> tuple[Survey, tuple[str, ...]]:
+def survey_remains(bench: Workbench, expected: Collection[str]) -> tuple[Survey, tuple[str, ...]]:
     """What is left of an application, and what is missing: offsets, and topics that are ``expected`` or declared."""
     group = bench.groups.describe(bench.application_id)
     committed = bench.groups.committed_partitions(bench.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
     existing, wanted = bench.cluster.topic_names(), declared(bench, Profile.FULL)
+    changelogs = [name for name in expected if internal_role(name, bench.application_id) is TopicRole.CHANGELOG]
     there = replace(
         wanted,
+        # Whoever else might claim them: they are what is replaced.
+        stores={**dict.fromkeys(store_name(name, bench.application_id) for name in changelogs), **wanted.stores},
         inputs=tuple(name for name in wanted.inputs if name in existing),
         outputs=tuple(name for name in wanted.outputs if name in existing),
         globals=tuple(name for name in wanted.globals if name in existing),
@@ -115,6 +120,11 @@ def internal_topics(bench: Workbench) -> list[str]:
     """Every changelog and repartition topic of the application that the cluster has now, whoever knows of it."""
     stores, others = bench.config.stores, other_groups(bench)
     return sorted(name for name in bench.cluster.topic_names() if owned_role(name, bench.application_id, stores, others))
+
+
+def claimed(bench: Workbench) -> tuple[ClaimedTopic, ...]:
+    """Topics that ``internal_topics`` leaves out because a consumer group has a longer name that they begin with too."""
+    return claimed_topics(bench.application_id, bench.config.stores, bench.cluster.topic_names(), other_groups(bench))
 
 
 def config_without_holds(description: TopicDescription, holds: tuple[OutstandingHold, ...]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from streams_recovery import restores, savepoints
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.jobs import BackupResult, BackupSpec
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import CommittedOffset, QuiesceMode, TopicPartition
@@ -186,8 +187,11 @@ def with_policy(bench: Workbench, **policy: object) -> Workbench:
     return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
 
 
-def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> Ticket:
-    return savepoints.begin(bench, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode))
+def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:
+    request = SavepointRequest(
+        run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode, changed_state=changed_state, confirm=bench.application_id
+    )
+    return savepoints.begin(bench, request)
 
 
 def cut(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
@@ -226,11 +230,12 @@ def take(
     after_cut: Callable[[], object] = nothing,
     after_copy: Callable[[], object] = nothing,
     mode: QuiesceMode = QuiesceMode.STOP,
+    changed_state: ChangedState = ChangedState.REFUSE,
     bench: Workbench | None = None,
 ) -> SavepointSummary:
     """A savepoint, copied here as the tasks of the job would. The two callables meddle between its steps."""
     bench = bench or small.bench
-    ticket = begun(bench, mode)
+    ticket = begun(bench, mode, changed_state)
     try:
         savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         after_cut()
@@ -263,9 +268,9 @@ def copied(bench: Workbench, plan: JobPlan) -> str | None:
     return plan.result_key
 
 
-def published(small: Small, **meddling: Callable[[], object]) -> Manifest:
+def published(small: Small, **how: object) -> Manifest:
     """The savepoint itself."""
-    return small.bench.savepoints.read(take(small, **meddling).savepoint_id)  # type: ignore[arg-type]
+    return small.bench.savepoints.read(take(small, **how).savepoint_id)  # type: ignore[arg-type]
 
 
 def rows_of(bench: Workbench, manifest: Manifest, tp: TopicPartition) -> list[dict[str, object]]:

@@ -127,19 +127,6 @@ def test_the_savepoint_after_a_damaged_one_is_a_full_one(small: Small, damage: s
     assert {file.key for _, file in second.files()} & {file.key for _, file in first.files()} == set()
 
 
-@pytest.mark.fault("F36")
-def test_a_truncated_changelog_is_copied_in_full_again(small: Small) -> None:
-    publish(small)
-    small.bench.cluster.delete_topics([small.changelog.topic])
-    small.bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
-    produce(small.bench, small.changelog, 9)
-    again = small.bench.savepoints.read(publish(small))
-    image = again.topic(small.changelog.topic)
-    assert image is not None
-    assert image.rows == 9
-    assert image.full_since == again.captured_at
-
-
 def test_a_restore_refuses_topics_of_another_version_of_the_application(small: Small) -> None:
     savepoint = publish(small)
     bench = small.bench

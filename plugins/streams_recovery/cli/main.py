@@ -32,6 +32,7 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.evidence import evidence
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.core import codec
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import QuiesceMode
@@ -95,15 +96,28 @@ def backup(
     reason: Reason = "by hand",
     *,
     mode: Annotated[QuiesceMode | None, typer.Option(help="How to hold the application; default as configured.")] = None,
+    changed_state: Annotated[
+        ChangedState, typer.Option(help="What to do when state was lost or replaced outside a restore. All but refuse need --confirm.")
+    ] = ChangedState.REFUSE,
+    confirm: Annotated[str, typer.Option(help="The application id, typed.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Take a savepoint now."""
-    request = SavepointRequest(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=mode)
+    request = SavepointRequest(
+        run_id=f"cli-{uuid.uuid4().hex}",
+        requested_by=getpass.getuser(),
+        reason=reason,
+        mode=mode,
+        changed_state=changed_state,
+        confirm=confirm,
+    )
     with workbench(name, configs) as bench:
         summary = runner(bench, logs).backup(request)
     if as_json:
         print_json(summary)
     else:
+        for warning in summary.warnings:
+            say(warning)
         Console().print(
             f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new"
         )

@@ -39,7 +39,9 @@ Savepoint = Annotated[
     str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one; `before:RESTORE` for a safety savepoint.")
 ]
 AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
-AllowDamaged = Annotated[bool, typer.Option("--allow-damaged", help="Accept a safety savepoint that found parts of the application gone.")]
+AllowDamaged = Annotated[
+    bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
+]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace internal topics that hold records. They are saved first.")]
 Delete = Annotated[
     list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")

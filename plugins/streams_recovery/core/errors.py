@@ -17,7 +17,8 @@
         │   ├── ApplicationRunning
         │   ├── TargetNotEmpty
         │   ├── PlanChanged
-        │   └── NotExact
+        │   ├── NotExact
+        │   └── StateDamaged
         └── Damaged           what is stored or loaded is not what it should be
             └── OffsetsGone
 
@@ -131,6 +132,10 @@ class PlanChanged(Refused):
 
 class NotExact(Refused):
     """Raised when a cut could not be proven exact and the policy demands it."""
+
+
+class StateDamaged(Refused):
+    """Raised when an application's state was lost, replaced or cut back although no restore was at work. Names the topics."""
 
 
 class Damaged(PermanentError):

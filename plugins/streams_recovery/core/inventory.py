@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.model import Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, store_name
+from streams_recovery.core.model import ClaimedTopic, Profile, StoreKind, TopicRole
+from streams_recovery.core.names import internal_role, longer_owner, store_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,13 @@ class InventoryTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration."""
+    """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration. ``claimed``
+    topics are not among them.
+    """
 
     topics: tuple[InventoryTopic, ...]
     undeclared: tuple[str, ...]
+    claimed: tuple[ClaimedTopic, ...]
 
     @property
     def tails(self) -> tuple[str, ...]:
@@ -78,6 +81,20 @@ def owned_role(topic: str, application_id: str, stores: Collection[str], others:
     if role is TopicRole.CHANGELOG and store_name(topic, application_id) in stores:
         return role
     return internal_role(topic, application_id, others)
+
+
+def claimed_topics(
+    application_id: str, stores: Collection[str], existing: Iterable[str], other_application_ids: Iterable[str]
+) -> tuple[ClaimedTopic, ...]:
+    """Topics that would be this application's by their names and are taken for another one's."""
+    others = tuple(other_application_ids)
+    return tuple(
+        ClaimedTopic(topic=topic, group=group)
+        for topic in sorted(existing)
+        if internal_role(topic, application_id) is not None
+        and owned_role(topic, application_id, stores, others) is None
+        and (group := longer_owner(topic, application_id, others)) is not None
+    )
 
 
 def discover(
@@ -112,6 +129,7 @@ def discover(
     return Inventory(
         topics=tuple(_topic(name, roles[name], application_id, declared) for name in sorted(roles)),
         undeclared=tuple(undeclared),
+        claimed=tuple(one for one in claimed_topics(application_id, declared.stores, existing, others) if one.topic not in roles),
     )
 
 

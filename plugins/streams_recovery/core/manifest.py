@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 2, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 3, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed.
 """
@@ -8,15 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, Profile, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.model import (
+    ClaimedTopic,
+    CommittedOffset,
+    Consistency,
+    Guarantee,
+    Profile,
+    QuiesceMode,
+    StoreKind,
+    TopicPartition,
+    TopicRole,
+)
 from streams_recovery.core.reduced import ReducedFrom, Reduction
-from streams_recovery.core.upgrades import READABLE_VERSIONS, upgraded
 
-FORMAT_VERSION = 2
+FORMAT_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,22 +140,25 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who asked for this savepoint, why, and with which versions. ``reduced_from`` is None for one that was taken from a cluster."""
+    """Who asked for this savepoint, why, and with which versions. ``reduced_from`` is None for one that was taken from a cluster. ``intended`` are
+    changes of state since the savepoint before that would be damage, had nobody said that they were meant.
+    """
 
     run_id: str
     requested_by: str
     reason: str
     software: dict[str, str]
     reduced_from: ReducedFrom | None = None
+    intended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
-    ``captured_at`` is the moment of the cut and the savepoint's time.
+    ``captured_at`` is the moment of the cut and the savepoint's time. ``claimed`` topics are not among its topics.
     """
 
-    format_version: Literal[2]
+    format_version: Literal[3]
     savepoint_id: str
     application_id: str
     cluster_id: str
@@ -157,6 +169,7 @@ class Manifest:
     group_type: str
     parent_id: str | None
     topics: tuple[TopicImage, ...]
+    claimed: tuple[ClaimedTopic, ...]
     provenance: Provenance
 
     @property
@@ -205,19 +218,17 @@ class Manifest:
 
 
 def read(data: bytes, *, where: str) -> Manifest:
-    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; a newer format is refused by its number, not guessed at.
-    An older one is read as what it means in this version.
-    """
+    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; another format is refused by its number, not guessed at."""
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
-    if type(version) is not int or version not in READABLE_VERSIONS:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise Damaged(
-            f"{where} has format version {version!r}, this software reads {' and '.join(map(str, READABLE_VERSIONS))}",
-            next_step="use the release of this software that wrote the savepoint, or a newer one",
+            f"{where} has format version {version!r}, this software reads {FORMAT_VERSION}",
+            next_step="use the release of this software that wrote the savepoint",
             where=where,
             version=version,
         )
-    manifest: Manifest = codec.decode(Manifest, upgraded(plain, where=where), where=where)
+    manifest: Manifest = codec.decode(Manifest, plain, where=where)
     _check_keys(manifest, where)
     for topic in manifest.topics:
         for partition in topic.partitions:

@@ -15,7 +15,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.estimate import Estimate
 from streams_recovery.core.in_place import InPlace
 from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.model import ClaimedTopic, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.offset_strategy import EXACT, OffsetStrategy
 from streams_recovery.core.slices import Slice
 from streams_recovery.core.time_cut import AsOf, RowCut
@@ -144,7 +144,8 @@ class RestorePlan:
     """A whole restore of an application from one savepoint, its own or that of ``source_application_id``; or, without a savepoint, from the input
     alone: then nothing is loaded, and the application builds its state again. ``strategy`` says how the inputs' offsets were chosen, as it was
     asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``point`` is None unless it is brought to a moment, and ``in_place`` None
-    unless its inputs are cut there where they are.
+    unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names: they stay as they are, unless they are
+    also in ``create`` or ``delete``.
     """
 
     application_id: str
@@ -162,6 +163,7 @@ class RestorePlan:
     observed: Observed
     point: PointInTime | None = None
     in_place: InPlace | None = None
+    claimed: tuple[ClaimedTopic, ...] = ()
 
     @property
     def hash(self) -> str:

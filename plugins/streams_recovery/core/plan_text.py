@@ -29,6 +29,7 @@ def markdown(plan: RestorePlan) -> str:
             *_point(plan),
             *_in_place(plan),
             *_warnings(plan),
+            *_claimed(plan),
             f"1. **Stop** {_instances(plan)} and prove that they are gone.",
             f"2. {_SAFETY[plan.safety]}",
             *(_emptied(plan) if plan.from_input else _loaded(plan)),
@@ -44,6 +45,28 @@ def markdown(plan: RestorePlan) -> str:
             *([] if plan.from_input else ["", _elsewhere(plan)]),
         ]
     )
+
+
+def _claimed(plan: RestorePlan) -> list[str]:
+    if not plan.claimed:
+        return []
+    told = (
+        f"By their names these could be internal topics of `{plan.application_id}`. Each is taken for one of another application, because a consumer "
+        "group of that name exists. Name its store under `stores` in the configuration if it is this application's."
+    )
+    becomes = {topic.name: "created again" for topic in plan.create} | {topic.name: "deleted" for topic in plan.delete}
+    return [
+        told,
+        "",
+        "| topic | taken for one of | here |",
+        "|---|---|---|",
+        *(f"| {one.topic} | {one.group} | {_fate(becomes.get(one.topic))} |" for one in plan.claimed),
+        "",
+    ]
+
+
+def _fate(becomes: str | None) -> str:
+    return "stays as it is" if becomes is None else f"**{becomes}**"
 
 
 def _catching_up(plan: RestorePlan) -> str:

@@ -14,7 +14,8 @@ DAY_MS = 86_400_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepRules:
     """``last`` newest ones, and the newest of each of so many hours, days, ISO weeks and months (UTC) that have one. ``minimum`` newest ones
-    stay whatever the rules say. Only ``exact`` savepoints count: a rule that is met by one that may count input twice is not met.
+    stay whatever the rules say. Only ``exact`` savepoints count: a rule that is met by one that may count input twice, or whose state is damaged, is
+    not met.
     """
 
     last: int

@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from streams_recovery import clones, restores, savepoints
 from streams_recovery.config.cloning import clone_of
 from streams_recovery.config.locating import load_application
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.switch_text import switch_text, upgrade_text
 from streams_recovery.operators.base import StepOperator, received, workbench_of
 from streams_recovery.operators.moment import requested_by, run_id_of
@@ -206,7 +207,7 @@ class BeginUpgradeOperator(BeginSavepointOperator):
     """Begin the savepoint for which the old application is stopped, under conditions that were checked when it was planned."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(mode="stop", schedule=None, **kwargs)
+        super().__init__(mode="stop", changed_state=ChangedState.REFUSE, confirm="", schedule=None, **kwargs)
 
 
 class OldAndCloneOperator(SavepointStepOperator):

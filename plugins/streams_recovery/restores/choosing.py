@@ -37,7 +37,7 @@ def choose(bench: Workbench, request: RestoreRequest) -> Manifest:
         )
     if manifest.consistency is Consistency.DAMAGED and not request.allow_damaged:
         raise NotExact(
-            f"safety savepoint {manifest.savepoint_id} is `damaged`: {'; '.join(manifest.proof.reasons)}",
+            f"savepoint {manifest.savepoint_id} is `damaged`: {'; '.join(manifest.proof.reasons)}",
             next_step="choose another savepoint, or set allow_damaged: what was gone then will be gone again, and its stores begin empty",
             savepoint=manifest.savepoint_id,
         )
@@ -78,7 +78,7 @@ def pinned(bench: Workbench, request: RestoreRequest, planned: RestorePlan) -> R
 
 def _before(bench: Workbench, restore_id: str) -> Manifest:
     if restore_id == LATEST:
-        found = bench.safety.latest()
+        found = bench.safety.newest()
     else:
         saved = bench.safety.published_by_run(restore_id)
         found = None if saved is None else bench.safety.read(saved)

@@ -26,6 +26,7 @@ from streams_recovery.restores.proving import earlier_restores, sizes_of
 from streams_recovery.restores.rebuilding import plan_rebuild
 from streams_recovery.restores.specs import throttle
 from streams_recovery.segments import rows_below
+from streams_recovery.survey import claimed
 from streams_recovery.workbench import Workbench
 
 # Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
@@ -92,6 +93,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
         point=begin.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
         in_place=look(bench, request, begin, present, cut) if request.in_place else None,
+        claimed=claimed(bench),
     )
     return replace(planned, observed=replace(planned.observed, estimate=_expected(bench, planned)))
 

@@ -74,6 +74,7 @@ def plan_rebuild(bench: Workbench, request: RestoreRequest) -> RestorePlan:
         offsets_agree=True,
         warnings=(*warnings, *begun.warnings, *_about_outputs(bench, found, outputs, held)),
         observed=_observe(bench, begun.offsets, found, logs, held),
+        claimed=found.inventory.claimed,
     )
 
 

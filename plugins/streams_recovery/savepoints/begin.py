@@ -6,12 +6,14 @@ import logging
 
 from streams_recovery import holds, preflight, standstills
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core.damage import ChangedState, require_whole
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.model import QuiesceMode, TopicRole
+from streams_recovery.core.model import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.obstacles import required
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
+from streams_recovery.savepoints.damage import damage_before
 from streams_recovery.savepoints.values import FinishReport, SavepointRequest, Ticket
 from streams_recovery.survey import survey, survey_remains
 from streams_recovery.unfinished import refuse_if_unfinished
@@ -25,9 +27,11 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
 
     An application that a killed run left paused or stopped is brought back first. All or nothing: on any error what was taken is given back.
     Raises ``LockHeld`` when another run works on the application, ``Refused`` when a restore has left it half way, and ``Refused`` naming every
-    missing right at once, and for a pause that the application would not survive. What is merely unsafe is logged.
+    missing right at once, and for a pause that the application would not survive; ``StateDamaged`` when state was lost or replaced since the last
+    savepoint and the request does not say what to do then. What is merely unsafe is logged.
     """
     _check_may_pause(bench, request)
+    _check_confirmed(bench, request)
     now = bench.clock()
     lock = bench.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {bench.application_id}")
     try:
@@ -40,6 +44,8 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         holds.release_copy_holds(bench)
         found = survey(bench)
         bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        if bench.config.backup.profile is Profile.FULL:
+            require_whole(bench.application_id, damage_before(bench, found), request.changed_state)
         holds.guard(bench, savepoint_id, found.to_read)
         running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
     except BaseException:
@@ -68,6 +74,16 @@ def _check_may_pause(bench: Workbench, request: SavepointRequest) -> None:
         raise Refused(
             f"{bench.application_id} cannot be paused: {why_not or 'it offers no way to'}",
             next_step="nothing was touched; take the savepoint in mode stop or live",
+        )
+
+
+def _check_confirmed(bench: Workbench, request: SavepointRequest) -> None:
+    if request.changed_state is not ChangedState.REFUSE and request.confirm != bench.application_id:
+        raise Refused(
+            f"a savepoint with changed_state {request.changed_state} needs the application id {bench.application_id} typed to confirm it, not "
+            f"{request.confirm!r}",
+            next_step="nothing was touched; type it exactly, or leave changed_state out",
+            application_id=bench.application_id,
         )
 
 

@@ -238,5 +238,6 @@ def _draft(bench: Workbench, found: Survey, cut: Cut, tails: tuple[RangeCopied, 
         consistency=cut.consistency,
         proof=cut.proof,
         topics=tuple(topics),
+        claimed=found.inventory.claimed,
         tails=tails,
     )

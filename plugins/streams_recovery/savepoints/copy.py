@@ -13,6 +13,7 @@ from streams_recovery.core.model import TopicPartition, TopicRole
 from streams_recovery.group_offsets import note_with_savepoint
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.capture import DRAFT
+from streams_recovery.savepoints.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
 from streams_recovery.savepoints.unchanged import check_same_logs
 from streams_recovery.savepoints.values import (
     NO_JOB,
@@ -34,9 +35,12 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     """Decide what to share and what to copy, and leave the Spark job its specification. No new records: no job."""
     under_lock(bench, ticket)
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    parent = _parent(bench)
-    settings = bench.cluster.settings([topic.name for topic in draft.topics if topic.archived])
-    plan = copy_plan(draft, parent, _policy(bench), _epoch_ends(bench, draft, parent), settings)
+    newest = _newest(bench)
+    last = newest or last_savepoint(bench)
+    ends = epoch_ends(bench, last, draft.cluster_id, [cut.tp for topic in draft.topics for cut in topic.partitions])
+    settings = bench.cluster.settings([topic.name for topic in draft.topics])
+    plan = copy_plan(draft, newest if newest and _whole(bench, newest) else None, _policy(bench), ends, settings)
+    plan = with_damage(plan, ticket, damage_of_cut(bench, ticket, draft, last, ends, settings))
     bench.notes.write(ticket.savepoint_id, PLAN, plan)
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
     note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
@@ -53,28 +57,16 @@ def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
     )
 
 
-def _parent(bench: Workbench) -> Manifest | None:
-    """The newest savepoint, if files can be shared with it. With a damaged one nothing is shared: the way out of damage is a full savepoint."""
+def _newest(bench: Workbench) -> Manifest | None:
+    """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
     try:
-        newest = bench.savepoints.latest()
+        return bench.savepoints.latest()
     except Damaged:
         return None
-    sizes = {file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)} if newest else {}
-    return newest if newest and newest.whole(sizes) else None
 
 
-def _epoch_ends(bench: Workbench, draft: CutDraft, parent: Manifest | None) -> dict[TopicPartition, int | None]:
-    """How far the logs that the parent saw go by now, where they are still there."""
-    if parent is None or parent.cluster_id != draft.cluster_id:
-        return {}
-    there = {cut.tp for topic in draft.topics if topic.archived for cut in topic.partitions}
-    epochs = {
-        tp: image.leader_epoch
-        for topic in parent.topics
-        for image in topic.partitions
-        if (tp := TopicPartition(topic.name, image.partition)) in there and image.leader_epoch is not None
-    }
-    return bench.cluster.epoch_ends(epochs)
+def _whole(bench: Workbench, manifest: Manifest) -> bool:
+    return manifest.whole({file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)})
 
 
 def copy_plan(

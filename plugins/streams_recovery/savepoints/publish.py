@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core import cautions
 from streams_recovery.core.chain import PartitionCopy, joined
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
-from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
-from streams_recovery.core.model import Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.model import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.version import VERSION
 from streams_recovery.group_offsets import keep_with_savepoint
 from streams_recovery.leases import under_lock
@@ -57,22 +58,24 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
     plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
     return Manifest(
-        format_version=2,
+        format_version=FORMAT_VERSION,
         savepoint_id=ticket.savepoint_id,
         application_id=ticket.application_id,
         cluster_id=draft.cluster_id,
         captured_at=draft.captured_at,
-        consistency=draft.consistency,
-        proof=draft.proof,
+        consistency=Consistency.DAMAGED if plan.damage else draft.consistency,
+        proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)),
         guarantee=guarantee,
         group_type=draft.group_type,
         parent_id=plan.parent_id,
         topics=tuple(_topic(topic, draft.captured_at, plans, pieces, gaps, parent) for topic in draft.topics),
+        claimed=draft.claimed,
         provenance=Provenance(
             run_id=ticket.request.run_id,
             requested_by=ticket.request.requested_by,
             reason=ticket.request.reason,
             software=software(),
+            intended=plan.intended,
         ),
     )
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.cut import PartitionCut
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import CopiedRange, CutProof, Gap
-from streams_recovery.core.model import Consistency, Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.model import ClaimedTopic, Consistency, Profile, QuiesceMode, StoreKind, TopicRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointRequest:
-    """Who wants a savepoint and why. ``mode`` overrides the configured way of holding the application; None keeps it."""
+    """Who wants a savepoint and why. ``mode`` overrides the configured way of holding the application; None keeps it. ``changed_state`` other than
+    ``refuse`` needs the application id typed as ``confirm``.
+    """
 
     run_id: str
     requested_by: str
     reason: str
     mode: QuiesceMode | None
+    changed_state: ChangedState = ChangedState.REFUSE
+    confirm: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +74,7 @@ class DraftTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDraft:
-    """A proven cut with the repartition tails that were copied while it was held."""
+    """A proven cut with the repartition tails that were copied while it was held. ``claimed`` topics are not among its topics."""
 
     captured_at: int
     cluster_id: str
@@ -77,6 +82,7 @@ class CutDraft:
     consistency: Consistency
     proof: CutProof
     topics: tuple[DraftTopic, ...]
+    claimed: tuple[ClaimedTopic, ...]
     tails: tuple[RangeCopied, ...]
 
 
@@ -115,11 +121,15 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew."""
+    """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew.
+    ``damage`` is what makes the state one that was lost or replaced, ``intended`` what changed in such a way and was meant.
+    """
 
     parent_id: str | None
     partitions: tuple[PlannedPartition, ...]
     begun_anew: tuple[str, ...]
+    damage: tuple[str, ...] = ()
+    intended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,19 +142,24 @@ class SavepointStore:
 
     def latest(self, consistency: Consistency | None = None, profile: Profile | None = None) -> Manifest | None:
         """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was reduced from
-        it, the reduced one: it holds the same state in fewer records. Never one that was edited: such a one has to be named.
+        it, the reduced one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
-            readable = self._unedited(list(ids))
+            readable = self._sound(list(ids))
             moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
             if moment:
                 reduced = [found for found in moment if found.replaces is not None]
                 return (reduced or moment)[0]
         return None
 
-    def _unedited(self, ids: list[str]) -> list[Manifest]:
-        """Those of one moment's savepoints that nobody edited and that can be read. Raises ``Damaged`` when none can: which of them hold the same state
-        only they tell.
+    def newest(self) -> Manifest | None:
+        """The newest savepoint, whatever its label; None when there is none. Raises ``Damaged``."""
+        known = self.ids()
+        return self.read(known[-1]) if known else None
+
+    def _sound(self, ids: list[str]) -> list[Manifest]:
+        """Those of one moment's savepoints that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which
+        of them hold the same state only they tell.
         """
         found, damages = [], []
         for savepoint_id in ids:
@@ -162,10 +167,10 @@ class SavepointStore:
                 found.append(self.read(savepoint_id))
             except Damaged as error:
                 damages.append(error)
-        unedited = [one for one in found if one.consistency is not Consistency.EDITED]
-        if damages and not unedited:
+        sound = [one for one in found if one.consistency not in (Consistency.EDITED, Consistency.DAMAGED)]
+        if damages and not sound:
             raise damages[0]
-        return unedited
+        return sound
 
     def published_by_run(self, run_id: str) -> str | None:
         """The savepoint this run has published, if it has."""

@@ -10,7 +10,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.estimate import Estimate
 from streams_recovery.core.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
-from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.model import ClaimedTopic, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.plan import (
     Observed,
     OffsetToSet,
@@ -144,6 +144,21 @@ def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
         assert told in text
     assert "other group" not in markdown(replace(PAST, in_place=replace(IN_PLACE, groups=())))
     assert "In place" not in markdown(PAST)
+
+
+CLAIMED = (
+    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu"),
+    ClaimedTopic(topic="orders-totals-changelog", group="orders-totals"),
+)
+
+
+def test_topics_that_another_group_s_name_takes_are_named_and_approved() -> None:
+    claimed = replace(PLAN, claimed=CLAIMED)
+    assert claimed.hash != PLAN.hash
+    text = markdown(claimed)
+    assert "| orders-eu-totals-changelog | orders-eu | stays as it is |" in text
+    assert "| orders-totals-changelog | orders-totals | **created again** |" in text, "the savepoint has it"
+    assert "taken for one of" not in markdown(PLAN)
 
 
 def test_the_archive_grows_and_the_plan_stays_the_same() -> None:

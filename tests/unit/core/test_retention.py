@@ -179,3 +179,20 @@ def test_who_sets_a_mark_ends_it() -> None:
     assert said((restore, True), (other, True), (restore, False)) == (other,)
     assert said((None, True), (restore, True), (None, False), (restore, False)) == ()
     assert said((restore, True), (restore, False), (restore, True)) == (restore,)
+
+
+@given(
+    days=st.lists(st.integers(0, 300), unique=True, min_size=1, max_size=20),
+    damaged=st.lists(st.integers(-200, 400), max_size=20),
+    rules=RULES,
+)
+def test_damaged_savepoints_count_for_no_rule(days: list[int], damaged: list[int], rules: KeepRules) -> None:
+    """An application that lost state goes on taking none that are good: what is good must not rotate out by what is not."""
+    exact = [held(-24 * day) for day in days]
+    lost = [
+        replace(held(24 * day + 0.5), savepoint_id=f"damaged {number}", consistency=Consistency.DAMAGED)
+        for number, day in enumerate(damaged)
+    ]
+    before = kept(exact, rules)
+    stay = kept([*exact, *lost], rules)
+    assert {one.savepoint_id for one in exact} & stay == before

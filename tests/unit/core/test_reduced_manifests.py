@@ -1,14 +1,10 @@
-"""Older formats mean what they meant, newer ones are refused, and a savepoint that is reduced has to prove it."""
+"""A savepoint that is reduced has to prove that it holds the same state."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-import zstandard
 
 from streams_recovery.core import codec, manifest
 from streams_recovery.core.errors import Damaged
@@ -17,8 +13,6 @@ from streams_recovery.core.model import TopicRole
 from streams_recovery.core.reduced import ReducedFrom, Reduction, ReductionProof
 from tests.unit.core.values import image, manifest_of, segment, topic
 
-GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden"
-SAVEPOINTS = ("20261121T000000Z-0000000001", "20261121T010000Z-0000000002")
 PROOF = ReductionProof(
     topic="t",
     partition=0,
@@ -32,11 +26,6 @@ PROOF = ReductionProof(
 )
 
 
-def stored(repository: str, savepoint_id: str) -> bytes:
-    path = GOLDEN / repository / "golden" / "savepoints" / savepoint_id / "manifest.json.zst"
-    return zstandard.ZstdDecompressor().decompress(path.read_bytes())
-
-
 def read(value: Manifest) -> Manifest:
     return manifest.read(codec.dumps(value), where="manifest")
 
@@ -47,30 +36,6 @@ def reduced(*proofs: ReductionProof, role: TopicRole = TopicRole.CHANGELOG) -> M
     whole = manifest_of(topic((image(pieces),), role=role))
     source = ReducedFrom(savepoint_id="20261121T012345Z-0123456780", proofs=proofs)
     return replace(whole, provenance=replace(whole.provenance, reduced_from=source))
-
-
-@pytest.mark.parametrize("savepoint_id", SAVEPOINTS)
-def test_a_savepoint_of_version_1_is_what_it_was(savepoint_id: str) -> None:
-    older, newer = stored("older", savepoint_id), stored("good", savepoint_id)
-    assert (json.loads(older)["format_version"], json.loads(newer)["format_version"]) == (1, 2)
-    assert manifest.read(older, where="older") == manifest.read(newer, where="newer")
-
-
-@pytest.mark.parametrize("key", ["reduced", "reduced_from"])
-def test_version_1_has_no_keys_of_version_2(key: str) -> None:
-    plain = json.loads(stored("older", SAVEPOINTS[1]))
-    changelog = next(found for found in plain["topics"] if found["name"] == "golden-totals-changelog")
-    target: dict[str, Any] = changelog["partitions"][0]["ranges"][0] if key == "reduced" else plain["provenance"]
-    target[key] = None
-    with pytest.raises(Damaged, match=f"does not know {key}"):
-        manifest.read(json.dumps(plain).encode(), where="older")
-
-
-@pytest.mark.parametrize("topics", [None, 5, [5], {}, [{"partitions": 5}], [{"partitions": [{"ranges": [5]}]}]])
-def test_a_torn_manifest_of_version_1_is_damaged_like_any_other(topics: object) -> None:
-    plain = json.loads(stored("older", SAVEPOINTS[1])) | {"topics": topics}
-    with pytest.raises(Damaged):
-        manifest.read(json.dumps(plain).encode(), where="older")
 
 
 def test_a_proven_reduction_stands_for_its_source() -> None:
