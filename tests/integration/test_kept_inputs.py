@@ -13,8 +13,10 @@ from streams_recovery import restores
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.offset_strategy import EXACT, StrategyKind
 from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.time_cut import AsOf, CutBy
 from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
 from tests.integration.test_changed_logs import without_the_last_batch
+from tests.integration.test_targets import configured
 
 pytestmark = pytest.mark.kafka
 
@@ -38,6 +40,14 @@ def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
     assert told in markdown(planned)
 
 
+def lose_the_end(small: Small, directory: Path, start: Callable[[], str]) -> None:
+    """What an election of a replica that was behind does: records of the input that were acknowledged are gone."""
+    log = next((directory / "broker" / "logs" / str(small.input)).glob("*.log"))
+    Processes(directory / "processes").stop_all()
+    log.write_bytes(without_the_last_batch(log.read_bytes()))
+    start()
+
+
 @pytest.mark.fault("F36")
 @pytest.mark.deep
 def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: Path, own_broker: Callable[[], str]) -> None:
@@ -46,10 +56,7 @@ def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: 
             produce(small.bench, small.input, 2)  # a batch each
         commit(small.bench, {small.input: 11})
         savepoint = publish(small)
-        log = next((tmp_path / "broker" / "logs" / str(small.input)).glob("*.log"))
-        Processes(tmp_path / "processes").stop_all()
-        log.write_bytes(without_the_last_batch(log.read_bytes()))
-        own_broker()
+        lose_the_end(small, tmp_path, own_broker)
         with reopened(small) as later:
             short = later.bench.cluster.high_watermarks([later.input])[later.input]
             assert 0 < short < 11
@@ -60,3 +67,21 @@ def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: 
             by_the_log = replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest")
             given_up = restores.plan(later.bench, asked(later.bench, savepoint=savepoint, offsets=by_the_log))
             assert [told for told in given_up.warnings if f"end at {short}, before offset 11" in told]
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.deep
+def test_an_input_that_only_looks_like_its_archive_is_not_cut_in_place(tmp_path: Path, own_broker: Callable[[], str]) -> None:
+    with small_application(own_broker(), tmp_path, tidy=False, topics={"include": ["*.in"]}) as small:
+        for _ in range(3):
+            produce(small.bench, small.input, 2)  # a batch each
+        commit(small.bench, {small.input: 9})
+        archive = small.bench.savepoints.read(publish(small))
+        lose_the_end(small, tmp_path, own_broker)
+        with reopened(small) as later:
+            bench = replace(later.bench, config=configured(later.bench, restore={"producers_still_seconds": 1}))
+            produce(bench, small.input, 2)
+            assert bench.cluster.high_watermarks([small.input]) == {small.input: 11}, "as long as its archive"
+            request = asked(bench, as_of=AsOf(moment=archive.captured_at, by=CutBy.TIMESTAMP), in_place=True, replace=True)
+            with pytest.raises(Refused, match=rf"{small.input} has other records than its archive: .* end at 9, before offset 11"):
+                restores.plan(bench, request)
