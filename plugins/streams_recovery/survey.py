@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.hold import OutstandingHold, released_config
 from streams_recovery.core.inventory import Declared, Inventory, claimed_topics, discover, owned_role
 from streams_recovery.core.model import ClaimedTopic, GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role, store_kind, store_name
@@ -125,15 +124,6 @@ def internal_topics(bench: Workbench) -> list[str]:
 def claimed(bench: Workbench) -> tuple[ClaimedTopic, ...]:
     """Topics that ``internal_topics`` leaves out because a consumer group has a longer name that they begin with too."""
     return claimed_topics(bench.application_id, bench.config.stores, bench.cluster.topic_names(), other_groups(bench))
-
-
-def config_without_holds(description: TopicDescription, holds: tuple[OutstandingHold, ...]) -> dict[str, str]:
-    """A topic's overrides as its owner set them. Holds are undone newest first: each recorded what the one before it had left."""
-    config = dict(description.config)
-    for outstanding in reversed(holds):
-        if outstanding.hold.topic == description.name and outstanding.hold.topic_id == description.topic_id:
-            config = released_config(config, outstanding.hold)
-    return config
 
 
 def repartition_partitions(bench: Workbench) -> list[TopicPartition]:

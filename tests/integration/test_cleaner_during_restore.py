@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from spark_jobs.access import Access
 from spark_jobs.transforms.reading_back import digest_of_range
 from streams_recovery import holds, restores
-from streams_recovery.core.hold import MIN_COMPACTION_LAG
+from streams_recovery.core.held_value import MIN_COMPACTION_LAG
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from streams_recovery import restores, upkeep
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.guard import owner_config
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
 from streams_recovery.core.plan_text import markdown
@@ -127,7 +128,7 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     assert here.topic_id() != before
     assert committed(bench, here.input) == [(2, "AgAA")]
     assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
-    config = bench.cluster.describe_topics([here.input.topic])[here.input.topic].config
+    config = owner_config(bench.cluster.describe_topics([here.input.topic])[here.input.topic].config)
     assert {key: config[key] for key in SETTINGS} == SETTINGS, "all that its owner had set"
     assert here.kept() == {here.late}
     restores.wipe(bench, ticket)

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, Refused, TargetNotEmpty
+from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.offset_strategy import parse
@@ -252,7 +253,7 @@ def test_the_copy_has_the_records_of_the_moment_and_the_old_application_is_not_t
     loaded(other, ticket)
     assert copied(past) == [10, 20, 20, 30, 40, 40]
     config = other.cluster.describe_topics([past.copy.topic])[past.copy.topic].config
-    assert config["retention.ms"] == "-1"
+    assert marked(config, RESTORE_MARK)
     assert bench.cluster.high_watermarks([past.small.input, past.small.output]) == before
     assert bench.groups.committed(bench.application_id, [past.small.input])[past.small.input] is not None
     restores.abandon(other, ticket)

@@ -25,6 +25,7 @@ from streams_recovery.core.errors import (
     Refused,
     TargetNotEmpty,
 )
+from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSpec
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
@@ -192,7 +193,7 @@ def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_reco
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={})  # killed before it was noted
     restores.plan_load(case.bench, ticket)
     config = cluster.describe_topics([name])[name].config
-    assert config["retention.ms"] == "-1", "created again under hold"
+    assert marked(config, RESTORE_MARK), "created again under hold"
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
     write(case.bench.connection, case.app.logs[0], case.saved_rows(0)[:1])

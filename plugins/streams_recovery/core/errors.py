@@ -20,7 +20,8 @@
         │   ├── NotExact
         │   └── StateDamaged
         └── Damaged           what is stored or loaded is not what it should be
-            └── OffsetsGone
+            ├── OffsetsGone
+            └── GuardLost
 
 Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
 ``Damaged`` directly. ``exit_code`` is what the command line exits with.
@@ -146,3 +147,7 @@ class Damaged(PermanentError):
 
 class OffsetsGone(Damaged):
     """Raised when records were deleted from a log before, or while, they were read."""
+
+
+class GuardLost(Damaged):
+    """Raised when the log cleaner was not kept away from a log until it was copied: the copy may lack records."""

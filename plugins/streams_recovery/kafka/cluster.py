@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,6 +23,8 @@ from streams_recovery.kafka.group_listing import list_group_kinds
 from streams_recovery.kafka.waiting import Deadline
 
 _NO_LEADER_YET = 5
+# Far longer than brokers need to show a setting; what is not shown then was altered again.
+_SHOWN_SECONDS = 1.0
 
 
 class KafkaCluster:
@@ -166,6 +169,24 @@ class KafkaCluster:
                         missing=missing,
                     )
 
+    def change_configs(self, names: Collection[str], change: configs.Change) -> None:
+        """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
+        settings at the same moment, and the last one wins. Raises ``TransientError`` naming topics that stayed unlike that.
+        """
+        deadline, timeout = Deadline(self._clients.timeout), self._clients.timeout
+        wanted = self._wanted(names, change, None)
+        while wanted:
+            self._clients.patiently(
+                "altering topic configurations", partial(configs.alter, self._clients.librdkafka, wanted, timeout=timeout)
+            )
+            wanted = self._not_shown(names, change)
+            if wanted and not deadline.remaining:
+                raise TransientError(
+                    f"these settings were altered and are not shown, or others have altered them again: {wanted}",
+                    next_step="try again; if it stays, find out what else sets them",
+                    missing=wanted,
+                )
+
     def max_message_bytes(self, topic: str) -> int:
         """The largest batch, after compression, that the topic takes: its own setting or the cluster's."""
 
@@ -234,10 +255,25 @@ class KafkaCluster:
         self.log_starts([TopicPartition(name, number) for number in range(len(led))])
 
     def _missing_changes(self, broker: int, changes: configs.Changes) -> dict[str, list[str]]:
-        def ask() -> dict[str, dict[str, str]]:
-            return configs.read_overrides(self._clients.librdkafka, changes, timeout=self._clients.timeout, broker=broker)
+        return configs.missing_changes(self._overrides(changes, broker), changes)
 
-        return configs.missing_changes(self._clients.patiently(f"reading topic configurations of broker {broker}", ask), changes)
+    def _wanted(self, names: Collection[str], change: configs.Change, broker: int | None) -> configs.Changes:
+        return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}
+
+    def _not_shown(self, names: Collection[str], change: configs.Change) -> configs.Changes:
+        """What is still to be altered by the first broker that does not show it within a moment."""
+        for broker in sorted(self._metadata().brokers):
+            shown = Deadline(_SHOWN_SECONDS)
+            while wanted := self._wanted(names, change, broker):
+                if not shown.pause():
+                    return wanted
+        return {}
+
+    def _overrides(self, names: Iterable[str], broker: int | None) -> dict[str, dict[str, str]]:
+        def ask() -> dict[str, dict[str, str]]:
+            return configs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
+
+        return self._clients.patiently(f"reading topic configurations of broker {'any' if broker is None else broker}", ask)
 
 
 def _description(shape: Mapping[str, Any], overrides: dict[str, str]) -> TopicDescription:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but its stubs do not say so
     AdminClient,
@@ -14,6 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
 )
 
 Changes = Mapping[str, Mapping[str, str | None]]
+# What to alter of a topic with these overrides: None deletes one, and nothing is to be altered when it is empty.
+Change = Callable[[Mapping[str, str]], Mapping[str, str | None]]
 
 
 def read_overrides(client: AdminClient, topics: Iterable[str], *, timeout: float, broker: int | None = None) -> dict[str, dict[str, str]]:

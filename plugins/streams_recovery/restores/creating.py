@@ -10,7 +10,8 @@ from streams_recovery import holds
 from streams_recovery.core import codec
 from streams_recovery.core.continuing import Found, Standing, found
 from streams_recovery.core.errors import OffsetsUnstable, PrefixDiffers, TargetNotEmpty
-from streams_recovery.core.hold import RESTORE_HOLD, HoldPurpose, TopicHold
+from streams_recovery.core.guard import RESTORE_MARK
+from streams_recovery.core.hold import HoldPurpose, TopicHold
 from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by
 from streams_recovery.core.model import TopicPartition
@@ -32,9 +33,8 @@ def create_topic(bench: Workbench, ticket: RestoreTicket, step: TopicToCreate, p
         step.name, partitions=len(step.partitions), replication_factor=step.replication_factor, config=step.held_config
     )
     if step.held_config != step.final_config:
-        keys = set(RESTORE_HOLD) | (set(step.final_config) - set(step.held_config))
-        hold = TopicHold(topic=step.name, topic_id=created.topic_id, previous={key: step.final_config.get(key) for key in keys})
-        holds.record(bench, "applied", HoldPurpose.RESTORE, ticket.restore_id, (hold,))
+        hold = TopicHold(topic=step.name, topic_id=created.topic_id)
+        holds.record(bench, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, (hold,))
     note(bench, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
 
 

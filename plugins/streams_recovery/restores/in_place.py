@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from streams_recovery import holds, keeping
+from streams_recovery import keeping
 from streams_recovery.core.errors import PlanChanged, Refused
 from streams_recovery.core.in_place import (
     InPlace,
@@ -26,7 +26,7 @@ from streams_recovery.restores.kept import kept_inputs
 from streams_recovery.restores.values import RestoreTicket
 from streams_recovery.segments import rows_below_and_no_later
 from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.survey import config_without_holds, other_groups
+from streams_recovery.survey import other_groups
 from streams_recovery.workbench import Workbench
 
 _NAMED = 5
@@ -159,11 +159,6 @@ def _moved(bench: Workbench, begin: Begin, group_id: str, tp: TopicPartition, kn
     return MovedOffset(
         group=group_id, topic=tp.topic, partition=tp.partition, before=known.offset, offset=offset, metadata=known.metadata, again=again
     )
-
-
-def settings(bench: Workbench, existing: TopicDescription) -> dict[str, str]:
-    """What the owner of a topic has set on it, all of which it gets again."""
-    return config_without_holds(existing, holds.outstanding(bench))
 
 
 def quarantine_log(bench: Workbench, restore_id: str) -> NumberedLog[QuarantineEntry]:

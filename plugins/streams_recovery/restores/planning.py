@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.estimate import Estimate, estimate
-from streams_recovery.core.hold import RESTORE_HOLD
+from streams_recovery.core.guard import owner_config
+from streams_recovery.core.hold import restore_hold
 from streams_recovery.core.input_offsets import ChosenOffsets, Logs, choose_offsets, input_images
 from streams_recovery.core.manifest import Manifest, PartitionImage
 from streams_recovery.core.model import TopicDescription, TopicPartition, TopicRole
@@ -18,7 +19,7 @@ from streams_recovery.preflight import required_for_restore
 from streams_recovery.restores.beginnings import Begin
 from streams_recovery.restores.choosing import check_confirmed
 from streams_recovery.restores.contents import check_values, check_whole, warnings
-from streams_recovery.restores.in_place import later_topics, look, settings
+from streams_recovery.restores.in_place import later_topics, look
 from streams_recovery.restores.kept import check_kept
 from streams_recovery.restores.living import refuse_living, refuse_living_inputs, spans, unknown_topics, without_copies
 from streams_recovery.restores.moments import begin_from, of_moment
@@ -84,7 +85,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
         consistency=manifest.consistency,
         safety=request.safety,
         delete=unknown_topics(bench, manifest, {one.name for one in placed}, request),
-        create=tuple(_create(bench, one, present.get(one.name), begin) for one in placed if one.made),
+        create=tuple(_create(one, present.get(one.name), begin) for one in placed if one.made),
         offsets=chosen.offsets,
         strategy=request.offsets.text,
         offsets_agree=chosen.agree,
@@ -135,19 +136,20 @@ def _warnings(bench: Workbench) -> tuple[str, ...]:
     return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
-def _create(bench: Workbench, placed: Placed, existing: TopicDescription | None, begin: Begin) -> TopicToCreate:
+def _create(placed: Placed, existing: TopicDescription | None, begin: Begin) -> TopicToCreate:
     topic = placed.image
     final = {key: value for key, value in topic.config.items() if key in RESTORED_SETTINGS}
     if begin.point is not None and begin.point.slice is not None and topic.role is TopicRole.OUTPUT:
         # Results of the past would expire as soon as they are written.
         final |= {"retention.ms": "-1", "retention.bytes": "-1"}
     if existing is not None and topic.role is TopicRole.INPUT and existing.topic_id == topic.topic_id:
-        final = settings(bench, existing)
+        # What its owner has set on it, all of which it gets again.
+        final = owner_config(existing.config)
     return TopicToCreate(
         name=placed.name,
         role=topic.role,
         replication_factor=topic.replication_factor,
-        held_config={key: value for key, value in final.items() if key != "max.compaction.lag.ms"} | RESTORE_HOLD,
+        held_config=restore_hold(final),
         final_config=final,
         replaces=existing.topic_id if existing else None,
         partitions=tuple(_load(topic.name, image, begin) for image in topic.partitions),

@@ -46,7 +46,7 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
         if bench.config.backup.profile is Profile.FULL:
             require_whole(bench.application_id, damage_before(bench, found), request.changed_state)
-        holds.guard(bench, savepoint_id, found.to_read)
+        mark = holds.guard(bench, savepoint_id, found.to_read)
         running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
     except BaseException:
         _give_back(bench, lock)
@@ -60,6 +60,7 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         mode=mode,
         fallback=QuiesceMode(policy.fallback) if mode is QuiesceMode.LIVE and policy.fallback != "none" else None,
         lock=lock,
+        mark=mark,
         started_at=now,
         running=running,
         safety=False,
@@ -99,7 +100,7 @@ def begin_safety(bench: Workbench, request: SavepointRequest, lock: LockTicket, 
     now = bench.clock()
     savepoint_id = bench.safety.published_by_run(request.run_id) or new_id(now, request.run_id, after=max(bench.safety.ids(), default=None))
     holds.release_copy_holds(bench)
-    holds.guard(bench, savepoint_id, found.topics.values())
+    mark = holds.guard(bench, savepoint_id, found.topics.values())
     return Ticket(
         application_id=bench.application_id,
         savepoint_id=savepoint_id,
@@ -107,6 +108,7 @@ def begin_safety(bench: Workbench, request: SavepointRequest, lock: LockTicket, 
         mode=QuiesceMode.STOP,
         fallback=None,
         lock=lock,
+        mark=mark,
         started_at=now,
         running=(),
         safety=True,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from streams_recovery import holds
 from streams_recovery.core.cut import Evidence, PartitionCut, Reading, proof, purged_tails
 from streams_recovery.core.errors import NotExact, OffsetsGone, OffsetsUnstable, RecoveryError
+from streams_recovery.core.guard import owner_config
 from streams_recovery.core.jobs import RangeCopied, RangeToCopy
 from streams_recovery.core.manifest import CutProof
 from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, TopicRole
@@ -17,7 +18,7 @@ from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.quiesce import quiesce, still_held
 from streams_recovery.savepoints.unchanged import check_same_application
 from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
-from streams_recovery.survey import Survey, config_without_holds, survey, survey_remains
+from streams_recovery.survey import Survey, survey, survey_remains
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
@@ -44,6 +45,7 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     """
     under_lock(bench, ticket)
     found, missing = _surveyed(bench, ticket)
+    holds.keep_guard(bench, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
     may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
     try:
         cut, tails = _take(bench, ticket, found, quiesced, exact_only=may_fall_back)
@@ -214,11 +216,10 @@ def _copied(bench: Workbench, ticket: Ticket, consumers: Consumers, tail: RangeT
 
 
 def _draft(bench: Workbench, found: Survey, cut: Cut, tails: tuple[RangeCopied, ...]) -> CutDraft:
-    held = holds.outstanding(bench)
     topics = []
     for entry in found.inventory.topics:
         description = found.topics[entry.name]
-        config = config_without_holds(description, held)
+        config = owner_config(description.config)
         topics.append(
             DraftTopic(
                 name=entry.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
+from streams_recovery import holds
 from streams_recovery.core.chain import ChainPolicy, plan_partition, split, topic_full_reason
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
@@ -148,7 +149,7 @@ def _missing(plan: CopyPlan, bench: Workbench) -> tuple[RangeToCopy, ...]:
 def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSummary:
     """Check the job's result against the plan, range by range, every file it names by its size, and that the topics are those of the cut.
     ``result_key`` None means that there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
-    where nothing may be lost, and when a topic was created again or truncated after the cut.
+    where nothing may be lost, and when a topic was created again or truncated after the cut; ``GuardLost`` when a log may have been compacted meanwhile.
     """
     under_lock(bench, ticket)
     draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
@@ -160,6 +161,10 @@ def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSu
         job.lost,
     )
     noticed = check_same_logs(bench, draft)
+    # Tails were copied with the cut.
+    holds.require_guard(
+        bench, ticket.mark, [topic.name for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
+    )
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]

@@ -30,7 +30,7 @@ class SavepointRequest:
 class Ticket:
     """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold. ``fallback`` is how
     the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks one that a restore takes of what
-    it is about to replace; ``expected`` are the topics it should find then.
+    it is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards.
     """
 
     application_id: str
@@ -39,6 +39,7 @@ class Ticket:
     mode: QuiesceMode
     fallback: QuiesceMode | None
     lock: LockTicket
+    mark: int
     started_at: int
     running: tuple[str, ...]
     safety: bool

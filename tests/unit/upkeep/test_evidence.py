@@ -157,7 +157,7 @@ def logs(bench: Workbench) -> dict[str, str]:
     """Three entries and more in every log of the application; returns each log's prefix."""
     for number in range(3):
         upkeep.mark(bench, FIRST, keep=number == 1, requested_by="me", reason="")
-        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, topics=(), clear=True))
+        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
         journal = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
         journal.append(JournalEntry(phase=Phase.OPENED, at=T0, created=()))
         standstills.begin(bench, f"run {number}", QuiesceMode.PAUSE, ())
@@ -221,7 +221,7 @@ def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: Open
 def test_old_entries_are_read_by_a_full_audit_only(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     for number in range(30):
-        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, topics=(), clear=True))
+        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
     path_of(bench, f"{bench.layout.holds}000000000003.json").write_bytes(b"x")
     assert audited(bench, "structure").records == 20
     report = audited(bench, "full")
