@@ -19,7 +19,6 @@ PLANS = (
     "the page in Airflow's navigation",
     "bounds for everything that is read from a bucket",
     "live cuts that transactions without new input cannot tear",
-    "retention that a topic has from its broker",
 )
 
 # A fault's heading, and what stands below it up to the next heading.

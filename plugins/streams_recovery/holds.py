@@ -118,17 +118,22 @@ def release_restore_holds(bench: Workbench) -> tuple[str, ...]:
     """
     held = _own(bench, [item for item in outstanding(bench) if item.purpose is HoldPurpose.RESTORE])
     found = _there(bench, held)
-    keep = {item.hold.topic for item, topic in found.items() if _would_expire(bench, topic)}
+    defaults = bench.cluster.topic_defaults() if found else ()
+    keep = {item.hold.topic for item, topic in found.items() if _would_expire(bench, topic, defaults)}
     release(bench, [item for item in held if item.hold.topic not in keep])
     return tuple(sorted(keep))
 
 
-def _would_expire(bench: Workbench, topic: TopicDescription) -> bool:
+def _would_expire(bench: Workbench, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
     if internal_role(topic.name, bench.application_id) is TopicRole.REPARTITION:
         return False
-    policy = {"cleanup.policy": bench.cluster.default_cleanup_policy(), **guarding.owner_config(topic.config)}
+    owner = guarding.owner_config(topic.config)
     newest = bench.cluster.newest_timestamps([TopicPartition(topic.name, number) for number in range(topic.partitions)])
-    return any(holding.expires_on_release(timestamp, policy, bench.clock(), _ADDITIONAL_RETENTION_MS) for timestamp in newest.values())
+    return any(
+        holding.expires_on_release(timestamp, {**default, **owner}, bench.clock(), _ADDITIONAL_RETENTION_MS)
+        for default in defaults
+        for timestamp in newest.values()
+    )
 
 
 def _there(bench: Workbench, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:

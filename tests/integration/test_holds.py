@@ -129,8 +129,10 @@ def test_a_restored_topic_is_guarded_beside_its_hold(bench: Workbench) -> None:
     "final",
     [
         {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS)},
+        {"cleanup.policy": "compact,delete"},
+        {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2 * DAY_MS)},
     ],
-    ids=["window store"],
+    ids=["window store", "retention of the broker", "versioned store"],
 )
 def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workbench, final: dict[str, str]) -> None:
     topic = restored(bench, "windows", final)

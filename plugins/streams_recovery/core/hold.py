@@ -26,6 +26,7 @@ from streams_recovery.core.guard import (
     put_back,
 )
 from streams_recovery.core.held_value import (
+    MIN_COMPACTION_LAG,
     RETENTION_BYTES,
     RETENTION_MS,
     TIMESTAMP_AFTER,
@@ -126,12 +127,15 @@ RESTORE_HOLD = restore_hold({})
 
 
 def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int, margin_ms: int) -> bool:
-    """True when putting retention back could delete records that the state still needs.
+    """True when putting the owner's settings back could delete records that the state still needs. ``final`` are those that are in force then, the
+    broker's own included.
 
-    A windowed store needs what lies within its retention before stream time, and Kafka Streams gives its changelog ``margin_ms`` on top
-    (windowstore.changelog.additional.retention.ms, a day by default). The broker counts from the wall clock, so nothing live expires only
-    while stream time is no further behind the clock than that margin. ``newest_timestamp`` is the partition's stream time, None when empty.
+    A windowed store needs what lies within its retention before stream time, and a versioned store the versions within its history, which are safe from the
+    cleaner for min.compaction.lag.ms. Kafka Streams gives both changelogs ``margin_ms`` on top (windowstore.changelog.additional.retention.ms, a day by
+    default). The broker counts from the wall clock, so nothing live goes only while stream time is no further behind the clock than that margin.
+    ``newest_timestamp`` is the partition's stream time, None when empty.
     """
-    retention = int(final.get("retention.ms", "-1"))
-    deletes = "delete" in final.get("cleanup.policy", "delete")
-    return deletes and retention >= 0 and newest_timestamp is not None and newest_timestamp < now - margin_ms
+    policy = final.get("cleanup.policy", "delete")
+    expires = "delete" in policy and 0 <= int(final.get(RETENTION_MS, "-1")) < now
+    compacted = "compact" in policy and 0 < int(final.get(MIN_COMPACTION_LAG, "0")) < now
+    return (expires or compacted) and newest_timestamp is not None and newest_timestamp < now - margin_ms

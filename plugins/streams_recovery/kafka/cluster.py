@@ -56,6 +56,10 @@ class KafkaCluster:
         """``log.cleanup.policy``: what topics without an override of ``cleanup.policy`` have."""
         return self._broker_settings(min(self._metadata().brokers))["log.cleanup.policy"]
 
+    def topic_defaults(self) -> tuple[dict[str, str], ...]:
+        """Of each broker, the settings of retention and compaction that a topic without overrides has there."""
+        return tuple(configs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
+
     def facts(self) -> ClusterFacts:
         """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
         brokers = self._metadata().brokers

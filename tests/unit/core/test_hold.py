@@ -74,6 +74,9 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     assert [held.hold.topic_id for held in outstanding([entry("applied", "r1", "a"), again, entry("released", "r1", "a")])] == ["other"]
 
 
+VERSIONED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "1000"}
+
+
 @pytest.mark.fault("F34")
 @pytest.mark.parametrize(
     ("newest", "final", "expected"),
@@ -84,7 +87,15 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
         (0, {"cleanup.policy": "compact,delete", "retention.ms": "-1"}, False),
         (0, {"cleanup.policy": "compact,delete"}, False),
         (None, {"cleanup.policy": "delete", "retention.ms": "1"}, False),
+        (0, {"cleanup.policy": "delete", "retention.ms": str(10 * DAY)}, False),
+        (0, VERSIONED, True),
+        (9 * DAY, VERSIONED, False),
+        (9 * DAY - 1, VERSIONED, True),
+        (None, VERSIONED, False),
+        (0, {**VERSIONED, "min.compaction.lag.ms": "0"}, False),
+        (0, {**VERSIONED, "min.compaction.lag.ms": str(2**63 - 1)}, False),
+        (0, {**VERSIONED, "cleanup.policy": "delete"}, False),
     ],
 )
-def test_retention_goes_back_only_when_nothing_live_expires(newest: int | None, final: dict[str, str], expected: bool) -> None:
+def test_settings_go_back_only_when_nothing_live_expires(newest: int | None, final: dict[str, str], expected: bool) -> None:
     assert expires_on_release(newest, final, 10 * DAY, DAY) is expected
