@@ -17,10 +17,11 @@ from spark_jobs.access import SECRETS_FILE, Access
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.spread import TaskFailed
-from streams_recovery.core import codec
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.jobs import JobFailure, RestoreSpec, failure_key
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.values import create_value, read_value
 
 S = TypeVar("S")
 
@@ -61,12 +62,12 @@ def do_job(
     """
     repository = access.repository()
     try:
-        spec = codec.loads(job.kind, repository.get(spec_key), where=spec_key)
+        spec = read_value(repository, job.kind, spec_key)
         with session() as spark:
             _check_session(spark)
             with _under_lock(repository, spec, result_key, end):
                 result = job.work(spark, spec, access)
-        repository.create(result_key, codec.dumps(result))
+        create_value(repository, result_key, result)
     except (RecoveryError, TaskFailed) as error:
         return _failed(repository, result_key, error.cause if isinstance(error, TaskFailed) else error)
     return 0
@@ -103,7 +104,7 @@ def _under_lock(repository: Repository, spec: object, result_key: str, end: Call
 
 def _failed(repository: Repository, result_key: str, error: RecoveryError) -> int:
     try:
-        repository.create(failure_key(result_key), codec.dumps(JobFailure.of(error)))
+        create_value(repository, failure_key(result_key), JobFailure.of(error), most_bytes=MOST_BYTES_OF_ENTRY)
     except RecoveryError as second:
         print(f"The failure could not be noted: {second}", file=sys.stderr)  # noqa: T201  # a job's stderr is its log
     print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)  # noqa: T201

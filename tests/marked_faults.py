@@ -17,7 +17,6 @@ FAULTS = tuple(f"F{number}" for number in range(1, 64))
 # What a fault without a test may wait for.
 PLANS = (
     "the page in Airflow's navigation",
-    "bounds for everything that is read from a bucket",
     "live cuts that transactions without new input cannot tear",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import NotFound, RecoveryError
 from streams_recovery.core.offset_snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
 from streams_recovery.core.savepoint_id import is_id
@@ -132,4 +133,4 @@ def keep_with_savepoint(bench: Workbench, savepoint_id: str) -> None:
 
 
 def _log(bench: Workbench, snapshot_id: str) -> NumberedLog[OffsetSnapshot]:
-    return NumberedLog(bench.repository, bench.layout.offset_snapshot(snapshot_id), OffsetSnapshot)
+    return NumberedLog(bench.repository, bench.layout.offset_snapshot(snapshot_id), OffsetSnapshot, most_bytes=MOST_BYTES)

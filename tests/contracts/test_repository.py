@@ -207,11 +207,33 @@ def test_a_log_that_was_shortened_goes_on_with_its_numbers(repository: Repositor
     assert log.append(Entry(text="g")) == 7
 
 
-def test_a_strange_object_in_a_log_is_damage(repository: Repository) -> None:
+@pytest.mark.fault("F63")
+def test_a_strange_object_in_a_log_is_passed_over(repository: Repository) -> None:
     log = NumberedLog(repository, LAYOUT.holds, Entry)
     repository.create(f"{LAYOUT.holds}notes.json", b"{}")
-    with pytest.raises(Damaged, match=r"notes\.json"):
-        log.append(Entry(text="a"))
+    assert log.append(Entry(text="a")) == 1
+    assert [entry.text for entry in log.read_all()] == ["a"]
+
+
+@pytest.mark.fault("F63")
+def test_more_than_the_limit_is_not_read(repository: Repository) -> None:
+    repository.create("large", b"x" * 100)
+    assert repository.get("large", most_bytes=100) == b"x" * 100
+    with pytest.raises(Damaged, match=r"large in .* has 100 bytes, more than the 99 that"):
+        repository.get("large", most_bytes=99)
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("name", ["a\nb", "a\tb/c", "a\r", "ü/é", "a b", "x~y#z"])
+def test_a_key_that_the_library_cannot_express_hides_nothing_in_a_bucket(s3: S3Server, name: str) -> None:
+    location = s3.bucket()
+    log = NumberedLog(Repository(location, CREDENTIALS), LAYOUT.locks, Entry)
+    log.append(Entry(text="a"))
+    s3.client().put_object(Bucket=location.bucket, Key=f"{location.prefix}/{LAYOUT.locks}{name}", Body=b"x")
+    assert log.append(Entry(text="b")) == 2
+    assert [entry.text for entry in log.read_all()] == ["a", "b"]
+    found = {file.key: file.bytes for file in Repository(location, CREDENTIALS).listed(LAYOUT.locks)}
+    assert found[f"{LAYOUT.locks}000000000002.json"] == len(b'{"text":"b"}')
 
 
 def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:

@@ -203,7 +203,7 @@ def _hole(plain: dict[str, Any]) -> None:
 
 
 def _rows(plain: dict[str, Any]) -> None:
-    _ranges(plain)[1]["file"]["rows"] += 1
+    _ranges(plain)[1]["file"]["rows"] -= 1
 
 
 def _escape(plain: dict[str, Any]) -> None:

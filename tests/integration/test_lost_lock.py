@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery import holds, restores, savepoints
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
 from streams_recovery.core.guard import marked
 from streams_recovery.core.hold import HoldEntry
@@ -54,8 +55,8 @@ class Dozing(Repository):
         super().__init__(real.location)
         self.part, self.meanwhile, self.slept = part, meanwhile, False
 
-    def get(self, key: str) -> bytes:
-        data = super().get(key)
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        data = super().get(key, most_bytes=most_bytes)
         if self.part in key and not self.slept:
             self.slept = True
             self.meanwhile()

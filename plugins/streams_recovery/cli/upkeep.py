@@ -143,7 +143,9 @@ def dismiss(
 
 def unlock(
     name: Name,
-    owner: Annotated[str, typer.Argument(help="Who holds the lock, exactly as the error says.")],
+    owner: Annotated[
+        str, typer.Argument(help="Who holds the lock, exactly as the error says; or the key of a record that cannot be read.")
+    ],
     configs: Configs = DEFAULT_CONFIGS,
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is: one that lives stops at its next step."""

@@ -21,7 +21,8 @@
         │   └── StateDamaged
         └── Damaged           what is stored or loaded is not what it should be
             ├── OffsetsGone
-            └── GuardLost
+            ├── GuardLost
+            └── EntryUnreadable
 
 Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
 ``Damaged`` directly. ``exit_code`` is what the command line exits with.
@@ -151,3 +152,7 @@ class OffsetsGone(Damaged):
 
 class GuardLost(Damaged):
     """Raised when the log cleaner was not kept away from a log until it was copied: the copy may lack records."""
+
+
+class EntryUnreadable(Damaged):
+    """Raised for an entry of a log in the repository that is not what this software writes. ``facts`` have its ``key``."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.savepoint_id import is_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +132,8 @@ class Layout:
 
     def retired_at(self, key: str) -> int | None:
         """The moment in the key of such a copy, None for any other key."""
-        found = re.fullmatch(r"[^/]+/manifest\.(\d{20})\.json\.zst", key.removeprefix(self.retired_prefix))
-        return int(found[1]) if found else None
+        found = re.fullmatch(r"([^/]+)/manifest\.([0-9]{20})\.json\.zst", key.removeprefix(self.retired_prefix))
+        return int(found[2]) if found and is_id(found[1]) else None
 
     @property
     def offset_snapshots(self) -> str:

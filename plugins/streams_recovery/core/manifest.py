@@ -23,6 +23,7 @@ from streams_recovery.core.model import (
     TopicPartition,
     TopicRole,
 )
+from streams_recovery.core.moments import LAST_MOMENT
 from streams_recovery.core.reduced import ReducedFrom, Reduction
 
 FORMAT_VERSION: Final = 3
@@ -43,6 +44,22 @@ class SegmentFile:
     min_timestamp: int
     max_timestamp: int
     payload_bytes: int
+
+    @property
+    def possible(self) -> bool:
+        """False when no file can have these numbers, whatever is in it."""
+        counted = 0 < self.rows <= self.last_offset - self.first_offset + 1
+        return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
+
+    def damaged(self, what: str) -> Damaged:
+        """The error for a stored file that is not what this says of it."""
+        return Damaged(
+            f"{self.key} {what}: offsets {self.first_offset} to {self.last_offset} cannot be trusted",
+            next_step="restore this file from a copy of the repository, or choose another savepoint",
+            key=self.key,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +91,10 @@ class Gap:
     end: int
     reason: str
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise Damaged(f"[{self.start}, {self.end}) is no gap", next_step="do not use this savepoint; verify the repository")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
@@ -91,6 +112,14 @@ class PartitionImage:
     committed: CommittedOffset | None
     ranges: tuple[CopiedRange, ...]
     gaps: tuple[Gap, ...]
+
+    def __post_init__(self) -> None:
+        numbers = (self.partition, self.log_start, self.last_stable, self.end, self.committed.offset if self.committed else 0)
+        if min(numbers) < 0:
+            raise Damaged(
+                f"partition, log start, last stable offset, end and committed offset cannot be {', '.join(map(str, numbers))}",
+                next_step="do not use this savepoint; verify the repository",
+            )
 
     def files(self) -> Iterator[SegmentFile]:
         """The segment files in offset order."""
@@ -229,13 +258,20 @@ def read(data: bytes, *, where: str) -> Manifest:
             version=version,
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
-    _check_keys(manifest, where)
+    _check_moments(manifest, where)
+    _check_files(manifest, where)
     for topic in manifest.topics:
         for partition in topic.partitions:
             _check_tiling(topic, partition, where)
             _check_reduced(topic, partition, where)
     _check_proof(manifest, where)
     return manifest
+
+
+def _check_moments(manifest: Manifest, where: str) -> None:
+    for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
+        if not 0 <= moment <= LAST_MOMENT:
+            raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
 
 
 def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
@@ -290,13 +326,21 @@ def _check_proof(manifest: Manifest, where: str) -> None:
         )
 
 
-def _check_keys(manifest: Manifest, where: str) -> None:
+def _check_files(manifest: Manifest, where: str) -> None:
     inside = f"{manifest.application_id}/segments/"
     for tp, file in manifest.files():
         if not file.key.startswith(inside) or "\\" in file.key or any(part in ("", ".", "..") for part in file.key.split("/")):
             raise Damaged(
                 f"{where} names {file.key[:200]!r} for {tp}, which is not below {inside}",
                 next_step="do not use this savepoint: a manifest that points elsewhere was not written by this software",
+                topic=tp.topic,
+                partition=tp.partition,
+            )
+        if not file.possible:
+            raise Damaged(
+                f"{where} names {file.key} for {tp} with {file.rows} rows in {file.bytes} bytes, offsets {file.first_offset} to {file.last_offset}, "
+                f"{file.payload_bytes} bytes of keys and values and timestamps {file.min_timestamp} to {file.max_timestamp}, which cannot be",
+                next_step="do not use this savepoint; verify the repository",
                 topic=tp.topic,
                 partition=tp.partition,
             )

@@ -206,8 +206,11 @@ def _further(plan: RestorePlan) -> list[str]:
 
 
 def moment(milliseconds: int) -> str:
-    """A timestamp as people read it, in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """A timestamp as people read it, in UTC; one that no calendar has, as the number that it is."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError):
+        return f"{milliseconds} ms"
 
 
 def _instances(plan: RestorePlan) -> str:

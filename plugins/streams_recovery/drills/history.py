@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-from streams_recovery.core import codec
 from streams_recovery.core.drill import DrillEntry, Restored, drill_entry
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.journal import JournalEntry
@@ -14,6 +13,7 @@ from streams_recovery.restores import RestoreReport, RestoreTicket, Verdict
 from streams_recovery.restores.opening import PLAN
 from streams_recovery.storage.notes import Notes
 from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.storage.values import read_value
 from streams_recovery.workbench import Workbench
 
 # Runs do not overlap, so the entry of one whose last step is repeated is among the newest.
@@ -56,9 +56,8 @@ def _restored(bench: Workbench, ticket: RestoreTicket) -> Restored:
     layout = _scratch(bench)
     journal = NumberedLog(bench.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
     planned = Notes(bench.repository, layout).read(RestorePlan, ticket.restore_id, PLAN)
-    key = layout.report(ticket.restore_id)
     try:
-        report = codec.loads(RestoreReport, bench.repository.get(key), where=key)
+        report = read_value(bench.repository, RestoreReport, layout.report(ticket.restore_id))
     except NotFound:
         report = None
     return Restored(

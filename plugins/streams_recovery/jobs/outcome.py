@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from streams_recovery.core import codec
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import NotFound, SparkJobFailed
 from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.values import read_value
 
 T = TypeVar("T")
 
@@ -18,11 +19,11 @@ def read_outcome(repository: Repository, result_key: str, kind: type[T], *, log_
     A result that cannot be read as a ``kind`` is ``Damaged``. How the process exited does not count: only what it left does.
     """
     try:
-        return codec.loads(kind, repository.get(result_key), where=result_key)
+        return read_value(repository, kind, result_key)
     except NotFound:
         pass
     try:
-        failure = codec.loads(JobFailure, repository.get(failure_key(result_key)), where=failure_key(result_key))
+        failure = read_value(repository, JobFailure, failure_key(result_key), most_bytes=MOST_BYTES_OF_ENTRY)
     except NotFound:
         raise SparkJobFailed(
             f"the Spark job ended without its result {result_key}{': ' + log_tail if log_tail else ''}",

@@ -17,6 +17,7 @@ from streams_recovery.core.journal import JournalEntry, created_by
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.model import TopicPartition, spaced, spaced_partition
 from streams_recovery.core.plan_text import moment
+from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.restores.in_place import check_still, quarantine_log
 from streams_recovery.restores.specs import restore_spec
@@ -123,7 +124,7 @@ def plan_append(bench: Workbench, restore_id: str) -> AppendPlan:
 def _quarantine(bench: Workbench, restore_id: str) -> Quarantine:
     if restore_id == LATEST:
         prefix = bench.layout.quarantines
-        known = sorted({key.removeprefix(prefix).split("/")[0] for key in bench.repository.keys(prefix)})
+        known = sorted(filter(is_id, {key.removeprefix(prefix).split("/")[0] for key in bench.repository.keys(prefix)}))
         if not known:
             raise NotFound(f"no restore of {bench.application_id} has set input aside", next_step="nothing is left to do")
         restore_id = known[-1]

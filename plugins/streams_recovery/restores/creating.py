@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streams_recovery import holds
-from streams_recovery.core import codec
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.continuing import Found, Standing, found
 from streams_recovery.core.errors import OffsetsUnstable, PrefixDiffers, TargetNotEmpty
 from streams_recovery.core.guard import RESTORE_MARK
@@ -18,6 +18,7 @@ from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.plan import PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.restores.opening import note
 from streams_recovery.restores.values import RestoreTicket
+from streams_recovery.storage.values import read_value
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
@@ -126,5 +127,5 @@ def refused_topics(bench: Workbench, ticket: RestoreTicket) -> set[str]:
     """Ids of topics whose records an earlier attempt compared with the savepoint and found different."""
     stem = failure_key(bench.layout.work(ticket.restore_id, LOAD_RESULT)).removesuffix("json")
     keys = [key for key in bench.repository.keys(stem.rpartition("/")[0] + "/") if key.startswith(stem)]
-    failures = [codec.loads(JobFailure, bench.repository.get(key), where=key) for key in keys]
+    failures = [read_value(bench.repository, JobFailure, key, most_bytes=MOST_BYTES_OF_ENTRY) for key in keys]
     return {failure.facts.get("topic_id", "") for failure in failures if failure.error == PrefixDiffers.__name__}

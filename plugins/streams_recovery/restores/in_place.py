@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from streams_recovery import keeping
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import PlanChanged, Refused
 from streams_recovery.core.in_place import (
     InPlace,
@@ -163,7 +164,7 @@ def _moved(bench: Workbench, begin: Begin, group_id: str, tp: TopicPartition, kn
 
 def quarantine_log(bench: Workbench, restore_id: str) -> NumberedLog[QuarantineEntry]:
     """What is known of the later input that a restore has set aside."""
-    return NumberedLog(bench.repository, bench.layout.quarantine(restore_id), QuarantineEntry)
+    return NumberedLog(bench.repository, bench.layout.quarantine(restore_id), QuarantineEntry, most_bytes=MOST_BYTES)
 
 
 def set_aside(bench: Workbench, ticket: RestoreTicket, approved: RestorePlan, now: RestorePlan) -> None:

@@ -13,11 +13,13 @@ from streams_recovery.core.evidence_text import page
 from streams_recovery.core.journal import JournalEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.plan import RestorePlan
+from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.restores.asking import what_was_asked
 from streams_recovery.restores.choosing import BEFORE
 from streams_recovery.restores.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.values import create_value
 from streams_recovery.workbench import Workbench
 
 LATEST = "latest"
@@ -100,7 +102,7 @@ def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport)
     """Write the evidence and its page, and return what is kept: an attempt that died right here may have written it already."""
     key = layout.report(report.restore_id)
     with contextlib.suppress(AlreadyExists):
-        repository.create(key, codec.dumps(report))
+        create_value(repository, key, report)
     kept, sha256 = _read(repository, key)
     with contextlib.suppress(AlreadyExists):
         repository.create(layout.report_page(report.restore_id), page(kept, sha256).encode())
@@ -133,7 +135,7 @@ def evidence(bench: Workbench, restore_id: str = LATEST) -> tuple[RestoreReport,
 def reports(repository: Repository, layout: Layout) -> list[str]:
     """Ids of the restores that have evidence, oldest first."""
     ids = {key.removeprefix(layout.restores).split("/")[0] for key in repository.keys(layout.restores) if key.endswith("/report.md")}
-    return sorted(ids)
+    return sorted(filter(is_id, ids))
 
 
 def earlier_restores(bench: Workbench) -> list[Timed]:

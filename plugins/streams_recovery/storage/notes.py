@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import re
+from typing import Any, Final, TypeVar
 
-from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.layout import Layout
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.values import create_value, read_value
 
 T = TypeVar("T")
+
+_NUMBER: Final = re.compile(r"([0-9]{4,9})\.json")
 
 
 class Notes:
@@ -24,14 +27,14 @@ class Notes:
         while True:
             key = self.reserve(run, name)
             try:
-                self._repository.create(key, codec.dumps(value))
+                create_value(self._repository, key, value)
             except AlreadyExists:
                 continue
             return key
 
     def reserve(self, run: str, name: str) -> str:
         """The key that the next note of this name would get. Nothing is written."""
-        return self._layout.work(run, f"{name}.{len(self._keys(run, name)) + 1:04}")
+        return self._layout.work(run, f"{name}.{max(self._numbered(run, name), default=0) + 1:04}")
 
     def answer(self, key: str, name: str) -> str:
         """The key of the note ``name`` that answers the note at ``key``: it has the same number, so no other attempt's answer can be taken for it."""
@@ -41,16 +44,17 @@ class Notes:
 
     def read(self, kind: type[T], run: str, name: str) -> T:
         """The newest note of this name. Raises ``NotFound`` when the step that writes it has not run."""
-        keys = self._keys(run, name)
-        if not keys:
+        numbered = self._numbered(run, name)
+        if not numbered:
             raise NotFound(f"run {run} has left no note {name}", next_step="run the step before this one first", run=run, note=name)
-        return self.read_key(kind, keys[-1])
+        return self.read_key(kind, numbered[max(numbered)])
 
     def read_key(self, kind: type[T], key: str) -> T:
         """The note at ``key``. Raises ``NotFound`` or ``Damaged``."""
-        return codec.loads(kind, self._repository.get(key), where=key)
+        return read_value(self._repository, kind, key)
 
-    def _keys(self, run: str, name: str) -> list[str]:
+    def _numbered(self, run: str, name: str) -> dict[int, str]:
+        """Keys of the notes of this name by their numbers. Other objects are passed over."""
         stem = self._layout.work(run, name).removesuffix(".json") + "."
-        directory = stem.rsplit("/", 1)[0] + "/"
-        return [key for key in self._repository.keys(directory) if key.startswith(stem)]
+        keys = [key for key in self._repository.keys(stem.rpartition("/")[0] + "/") if key.startswith(stem)]
+        return {int(found[1]): key for key in keys if (found := _NUMBER.fullmatch(key.removeprefix(stem)))}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core import audit, findings
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec, FileToAudit
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.findings import Cause, Finding
 from streams_recovery.core.manifest import Manifest
@@ -198,7 +199,7 @@ def conclude_audit(bench: Workbench, ticket: AuditTicket, result_key: str | None
         rows_read=sum(done.rows for done in audited.values()),
         findings=tuple(findings.worst_first((*structure.findings, *audit.findings_of(read, audited)))),
     )
-    NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport).append(report)
+    NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport, most_bytes=MOST_BYTES).append(report)
     return report
 
 

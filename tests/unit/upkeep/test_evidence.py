@@ -14,6 +14,7 @@ import zstandard
 from spark_jobs.transforms.auditing import audit_file
 from streams_recovery import group_offsets, standstills, upkeep
 from streams_recovery.core.audit import AuditSpec
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
 from streams_recovery.core.findings import Cause
 from streams_recovery.core.hold import HoldEntry, HoldPurpose
@@ -239,13 +240,13 @@ class Refusing(Repository):
         if any(part in key for part in self.refused):
             raise self.error(f"reading {key} failed", next_step="see why")
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         self._check(key)
-        return super().get(key)
+        return super().get(key, most_bytes=most_bytes)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, size: int | None = None) -> BinaryIO:
         self._check(key)
-        return super().open(key)
+        return super().open(key, size=size)
 
     def keys(self, prefix: str) -> Iterator[str]:
         if self.down:
