@@ -14,9 +14,10 @@ from tests.integration.restoring import end, loaded, opened, saved, verified
 from tests.integration.small import Small, asked, produce, publish
 from tests.support.poison import LAST_SECOND, NEWER, POISONS, poison
 
-pytestmark = [pytest.mark.kafka, pytest.mark.fault("F63")]
+pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.fault("F63")
 def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_restore_of_an_older_one(small: Small) -> None:
     first = publish(small)
     savepoints = Path(str(small.bench.config.storage.path)) / small.bench.application_id / "savepoints"
@@ -42,6 +43,7 @@ def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_resto
     restores.abandon(small.bench, ticket)
 
 
+@pytest.mark.fault("F63")
 def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
     root = Path(str(small.bench.config.storage.path)) / small.bench.application_id
     first = publish(small)

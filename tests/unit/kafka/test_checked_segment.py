@@ -27,8 +27,6 @@ from streams_recovery.storage.repository import Repository
 from tests.support.memory import growth
 from tests.unit.kafka.test_records import batch_of, rows_of
 
-pytestmark = pytest.mark.fault("F63")
-
 KEY = "orders/segments/t/0/a.parquet"
 OURS = {
     "compression": "zstd",
@@ -108,6 +106,7 @@ def damage(directory: Path, file: SegmentFile, *which: str) -> str:
     return found[0]
 
 
+@pytest.mark.fault("F63")
 @settings(max_examples=25, deadline=None)
 @given(rows=rows_of.filter(bool), groups=st.integers(1, 4))
 def test_what_this_software_writes_is_read(rows: list[Any], groups: int) -> None:
@@ -169,6 +168,7 @@ BOMBS: dict[str, tuple[Callable[[Path], SegmentFile], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("bomb", list(BOMBS))
 def test_a_small_file_costs_little(tmp_path: Path, bomb: str) -> None:
     make, ways = BOMBS[bomb]
@@ -192,6 +192,7 @@ file = SegmentFile(**json.loads((directory / "file.json").read_text()))
 WORK = "damage(directory, file, *sys.argv[2:])"
 
 
+@pytest.mark.fault("F63")
 def test_a_sample_is_taken_only_of_what_fits(tmp_path: Path) -> None:
     """A row group may be larger than twice its size when one record is. It can be restored, and is not looked into while planning."""
     file = as_written(tmp_path, constant(700, value=b"\0" * 100_000))
@@ -203,6 +204,7 @@ def test_a_sample_is_taken_only_of_what_fits(tmp_path: Path) -> None:
     assert "by the manifest they have" in damage(tmp_path, replace(file, payload_bytes=1_000))
 
 
+@pytest.mark.fault("F63")
 def test_headers_that_are_too_many_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key of nothing costs four bytes, which shrink to none."""
     entries = 1_000_000
@@ -241,6 +243,7 @@ ALTERED: dict[str, tuple[Callable[[bytearray], object], str]] = {
 }
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", list(ALTERED))
 def test_a_file_without_a_footer_of_ours_is_damage(tmp_path: Path, name: str) -> None:
     import re
@@ -249,6 +252,7 @@ def test_a_file_without_a_footer_of_ours_is_damage(tmp_path: Path, name: str) ->
     assert re.search(why, damage(tmp_path, altered(tmp_path, change)))
 
 
+@pytest.mark.fault("F63")
 def test_another_size_or_number_of_rows_is_damage_before_a_row_is_read(tmp_path: Path) -> None:
     file = honest(tmp_path)
     assert f"has {file.bytes} bytes, not {file.bytes - 1}" in damage(tmp_path, replace(file, bytes=file.bytes - 1), "all rows")
@@ -267,6 +271,7 @@ def _page_of_values(data: bytes) -> tuple[int, int]:
     return column.data_page_offset, page.unpacked
 
 
+@pytest.mark.fault("F63")
 def test_a_page_that_claims_more_than_the_footer_is_damage_before_it_is_unpacked(tmp_path: Path) -> None:
     def larger(data: bytearray) -> None:
         start, _ = _page_of_values(bytes(data))
@@ -281,6 +286,7 @@ def test_a_page_that_claims_more_than_the_footer_is_damage_before_it_is_unpacked
     assert reads(tmp_path, file)["rows below"]() == 5, "of other columns nothing is wrong"
 
 
+@pytest.mark.fault("F63")
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60))
 def test_whatever_stands_where_a_page_should_begin_ends_soon(data: bytes) -> None:
@@ -291,6 +297,7 @@ def test_whatever_stands_where_a_page_should_begin_ends_soon(data: bytes) -> Non
     assert sum(page.size for page in found) == len(data)
 
 
+@pytest.mark.fault("F63")
 def test_header_keys_that_are_no_text_are_damage(tmp_path: Path) -> None:
     kind = SEGMENT_SCHEMA.field("headers").type
     keys = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
@@ -300,6 +307,7 @@ def test_header_keys_that_are_no_text_are_damage(tmp_path: Path) -> None:
     assert "UTF8" in damage(tmp_path, file, "all rows", "contents")
 
 
+@pytest.mark.fault("F63")
 def test_a_repository_that_does_not_answer_is_not_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from streams_recovery.core.errors import RepositoryUnavailable
 

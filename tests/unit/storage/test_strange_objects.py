@@ -19,8 +19,6 @@ from streams_recovery.storage.notes import Notes
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
 
-pytestmark = pytest.mark.fault("F63")
-
 LAYOUT = Layout("orders")
 NOW = 1_800_000_000_000
 
@@ -39,6 +37,7 @@ def lock(repository: Repository) -> ApplicationLock:
     return ApplicationLock(repository, LAYOUT, lambda: NOW)
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize(
     "name", ["notes.json", "000000000001.json.tmp", "1.json", "0000000000001.json", "000000000001", "a/000000000001.json"]
 )
@@ -65,6 +64,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("strange", list(STRANGE))
 def test_a_name_that_no_key_can_have_hides_nothing_else(repository: Repository, strange: str, caplog: pytest.LogCaptureFixture) -> None:
     log = NumberedLog(repository, LAYOUT.locks, Entry)
@@ -81,6 +81,7 @@ def test_a_name_that_no_key_can_have_hides_nothing_else(repository: Repository, 
         assert "passed over" in caplog.text
 
 
+@pytest.mark.fault("F63")
 def test_a_missing_directory_with_strange_neighbours_is_empty(repository: Repository) -> None:
     repository.create("orders/x", b"x")
     (Path(str(repository.location.path)) / "a\nb").write_bytes(b"x")
@@ -88,6 +89,7 @@ def test_a_missing_directory_with_strange_neighbours_is_empty(repository: Reposi
     assert list(repository.keys(LAYOUT.holds)) == []
 
 
+@pytest.mark.fault("F63")
 def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repository) -> None:
     mine = lock(repository).acquire("backup 1", lease_seconds=60, purpose="savepoint")
     key = f"{LAYOUT.locks}000000000002.json"
@@ -106,6 +108,7 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repo
         lock(repository).take_from(key)
 
 
+@pytest.mark.fault("F63")
 def test_of_two_that_end_the_same_record_the_second_takes_nothing(repository: Repository) -> None:
     key = f"{LAYOUT.locks}000000000001.json"
     repository.create(key, b"\0" * 100)
@@ -118,6 +121,7 @@ def test_of_two_that_end_the_same_record_the_second_takes_nothing(repository: Re
     assert lock(repository).holds(taken)
 
 
+@pytest.mark.fault("F63")
 def test_a_number_far_ahead_is_damage_with_what_to_do(repository: Repository) -> None:
     log = NumberedLog(repository, LAYOUT.holds, Entry)
     for text in "ab":
@@ -127,6 +131,7 @@ def test_a_number_far_ahead_is_damage_with_what_to_do(repository: Repository) ->
         log.append(Entry(text="c"))
 
 
+@pytest.mark.fault("F63")
 def test_the_last_number_there_is_ends_a_log_and_does_not_hide_what_comes(repository: Repository) -> None:
     repository.create(f"{LAYOUT.locks}999999999999.json", b"{}")
     with pytest.raises(Damaged, match="no number is left behind it"):
@@ -134,6 +139,7 @@ def test_the_last_number_there_is_ends_a_log_and_does_not_hide_what_comes(reposi
     assert len(list(repository.keys(LAYOUT.locks))) == 1
 
 
+@pytest.mark.fault("F63")
 def test_an_entry_is_no_larger_than_its_log_allows(repository: Repository) -> None:
     log = NumberedLog(repository, LAYOUT.holds, Entry, most_bytes=100)
     with pytest.raises(Refused, match="would be too large to be read again: it has 211 bytes, the limit is 100"):
@@ -144,6 +150,7 @@ def test_an_entry_is_no_larger_than_its_log_allows(repository: Repository) -> No
     assert log.append(Entry(text="y")) == 2, "what comes behind it needs no look at it"
 
 
+@pytest.mark.fault("F63")
 def test_nothing_is_read_of_an_object_that_is_too_large(repository: Repository) -> None:
     assert repository.size("sparse") is None
     with (Path(str(repository.location.path)) / "sparse").open("wb") as file:
@@ -152,6 +159,7 @@ def test_nothing_is_read_of_an_object_that_is_too_large(repository: Repository) 
         repository.get("sparse")
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.timeout(60)
 def test_a_note_that_is_not_ours_neither_answers_nor_keeps_anybody_waiting(repository: Repository) -> None:
     notes = Notes(repository, LAYOUT)
@@ -166,11 +174,13 @@ def test_a_note_that_is_not_ours_neither_answers_nor_keeps_anybody_waiting(repos
     assert notes.read(Entry, "run", "cut") == Entry(text="later"), "by number, not by name"
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("text", ["20269999T999999Z-0123456789", "20261121T012345Z-012345678٣", "20261121T012345Z-01234567890", "x"])
 def test_an_id_with_a_time_that_there_is_not_is_none(text: str) -> None:
     assert not is_id(text)
 
 
+@pytest.mark.fault("F63")
 def test_an_id_of_the_last_second_stops_no_clock() -> None:
     mine = new_id(NOW, "run", after="99991231T235959Z-0123456789")
     assert is_id(mine)

@@ -20,8 +20,6 @@ from tests.support.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, root
 
-pytestmark = pytest.mark.fault("F63")
-
 OpenGolden = Callable[..., Workbench]
 DAY = 86_400_000
 ENVIRONMENT = {
@@ -30,6 +28,7 @@ ENVIRONMENT = {
 }
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", list(POISONS))
 def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: Path, name: str) -> None:
     bench = golden("good", now=T0 + DAY)
@@ -55,6 +54,7 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
     assert found == {Cause.DAMAGED_MANIFEST}
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("savepoint_id", [LAST_SECOND, NO_TIME])
 def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGolden, savepoint_id: str) -> None:
     bench = golden("good", now=T0 + DAY)
@@ -64,6 +64,7 @@ def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGold
     assert SECOND < mine < "2027"
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", ["restores/ü/journal/000000000001.json", "restores/x/report.md", "restores/-/y", "restores/.z"])
 def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -> None:
     bench = golden("good", now=T0 + DAY)
@@ -77,6 +78,7 @@ def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -
     assert upkeep.expire(bench, "run").expired == (FIRST,)
 
 
+@pytest.mark.fault("F63")
 def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) -> None:
     bench = golden("good", now=T0 + 400 * DAY)
     bench.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
@@ -86,6 +88,7 @@ def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) ->
     assert (done.left, done.plan.blocked) == ((), None)
 
 
+@pytest.mark.fault("F63")
 def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGolden) -> None:
     bench = golden("good", now=T0 + DAY)
     restore_id = new_id(T0, "nobody")
@@ -100,6 +103,7 @@ def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGol
     unfinished.refuse_if_unfinished(bench)
 
 
+@pytest.mark.fault("F63")
 def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     """Whose word it was nobody knows: it may have been about any savepoint."""
     bench = golden("good", now=T0 + DAY)
@@ -110,6 +114,7 @@ def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     assert bench.savepoints.ids() == [FIRST, SECOND]
 
 
+@pytest.mark.fault("F63")
 def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) -> None:
     bench = golden("good")
     path = root(bench) / "published" / f"{SECOND}.json"
@@ -121,6 +126,7 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
     assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(bench, "structure").findings}
 
 
+@pytest.mark.fault("F63")
 def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGolden, tmp_path: Path) -> None:
     bench = golden("good", now=T0 + DAY)
     key = f"{bench.layout.locks}000000000001.json"
