@@ -11,15 +11,17 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import preflight as judge
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.manifest import Manifest, TopicImage
 from streams_recovery.core.model import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.needs import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.obstacles import Obstacle, required
+from streams_recovery.core.obstacles import Obstacle, Severity, required
 from streams_recovery.core.placement import target_name
 from streams_recovery.core.plan import RestoreRequest, SafetyPolicy
 from streams_recovery.core.preflight import ApplicationFacts, TopicFacts
 from streams_recovery.core.rights import ALTER_CONFIGS, DESCRIBE, DESCRIBE_CONFIGS, Answer, Need, ResourceKind, Rights, missing
+from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
 from streams_recovery.survey import internal_topics
 from streams_recovery.workbench import Workbench
 
@@ -35,6 +37,7 @@ def before_backup(bench: Workbench, mode: QuiesceMode | None = None) -> tuple[Ob
     needs = backup_needs(bench.application_id, topics, stops=stops, transactional=_transactional(bench))
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
+        *_spark(bench),
         *missing([*needs, *unknown, _see_all(bench)], rights),
         *judge.before_backup(bench.cluster.facts(), facts.values(), _application_facts(bench, rights)),
         *(judge.stopped_by_default(bench.application_id, bench.config.no_pause_because) if mode is None and policy.mode is None else ()),
@@ -62,6 +65,7 @@ def before_restore(
         for name, role in sorted(roles.items())
     ]
     lacking = (
+        *_spark(bench),
         *missing(restore_needs(bench.application_id, topics, transactional=_transactional(bench)), rights),
         *_handed_over(bench, manifest),
     )
@@ -73,6 +77,18 @@ def before_restore(
         *judge.before_restore(bench.cluster.facts(), manifest, made, facts.values(), application, replacing=replacing),
         *_written_again(bench, images, described),
     )
+
+
+def _spark(bench: Workbench) -> tuple[Obstacle, ...]:
+    """What would keep jobs from being submitted, found while the application still runs."""
+    try:
+        rpc_settings(bench.spark_master(), spark_defaults(), allow_insecure=bench.config.spark.allow_insecure_rpc)
+    except NotFound:
+        # Without the connection nothing is known of the cluster; who submits a job names it.
+        return ()
+    except ConfigInvalid as error:
+        return (Obstacle(severity=Severity.BLOCKING, kind="spark", text=error.reason, remedy=error.next_step),)
+    return ()
 
 
 def _handed_over(bench: Workbench, manifest: Manifest | None) -> tuple[Obstacle, ...]:

@@ -49,6 +49,7 @@ class Workbench:
     """The open tools of one application. Not shared between threads."""
 
     config: ApplicationConfig
+    connections: ConnectionSource
     connection: KafkaConnection
     credentials: StorageCredentials | None
     cluster: KafkaCluster
@@ -69,6 +70,10 @@ class Workbench:
     def application_id(self) -> str:
         """``application.id``, which is also the consumer group."""
         return self.config.application.id
+
+    def spark_master(self) -> str:
+        """Where Spark jobs go. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""
+        return self.connections.spark_master(self.config.spark.connection)
 
     def savepoints_of(self, application_id: str) -> SavepointStore:
         """The savepoints of an application in the same repository: this one's own, or another one's to begin from."""
@@ -95,6 +100,7 @@ def open_workbench(
     ):
         yield Workbench(
             config=in_force(config, handovers),
+            connections=connections,
             connection=connection,
             credentials=credentials,
             cluster=cluster,

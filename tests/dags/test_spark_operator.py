@@ -12,6 +12,7 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.copies import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs import VerifyResult
@@ -55,14 +56,15 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     for name in ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW_CONN_OTHER", "POSTGRES_PASSWORD", "S3_SECRET_KEY"):
         monkeypatch.setenv(name, CANARY)
 
-    def run(**connection: object) -> dict[str, Any]:
+    def run(*, allow_insecure_rpc: bool = False, **connection: object) -> dict[str, Any]:
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps({"conn_type": "spark", **connection}))
         operator = CompareRecordsOperator(task_id="compare", application_name="orders", ticket="{}")
         repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
-        _AirflowSubmit(operator, {}, "spark_test").submit(
+        _AirflowSubmit(operator, {}, Spark(connection="spark_test", allow_insecure_rpc=allow_insecure_rpc)).submit(
             SparkJob(
                 name="verify",
                 spec_key="a/spec.json",
@@ -143,3 +145,15 @@ def test_a_connection_without_a_host_is_no_master(connections: Any, monkeypatch:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps({"conn_type": "spark"}))
     with pytest.raises(ConfigInvalid, match="has no host"):
         connections.spark_master("spark_test")
+
+
+@pytest.mark.fault("F61")
+def test_a_cluster_that_anybody_could_listen_to_gets_no_job_unless_the_configuration_says_so(submitted: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"spark://master:7077.*no spark\.authenticate\.secret"):
+        submitted(host="spark://master", port=7077)
+    assert not (tmp_path / "seen.json").exists()
+    assert submitted(host="spark://master", port=7077, allow_insecure_rpc=True)["secrets"]
+    (tmp_path / "spark-defaults.conf").write_text("spark.authenticate.secret rosebud-8d\n")
+    found = submitted(host="spark://master", port=7077)
+    assert {"spark.authenticate=true", "spark.network.crypto.enabled=true"} <= set(found["argv"])
+    assert "rosebud" not in json.dumps(found)

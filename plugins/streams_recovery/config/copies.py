@@ -25,9 +25,12 @@ from streams_recovery.core.model import Profile, QuiesceMode
 
 
 class Spark(Section):
-    """Where records are moved, by the id of an Airflow connection."""
+    """Where records are moved, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
+    unencrypted.
+    """
 
     connection: ConnectionId = "spark_default"
+    allow_insecure_rpc: Switch = False
 
 
 class Storage(Section):

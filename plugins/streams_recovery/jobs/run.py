@@ -29,10 +29,11 @@ class SparkSubmit:
 
     master: str
     logs: Path
+    allow_insecure_rpc: bool = False
 
     def submit(self, job: SparkJob) -> None:
         """Run it in a process of its own."""
-        with prepared(job, self.master) as call:
+        with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
             run_submit(
                 submit_argv(call, self.master),
                 call.environment,

@@ -14,6 +14,7 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.jobs.environment import driver_environment
 from streams_recovery.jobs.master import is_local, shuffle_partitions
 from streams_recovery.jobs.package import project_root
+from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
 from streams_recovery.jobs.spark_home import find_spark_home
 
 JobName = Literal["backup", "restore", "verify", "audit", "compact", "state"]
@@ -46,19 +47,21 @@ def spark_call(
     package: Path,
     secrets_file: Path,
     master: str,
-    worker_python: str | None = None,
+    allow_insecure_rpc: bool = False,
 ) -> SparkCall:
-    """The call for one job. ``worker_python`` is the interpreter on the workers: this one for a local master, else ``python3`` by default."""
+    """The call for one job. Workers of a local master run this interpreter, those of a cluster ``python3``.
+
+    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``.
+    """
     application = project_root() / "spark_jobs" / f"{job}.py"
     arguments = ("--spec", spec_key, "--result", result_key, "--repository", codec.dumps(location).decode())
-    local = is_local(master)
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,
         arguments=arguments,
         py_files=package,
-        conf=_conf(job, master),
-        environment=_environment(secrets_file, worker_python or (sys.executable if local else "python3"), local=local),
+        conf=_conf(job, master) | rpc_settings(master, spark_defaults(), allow_insecure=allow_insecure_rpc),
+        environment=_environment(secrets_file, local=is_local(master)),
     )
 
 
@@ -88,13 +91,13 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
     return conf
 
 
-def _environment(secrets_file: Path, worker_python: str, *, local: bool) -> dict[str, str]:
+def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
     environment = {
         **driver_environment(),
         SECRETS_FILE: str(secrets_file),
         SUBMITTER: str(os.getpid()),
         "SPARK_HOME": str(find_spark_home()),
-        "PYSPARK_PYTHON": worker_python,
+        "PYSPARK_PYTHON": sys.executable if local else "python3",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         **_MEMORY,
     }

@@ -57,8 +57,8 @@ class Submitter(Protocol):
 
 
 @contextmanager
-def prepared(job: SparkJob, master: str) -> Iterator[SparkCall]:
-    """The call of spark-submit for ``job``. Its package and its secrets file are there for as long as the block lasts."""
+def prepared(job: SparkJob, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
+    """The call of spark-submit for ``job``. Its package and its secrets file are there for as long as the block lasts. Raises what ``spark_call`` does."""
     with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, secrets_file(job.connection, job.credentials) as secrets:
         yield spark_call(
             job.name,
@@ -68,4 +68,5 @@ def prepared(job: SparkJob, master: str) -> Iterator[SparkCall]:
             package=build_package(Path(work)),
             secrets_file=secrets,
             master=master,
+            allow_insecure_rpc=allow_insecure_rpc,
         )

@@ -16,6 +16,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery import compacting, restores, savepoints, upkeep
+from streams_recovery.config.copies import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
 from streams_recovery.hooks.connections import AirflowConnections
@@ -75,7 +76,7 @@ class SparkJobOperator(SparkSubmitOperator):
                 connection=bench.connection,
                 credentials=bench.credentials,
             )
-            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark.connection)
+            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark)
             with kept(bench, ticket) if ticket is not None else nullcontext():
                 submitter.submit(job)
             return codec.encode(outcome)
@@ -102,14 +103,14 @@ class _AirflowSubmit:
 
     operator: SparkJobOperator
     context: Context
-    connection: str
+    spark: Spark
 
     def submit(self, job: SparkJob) -> None:
-        master = AirflowConnections().spark_master(self.connection)
+        master = AirflowConnections().spark_master(self.spark.connection)
         _check_provider(master)
-        with prepared(job, master) as call:
+        with prepared(job, master, allow_insecure_rpc=self.spark.allow_insecure_rpc) as call:
             try:
-                self.operator.submit_call(call, self.connection, self.context)
+                self.operator.submit_call(call, self.spark.connection, self.context)
             except RecoveryError:
                 raise
             except Exception:

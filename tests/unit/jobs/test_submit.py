@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.jobs.spark_home import find_spark_home
 from streams_recovery.jobs.submit import spark_call, submit_argv
 
 LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")
+
+
+@pytest.fixture(autouse=True)
+def secret(tmp_path, monkeypatch):
+    """This machine's settings for a cluster."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.authenticate.secret canary-17aa\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    return tmp_path / "spark-defaults.conf"
 
 
 def call_for(job="backup", master="local[2]", **more):
@@ -52,7 +61,6 @@ def test_a_remote_master_is_reached_as_the_cluster_is_configured():
     assert "spark.driver.host" not in call.conf
     assert "SPARK_LOCAL_IP" not in call.environment
     assert call.environment["PYSPARK_PYTHON"] == "python3"
-    assert call_for(master="spark://cluster:7077", worker_python="/w/python").environment["PYSPARK_PYTHON"] == "/w/python"
 
 
 def test_the_command_line_is_a_list_with_the_application_behind_its_options():
@@ -71,3 +79,15 @@ def test_the_command_line_is_a_list_with_the_application_behind_its_options():
 def test_shuffles_are_cut_by_the_cores_of_a_local_master():
     assert call_for(master="local[3]").conf["spark.sql.shuffle.partitions"] == "6"
     assert call_for(master="spark://cluster:7077").conf["spark.sql.shuffle.partitions"] == "32"
+
+
+@pytest.mark.fault("F61")
+def test_a_job_is_not_submitted_to_a_cluster_that_anybody_could_listen_to(secret):
+    call = call_for(master="spark://cluster:7077")
+    assert (call.conf["spark.authenticate"], call.conf["spark.network.crypto.enabled"]) == ("true", "true")
+    assert "canary" not in " ".join(submit_argv(call, "spark://cluster:7077"))
+    secret.unlink()
+    with pytest.raises(ConfigInvalid, match=r"spark://cluster:7077.*spark\.authenticate\.secret"):
+        call_for(master="spark://cluster:7077")
+    assert "spark.authenticate" not in call_for(master="spark://cluster:7077", allow_insecure_rpc=True).conf
+    assert "spark.authenticate" not in call_for().conf
