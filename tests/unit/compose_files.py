@@ -31,9 +31,13 @@ SECRETS = {
     "AIRFLOW_FERNET_KEY": "fernet",
     "AIRFLOW_JWT_SECRET": "jwt",
     "AIRFLOW_API_SECRET_KEY": "api",
-    "AIRFLOW_ADMIN_PASSWORD": "admin",
+    "AIRFLOW_ADMIN_PASSWORD": "admin-secret",
+    "S3_ROOT_ACCESS_KEY": "root-id",
+    "S3_ROOT_SECRET_KEY": "root-secret",
     "S3_ACCESS_KEY": "key-id",
     "S3_SECRET_KEY": "key-secret",
+    "SPARK_RPC_SECRET": "rpc-secret",
+    "ORDER_PROCESSOR_TOKEN": "order-token",
 }
 
 
