@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,11 @@ from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.model import Consistency, TopicPartition
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.unfinished import dismiss
-from tests.integration.small import Small, asked, begun, cut, produce, publish
+from tests.integration.small import Small, asked, begun, cut, produce, publish, small_application
 
 
-@pytest.fixture
-def hanging(small: Small) -> Iterator[Producer]:
+@contextmanager
+def hanging_producer(small: Small) -> Iterator[Producer]:
     """A producer in the middle of a transaction that nobody ends."""
     settings = {
         "bootstrap.servers": small.bench.connection.bootstrap_servers,
@@ -30,6 +32,12 @@ def hanging(small: Small) -> Iterator[Producer]:
     producer.begin_transaction()
     yield producer
     producer.abort_transaction(30)
+
+
+@pytest.fixture
+def hanging(small: Small) -> Iterator[Producer]:
+    with hanging_producer(small) as producer:
+        yield producer
 
 
 @pytest.mark.fault("F49")
@@ -70,6 +78,20 @@ def test_another_team_s_hanging_transaction_on_an_input_does_not_block(small: Sm
     assert draft.consistency is Consistency.EXACT
     (image,) = next(topic for topic in draft.topics if topic.name == small.input.topic).partitions
     assert image.end == 5, "an input ends where its last stable offset is"
+
+
+@pytest.mark.fault("F26")
+def test_a_topic_that_the_application_writes_and_reads_is_waited_for(bootstrap: str, tmp_path: Path) -> None:
+    """What a transaction in the cut wrote there must be below its end, decided: whoever reads it goes on from the committed offset."""
+    name = f"loop{uuid.uuid4().hex[:8]}"
+    with (
+        small_application(bootstrap, tmp_path, name=name, topics={"outputs": [f"{name}.out", f"{name}.in"]}) as small,
+        hanging_producer(small) as producer,
+    ):
+        producer.produce(small.input.topic, b"x", b"k", 0)
+        assert producer.flush(30) == 0
+        with pytest.raises(OffsetsUnstable, match=rf"{small.input}: producer \d+ \(hangs-{small.input.topic}\)"):
+            cut(small.bench)
 
 
 def test_a_long_range_becomes_several_segments_that_continue_each_other(small: Small) -> None:

@@ -65,7 +65,7 @@ def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] =
         proofs.append(draft.proof)
         found = problems(bench, draft, read)
         sys.stdout.write(
-            f"{on.stack.guarantee} {mode} {number}: {draft.consistency}, held {draft.proof.held_seconds} s, "
+            f"{on.stack.guarantee} {mode} {number}: {draft.consistency} after {draft.proof.attempts} attempts, held {draft.proof.held_seconds} s, "
             f"tails {sum(t.copied.file.rows for t in draft.tails if t.copied.file)}, {found or 'true'}\n"
         )
         if draft.consistency is Consistency.EXACT:

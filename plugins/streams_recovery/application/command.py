@@ -41,6 +41,8 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
 }
 _COMPLAINT_BYTES = 4096
 
+_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "said_closed": False}
+
 
 class CommandApplication:
     """See the port. What the programs report is believed: proving that an instance is gone, and that it closed cleanly, is their work."""
@@ -163,9 +165,7 @@ def _ended(argv: list[str], environment: Mapping[str, str], printed: IO[bytes], 
 
 
 def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
-    instances: tuple[InstanceStatus, ...] = _decoded(
-        tuple[InstanceStatus, ...], verb, printed, may_lack={"restoring": None, "standby_tasks": None}
-    )
+    instances: tuple[InstanceStatus, ...] = _decoded(tuple[InstanceStatus, ...], verb, printed, may_lack=_MAY_LACK)
     if not instances:
         raise ConfigInvalid(
             f"the {verb} program names no instance", next_step="name every instance that is meant to exist, gone ones included", verb=verb

@@ -53,6 +53,7 @@ def _process(section: Any, application_id: str) -> ProcessSettings:
             pause=control.pause,
             resume=control.resume,
             query=control.query,
+            close=control.close,
             token_file=control.token_file,
             allow_http=control.allow_http,
         ),

@@ -11,6 +11,7 @@ from streams_recovery.application import http_control
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.http_token import token_in
 from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.application.record import InstanceFiles
 from streams_recovery.application.settings import ControlPaths
 from streams_recovery.core.addresses import require_encrypted
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
@@ -80,6 +81,22 @@ class Fleet:
         for name in alive:
             http_control.post(self.urls[name], self.paths.resume, token=token)
         await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "still paused")
+
+    def close(self, runs: Mapping[str, str], files: Mapping[str, InstanceFiles], *, seconds: float) -> None:
+        """Put on record that these runs are asked to end. Where there is a way to, let each close Kafka Streams first, all at the same time, for up to
+        ``seconds``, and put on record whether it said that it was done.
+        """
+        reports, path = self.reports(runs), self.paths.close
+        for name, run in runs.items():
+            # False until an answer has come: whoever asks may be killed before.
+            files[name].ask_to_stop(run, reports[name].state, said_closed=None if path is None else False)
+        if path is None or not runs:
+            return
+        token = token_in(self.paths.token_file)
+        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
+            answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), runs)
+            for (name, run), said_closed in zip(runs.items(), answers, strict=True):
+                files[name].ask_to_stop(run, reports[name].state, said_closed=said_closed)
 
     def query(self, store: str, *, seconds: float) -> dict[str, object]:
         """Every key over all living instances. While the application rebalances, asked again for up to ``seconds``."""

@@ -30,27 +30,34 @@ _ENDING = ("ERROR", "PENDING_ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
     """What an instance says of itself. ``state`` is ``PAUSED`` while it works but is paused, None when it does not answer; ``restoring`` are the
-    records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, each None when it does not tell. ``problem``
-    is why an instance that answers does not say how it is.
+    records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, ``commit_interval_ms`` how often it commits, each
+    None when it does not tell. ``problem`` is why an instance that answers does not say how it is.
     """
 
     state: str | None
     restoring: int | None = None
     standby_tasks: int | None = None
+    commit_interval_ms: int | None = None
     problem: str | None = None
 
     def on(self, look: InstanceStatus) -> InstanceStatus:
         """What was seen of the instance from outside, with this."""
-        detail = f"{look.detail}, {self.problem}" if self.problem else look.detail
-        return replace(look, streams_state=self.state, restoring=self.restoring, standby_tasks=self.standby_tasks, detail=detail)
+        return replace(
+            look,
+            streams_state=self.state,
+            restoring=self.restoring,
+            standby_tasks=self.standby_tasks,
+            commit_interval_ms=self.commit_interval_ms,
+            detail=f"{look.detail}, {self.problem}" if self.problem else look.detail,
+        )
 
 
 _SILENT = Reported(state=None)
 
 
 def reported(url: str, path: str, *, token: str | None = None) -> Reported:
-    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ...}``, all but the first if it likes,
-    with any status: an unhealthy instance has a state too.
+    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ..., "commit_interval_ms": ...}``, all
+    but the first if it likes, with any status: an unhealthy instance has a state too.
     """
     try:
         answer = exchange("GET", url, path, seconds=_SECONDS, limit=_MAX_BYTES, token=token)
@@ -64,6 +71,7 @@ def reported(url: str, path: str, *, token: str | None = None) -> Reported:
         state="PAUSED" if found.get("paused") is True and state not in _ENDING else state,
         restoring=_counted(found.get("restoring")),
         standby_tasks=_counted(found.get("standby_tasks")),
+        commit_interval_ms=_counted(found.get("commit_interval_ms")),
     )
 
 
@@ -84,6 +92,15 @@ def post(url: str, path: str, *, token: str | None = None) -> None:
     is not the right one.
     """
     _check(url, path, _asked("POST", url, path, seconds=_SECONDS, limit=_MAX_BYTES, token=token))
+
+
+def close(url: str, path: str, *, seconds: float, token: str | None = None) -> bool:
+    """Ask an instance to close Kafka Streams. True only when it answers in time that this is done: ``{"closed": true}``."""
+    try:
+        answer = exchange("POST", url, path, seconds=seconds, limit=_MAX_BYTES, token=token)
+    except (OSError, HTTPException):
+        return False
+    return answer.status in _OK and _plain(answer).get("closed") is True
 
 
 def store(url: str, template: str, name: str, *, token: str | None = None) -> dict[str, object]:

@@ -29,8 +29,9 @@ class InstanceStatus:
     """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
     it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
     it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
-    stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them; None when it does
-    not tell.
+    stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them,
+    ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``said_closed`` is True when it said itself that Kafka Streams was
+    closed before it ended; else ``closed_cleanly`` rests on how the program ended.
     """
 
     name: str
@@ -40,6 +41,8 @@ class InstanceStatus:
     detail: str
     restoring: int | None = None
     standby_tasks: int | None = None
+    commit_interval_ms: int | None = None
+    said_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

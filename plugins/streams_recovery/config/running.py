@@ -16,13 +16,15 @@ Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
 
 class Control(Section):
     """The application's own HTTP interface: paths below each instance's ``url``. ``{store}`` in ``query`` stands for a store's name. The token in
-    ``token_file`` is sent with every request; ``allow_http`` lets plain http cross the network.
+    ``token_file`` is sent with every request; ``allow_http`` lets plain http cross the network. ``close`` closes
+    Kafka Streams and answers ``{"closed": true}`` when that is done.
     """
 
     health: Route = "/health"
     pause: Route | None = "/pause"
     resume: Route | None = "/resume"
     query: Route | None = "/state/{store}"
+    close: Route | None = None
     token_file: LocalPath | None = None
     allow_http: Switch = False
 

@@ -45,7 +45,9 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
     # Again: whoever was asleep while all that was read must not publish over what another run has done since.
     under_lock(bench, ticket)
     key = store.publish(manifest)
-    return summary(manifest, key, copied, (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *copied.noticed))
+    # What an exact label takes for granted. Any other promises nothing.
+    assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
+    return summary(manifest, key, copied, (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *assumed, *copied.noticed))
 
 
 def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:

@@ -49,7 +49,7 @@ class Ticket:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiesced:
     """The application as it is held. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
-    hold was proven, else ``why_not`` says what is missing.
+    hold was proven, else ``why_not`` says what is missing. ``assumed`` says in sentences what that proof takes for granted.
     """
 
     mode: QuiesceMode
@@ -57,6 +57,7 @@ class Quiesced:
     members: tuple[str, ...]
     still: bool
     why_not: str
+    assumed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,9 @@ class DraftTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDraft:
-    """A proven cut with the repartition tails that were copied while it was held. ``claimed`` topics are not among its topics."""
+    """A proven cut with the repartition tails that were copied while it was held. ``claimed`` topics are not among its topics; ``assumed``: see
+    ``Quiesced``.
+    """
 
     captured_at: int
     cluster_id: str
@@ -85,6 +88,7 @@ class CutDraft:
     topics: tuple[DraftTopic, ...]
     claimed: tuple[ClaimedTopic, ...]
     tails: tuple[RangeCopied, ...]
+    assumed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,11 @@ def test_an_application_that_asks_for_another_token_is_not_paused_and_says_so(an
     assert application.stop(timeout=10).gone
 
 
+def test_each_instance_reports_how_often_it_commits_if_it_likes(any_rig):
+    application = started(any_rig(per_instance=[{"COMMIT_INTERVAL_MS": "1234"}, {}]))
+    assert [status.commit_interval_ms for status in application.status()] == [1234, None]
+
+
 def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):
     one = rig(per_instance=[{}, {"DEAF": "1"}])
     application = started(one)

@@ -62,7 +62,8 @@ def rig(tmp_path, bootstrap, topics):
     made = Rig("process", tmp_path, environment=settings, control={"token_file": str(tmp_path / "token")}, start_timeout=60)
     own = example.program()
     made.section["command"] = ["java", "-Xmx256m", *options(own, example.exercise), "-cp", own.joined_class_path, example.SOURCE.stem]
-    made.section["environment"] = settings | {"STATE_DIR": "{state_directory}"}
+    made.section["environment"] = settings | {"STATE_DIR": "{state_directory}", "COMMIT_INTERVAL_MS": "250"}
+    made.section["control"] = {"close": "/close"}
     yield made
     made.close()
 
@@ -94,8 +95,10 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     application.resume()
     wait(lambda: len(application.query("order-totals")) == 60, seconds=60)
 
+    assert [s.commit_interval_ms for s in application.status()] == [250, 250]
     report = application.stop(timeout=60)
     assert report.clean, report
+    assert [s.said_closed for s in report.instances] == [True, True]
     states = [Path(state) / application_id for state in rig.states]
     assert all(any(state.rglob("CURRENT")) for state in states)
     assert application.wipe_state().removed == tuple(map(str, states))

@@ -91,6 +91,7 @@ class Rig:
                 "pause": "/pause",
                 "resume": "/resume",
                 "query": "/state/{store}",
+                "close": None,
                 "token_file": None,
                 "allow_http": False,
                 **self.section["control"],
