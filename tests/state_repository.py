@@ -125,6 +125,7 @@ def fill(directory: Path) -> Path:
         "topics": {"inputs": ["orders"]},
         "stores": STORES,
         "storage": {"backend": "filesystem", "path": "repository"},
+        "backup": {"survive_cluster_loss": False},
         "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},
     }
     (directory / "shop.yaml").write_text(json.dumps(config))

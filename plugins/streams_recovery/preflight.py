@@ -40,6 +40,7 @@ def before_backup(bench: Workbench, mode: QuiesceMode | None = None) -> tuple[Ob
         *_spark(bench),
         *missing([*needs, *unknown, _see_all(bench)], rights),
         *judge.before_backup(bench.cluster.facts(), facts.values(), _application_facts(bench, rights)),
+        *judge.lost_with_cluster(bench.application_id, bench.config.declared(bench.config.backup.profile)),
         *(judge.stopped_by_default(bench.application_id, bench.config.no_pause_because) if mode is None and policy.mode is None else ()),
     )
 
@@ -182,7 +183,7 @@ def _readable(answer: Answer) -> bool:
 
 def _in_use(bench: Workbench, name: str, role: TopicRole, facts: TopicFacts | None) -> TopicInUse:
     compacted = role is TopicRole.CHANGELOG if facts is None else "compact" in facts.settings.get("cleanup.policy", "")
-    archived = bench.config.backup.profile is Profile.FULL if role.internal else bench.config.topics.archives(name)
+    archived = bench.config.declared(bench.config.backup.profile).archives(name, role)
     return TopicInUse(name=name, role=role, archived=archived, compacted=compacted)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.inventory import Declared, Inventory, claimed_topics, discover, owned_role
+from streams_recovery.core.inventory import Inventory, claimed_topics, discover, owned_role
 from streams_recovery.core.model import ClaimedTopic, GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role, store_kind, store_name
 from streams_recovery.workbench import Workbench
@@ -39,20 +39,6 @@ class Survey:
         return store_kind(topic, application_id, config, entry.declared_store)
 
 
-def declared(bench: Workbench, profile: Profile) -> Declared:
-    """What the configuration says about topics and stores."""
-    topics = bench.config.topics
-    return Declared(
-        inputs=topics.inputs,
-        outputs=topics.outputs,
-        globals=topics.globals,
-        include=topics.include,
-        exclude=topics.exclude,
-        stores={name: bench.config.store_kind(name) for name in bench.config.stores},
-        profile=profile,
-    )
-
-
 def survey(bench: Workbench) -> Survey:
     """The application as the cluster has it. Raises ``NotFound`` for a group without offsets or declared topics that do not exist,
     ``Refused`` when not one changelog is there and state is to be saved: without any there is none.
@@ -68,7 +54,7 @@ def survey(bench: Workbench) -> Survey:
             group=application_id,
         )
     inventory = discover(
-        application_id, declared(bench, profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
+        application_id, bench.config.declared(profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
     )
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
         taken = "".join(f"; {one.topic} is taken for a topic of {one.group}, a consumer group" for one in inventory.claimed)
@@ -86,7 +72,7 @@ def survey_remains(bench: Workbench, expected: Collection[str]) -> tuple[Survey,
     group = bench.groups.describe(bench.application_id)
     committed = bench.groups.committed_partitions(bench.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
-    existing, wanted = bench.cluster.topic_names(), declared(bench, Profile.FULL)
+    existing, wanted = bench.cluster.topic_names(), bench.config.declared(Profile.FULL)
     changelogs = [name for name in expected if internal_role(name, bench.application_id) is TopicRole.CHANGELOG]
     there = replace(
         wanted,

@@ -76,7 +76,11 @@ def small_application(
         "application": {"id": name, "guarantee": guarantee},
         "topics": {"inputs": names[:1], "outputs": names[1:2], **(topics or {})},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
-        "backup": {"consistency": {"mode": "stop", "timeout_seconds": 2, **(consistency or {})}, "segment_max_records": 1000},
+        "backup": {
+            "survive_cluster_loss": False,
+            "consistency": {"mode": "stop", "timeout_seconds": 2, **(consistency or {})},
+            "segment_max_records": 1000,
+        },
         "runs": {
             "kind": "command",
             "command": {
@@ -185,6 +189,12 @@ def with_policy(bench: Workbench, **policy: object) -> Workbench:
     consistency = bench.config.backup.consistency.model_copy(update=policy)
     backup = bench.config.backup.model_copy(update={"consistency": consistency})
     return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
+
+
+def surviving(small: Small, **backup: object) -> Small:
+    """The same application, with savepoints that survive the loss of the cluster."""
+    changed = small.bench.config.backup.model_copy(update={"survive_cluster_loss": True, **backup})
+    return replace(small, bench=replace(small.bench, config=small.bench.config.model_copy(update={"backup": changed})))
 
 
 def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:

@@ -163,6 +163,7 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     (listed,) = json.loads(command("savepoints", "list", NAME, "--json").out)
     assert listed["savepoint_id"] == ID
     assert "not a compressed manifest" in listed["damaged"]
+    assert listed["survives_cluster_loss"] is False
     assert "damaged" in command("savepoints", "list", NAME).out
     audited = command("verify", NAME, "--json")
     assert audited.code == 27

@@ -33,6 +33,7 @@ name: golden
 application: {{id: golden, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
 storage: {storage}
+backup: {{survive_cluster_loss: false}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
 """
 

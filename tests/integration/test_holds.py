@@ -25,6 +25,7 @@ name: held
 application: {{id: {id}, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
 storage: {{backend: filesystem, path: {path}}}
+backup: {{survive_cluster_loss: false}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
 """
 

@@ -9,10 +9,8 @@ import pytest
 
 from embedded.demo.checks import differences, newest_recovered_ms, wait_counted
 from embedded.demo.disaster import destroy
-from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.cli.running import Runner
-from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.savepoints import SavepointRequest
@@ -23,27 +21,18 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
 LOST, LATER = 700, 500
 
 
-class WithInputs(Stack):
-    """A stack whose savepoints hold the records of all topics that the application reads."""
-
-    def config(self) -> ApplicationConfig:
-        """The example's configuration, with inputs and globals archived."""
-        found = super().config()
-        topics = found.topics.model_copy(update={"include": (*found.topics.inputs, *found.topics.globals)})
-        return found.model_copy(update={"topics": topics})
-
-
 @pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.deep)])
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param, kind=WithInputs) as found:
+    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as found:
         yield found
 
 
 @pytest.mark.fault("F50")
 def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     bench, generator = on.bench, on.generator
-    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
-    runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    runner = runner_of(on)
+    taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    assert taken.survives_cluster_loss, "the example's own configuration promises it"
     saved_ms = generator.newest_acknowledged_ms
     generator.feed(LOST)
     wait_counted(bench, generator.acknowledged, seconds=180)
@@ -66,6 +55,10 @@ def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     kept = [*range(ORDERS), *range(ORDERS + LOST, ORDERS + LOST + LATER)]
     assert set(differences(bench, truth(generator.world, kept)).values()) == {0}
     assert on.held() == []
+
+
+def runner_of(on: Stage) -> Runner:
+    return Runner(bench=on.bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
 
 def shown(planned: RestorePlan) -> bool:

@@ -42,6 +42,7 @@ def application(directory: Path, states: Sequence[str], started: Sequence[str] =
         "application": {"id": "app", "guarantee": "exactly_once_v2"},
         "topics": {"inputs": ["in"]},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"survive_cluster_loss": False},
         "runs": {
             "kind": "command",
             "command": {
@@ -90,7 +91,7 @@ def test_an_instance_that_fails_does_not_work(tmp_path: Path) -> None:
 def test_standby_replicas_and_a_pause_are_refused_in_a_configuration(tmp_path: Path, consistency: dict[str, str]) -> None:
     sections = {
         "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
-        "backup": {"consistency": consistency},
+        "backup": {"survive_cluster_loss": False, "consistency": consistency},
     }
     with pytest.raises(ConfigInvalid, match="KAFKA-20731"), application(tmp_path, ["RUNNING"], **sections):
         pass
@@ -100,7 +101,7 @@ def test_standby_replicas_and_a_pause_are_refused_in_a_configuration(tmp_path: P
 def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_path: Path, consistency: dict[str, str]) -> None:
     sections = {
         "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
-        "backup": {"consistency": consistency},
+        "backup": {"survive_cluster_loss": False, "consistency": consistency},
     }
     with application(tmp_path, ["RUNNING"], **sections) as bench:
         with pytest.raises(Refused, match=r"app cannot be paused: it has standby replicas.*KAFKA-20731.*mode stop or live"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -51,7 +50,8 @@ class Source(Section):
 
 class Topics(Section):
     """The application's own topics. Internal topics are found by themselves and archived unless ``backup.profile`` is minimal; ``include`` and
-    ``exclude`` choose which of the topics named here are archived with their records too. Offsets and settings of all of them are always in a savepoint.
+    ``exclude`` choose which of the topics named here are archived with their records too, besides those that ``backup.survive_cluster_loss`` needs.
+    Offsets and settings of all of them are always in a savepoint.
     """
 
     inputs: Annotated[tuple[TopicName, ...], Field(min_length=1)]
@@ -68,10 +68,6 @@ class Topics(Section):
             **dict.fromkeys(self.globals, TopicRole.GLOBAL),
             **dict.fromkeys(self.inputs, TopicRole.INPUT),
         }
-
-    def archives(self, topic: str) -> bool:
-        """True when the records of this topic (not an internal one) are part of a savepoint."""
-        return any(fnmatchcase(topic, glob) for glob in self.include) and not any(fnmatchcase(topic, glob) for glob in self.exclude)
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

@@ -23,6 +23,11 @@ from streams_recovery.config.running import Seconds
 from streams_recovery.core.location import Encryption, StorageLocation
 from streams_recovery.core.model import Profile, QuiesceMode
 
+SURVIVE_CLUSTER_LOSS = (
+    "survive_cluster_loss: true archives the records of inputs and globals too, so that a savepoint can be restored into a cluster that lost all topics; "
+    "with false a restore needs the inputs to be there still"
+)
+
 
 class Spark(Section):
     """Where records are moved, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
@@ -93,9 +98,10 @@ class ConsistencyPolicy(Section):
 
 class Backup(Section):
     """When and how savepoints are taken. ``schedule`` null or ``none`` means only by hand. ``profile`` minimal leaves out the records of internal
-    topics.
+    topics. With ``survive_cluster_loss`` those of every input and global are archived too: all that a cluster needs which has nothing any more.
     """
 
+    survive_cluster_loss: Switch = Field(description=SURVIVE_CLUSTER_LOSS)
     schedule: Schedule = "0 * * * *"
     profile: Profile = Profile.FULL
     consistency: ConsistencyPolicy = ConsistencyPolicy()

@@ -7,8 +7,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
+from streams_recovery.config.archiving import archive_problems
 from streams_recovery.config.clone import Clone, clone_problems
-from streams_recovery.config.copies import Backup, Restore, Spark, Storage
+from streams_recovery.config.copies import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
 from streams_recovery.config.drill import Drill, drill_problems
 from streams_recovery.config.fields import (
     ConfigurationName,
@@ -18,7 +19,8 @@ from streams_recovery.config.fields import (
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.running import Runs
 from streams_recovery.config.upkeep import Compact, Retention, Run, Verify
-from streams_recovery.core.model import QuiesceMode, StoreKind
+from streams_recovery.core.inventory import Declared
+from streams_recovery.core.model import Profile, QuiesceMode, StoreKind
 from streams_recovery.core.names import internal_role
 
 NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks when it is resumed after a pause (KAFKA-20731)"
@@ -36,7 +38,7 @@ class ApplicationConfig(Section):
     groups: Groups = Groups()
     stores: dict[StoreName, Store] = Field(default_factory=dict)
     storage: Storage
-    backup: Backup = Backup()
+    backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
     restore: Restore = Restore()
     retention: Retention = Retention()
     verify: Verify = Verify()
@@ -51,6 +53,19 @@ class ApplicationConfig(Section):
         """The declared kind of a store; None when nothing was declared, so that names and settings may speak."""
         declared = self.stores.get(store)
         return None if declared is None or declared.kind is StoreKind.UNKNOWN else declared.kind
+
+    def declared(self, profile: Profile) -> Declared:
+        """What is said here about topics and stores, for savepoints of this profile."""
+        return Declared(
+            inputs=self.topics.inputs,
+            outputs=self.topics.outputs,
+            globals=self.topics.globals,
+            include=self.topics.include,
+            exclude=self.topics.exclude,
+            stores={name: self.store_kind(name) for name in self.stores},
+            profile=profile,
+            all_read=self.backup.survive_cluster_loss,
+        )
 
     @property
     def sources(self) -> dict[str, str]:
@@ -88,6 +103,13 @@ class ApplicationConfig(Section):
                 f"backup.consistency: {self.application.id} cannot be paused: {why_not}; write mode: stop, with which it is closed and started again for "
                 "every savepoint, or mode: live, and no fallback: pause"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _archived_as_promised(self) -> Self:
+        problems = [*archive_problems(self.declared(self.backup.profile))]
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     @model_validator(mode="after")

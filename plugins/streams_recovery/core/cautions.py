@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from streams_recovery.core.manifest import Gap, Manifest, TopicImage
 from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.survival import lost_with_cluster
 
 SCHEMAS_TOPIC = "_schemas"
 _MANY_SCHEMAS = 1_000_000
@@ -29,6 +30,13 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
 def of_restore(manifest: Manifest) -> tuple[str, ...]:
     """What to say before it is restored."""
     return (*_edits(manifest), *_broker_times(manifest))
+
+
+def of_promise(manifest: Manifest) -> tuple[str, ...]:
+    """What to say when it is published and was to survive the loss of the cluster."""
+    return tuple(
+        f"it would not survive the loss of the cluster, as backup.survive_cluster_loss asks: {why}" for why in lost_with_cluster(manifest)
+    )
 
 
 def has_schema_ids(values: Iterable[bytes]) -> bool:

@@ -18,8 +18,8 @@ from streams_recovery.core.names import internal_role, longer_owner, store_name
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """What the configuration says about the topics. ``include`` and ``exclude`` are globs that choose whose records are archived
-    among inputs, outputs and globals; ``profile`` says whether those of internal topics are. ``stores`` has every store that is named, with its kind
-    where that is given.
+    among inputs, outputs and globals; with ``all_read`` those of every input and global are, whatever the globs say; ``profile`` says whether those of
+    internal topics are. ``stores`` has every store that is named, with its kind where that is given.
     """
 
     inputs: tuple[str, ...]
@@ -29,6 +29,16 @@ class Declared:
     exclude: tuple[str, ...]
     stores: Mapping[str, StoreKind | None]
     profile: Profile
+    all_read: bool
+
+    def archives(self, topic: str, role: TopicRole) -> bool:
+        """True when the records of this topic are part of a savepoint."""
+        if role.internal:
+            # Globs are about what the configuration names; an internal topic that happens to match is archived with all others or not at all.
+            return self.profile is Profile.FULL
+        if self.all_read and role in (TopicRole.INPUT, TopicRole.GLOBAL):
+            return True
+        return any(fnmatchcase(topic, glob) for glob in self.include) and not any(fnmatchcase(topic, glob) for glob in self.exclude)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +145,4 @@ def discover(
 
 def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> InventoryTopic:
     store = declared.stores.get(store_name(name, application_id)) if role is TopicRole.CHANGELOG else None
-    # Globs are about what the configuration names; an internal topic that happens to match is archived with all others or not at all.
-    archived = declared.profile is Profile.FULL if role.internal else _chosen(name, declared)
-    return InventoryTopic(name=name, role=role, archived=archived, declared_store=store)
-
-
-def _chosen(name: str, declared: Declared) -> bool:
-    return any(fnmatchcase(name, glob) for glob in declared.include) and not any(fnmatchcase(name, glob) for glob in declared.exclude)
+    return InventoryTopic(name=name, role=role, archived=declared.archives(name, role), declared_store=store)

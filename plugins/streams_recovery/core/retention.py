@@ -29,7 +29,8 @@ class KeepRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
-    ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state.
+    ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state,
+    ``survives`` whether it is enough when the whole cluster is lost.
     """
 
     savepoint_id: str
@@ -39,6 +40,7 @@ class Held:
     in_use: bool
     replaces: str | None = None
     profile: Profile = Profile.FULL
+    survives: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,14 @@ class KeepMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What happens to one savepoint, and why. It stays when there is a reason to keep it."""
+    """What happens to one savepoint, and why. It stays when there is a reason to keep it. ``survives_cluster_loss`` decides nothing; it is for whoever
+    reads the list.
+    """
 
     savepoint_id: str
     captured_at: int
     why_kept: tuple[str, ...]
+    survives_cluster_loss: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +137,15 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
     for held in newest_first:
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: audit it"]
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
-    return [Decision(savepoint_id=h.savepoint_id, captured_at=h.captured_at, why_kept=tuple(reasons[h.savepoint_id])) for h in newest_first]
+    return [
+        Decision(
+            savepoint_id=held.savepoint_id,
+            captured_at=held.captured_at,
+            why_kept=tuple(reasons[held.savepoint_id]),
+            survives_cluster_loss=held.survives,
+        )
+        for held in newest_first
+    ]
 
 
 def _replaced(savepoints: Sequence[Held]) -> set[str]:

@@ -26,7 +26,7 @@ from streams_recovery.core.rebuild import begin
 from streams_recovery.preflight import required_for_rebuild
 from streams_recovery.restores.choosing import check_confirmed
 from streams_recovery.restores.living import refuse_living, spans
-from streams_recovery.survey import declared, internal_topics, other_groups
+from streams_recovery.survey import internal_topics, other_groups
 from streams_recovery.workbench import Workbench
 
 
@@ -80,7 +80,7 @@ def plan_rebuild(bench: Workbench, request: RestoreRequest) -> RestorePlan:
 
 def _look(bench: Workbench) -> _Found:
     committed = bench.groups.committed_partitions(bench.application_id)
-    names, wanted = bench.cluster.topic_names(), declared(bench, Profile.FULL)
+    names, wanted = bench.cluster.topic_names(), bench.config.declared(Profile.FULL)
     inventory = discover(bench.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(bench))
     offsets = bench.groups.committed(bench.application_id, list(committed))
     return _Found(
@@ -151,7 +151,8 @@ def _about_outputs(bench: Workbench, found: _Found, outputs: tuple[TopicToCreate
         return [f"results come once more, behind those that are there, in {', '.join(names)}"]
     lost = [f"{topic.name} ({held.get(topic.name, 0):,} offsets)" for topic in outputs]
     groups = "consumers that have committed on them begin again by their auto.offset.reset"
-    unsaved = [topic.name for topic in outputs if not bench.config.topics.archives(topic.name)]
+    declared = bench.config.declared(Profile.FULL)
+    unsaved = [topic.name for topic in outputs if not declared.archives(topic.name, topic.role)]
     kept = f", and no savepoint has what was in {', '.join(unsaved)}" if unsaved else ""
     return [f"outputs are emptied: {', '.join(lost)}; {groups}{kept}; `undo` does not bring their records back"]
 

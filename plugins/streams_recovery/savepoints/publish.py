@@ -12,6 +12,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.model import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
 from streams_recovery.group_offsets import keep_with_savepoint
 from streams_recovery.leases import under_lock
@@ -47,7 +48,9 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
     key = store.publish(manifest)
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
-    return summary(manifest, key, copied, (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *assumed, *copied.noticed))
+    unkept = cautions.of_promise(manifest) if bench.config.backup.survive_cluster_loss else ()
+    warnings = (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    return summary(manifest, key, copied, warnings)
 
 
 def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
@@ -150,6 +153,7 @@ def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, .
         topics=len(manifest.topics),
         warnings=warnings,
         profile=manifest.profile,
+        survives_cluster_loss=survives_cluster_loss(manifest),
     )
 
 

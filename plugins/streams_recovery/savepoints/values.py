@@ -177,7 +177,7 @@ class GatherSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointSummary:
     """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics.
-    ``warnings`` are sentences for the person who relies on it.
+    ``warnings`` are sentences for the person who relies on it; see ``core.survival`` for ``survives_cluster_loss``.
     """
 
     application_id: str
@@ -194,6 +194,7 @@ class SavepointSummary:
     topics: int
     warnings: tuple[str, ...]
     profile: Profile
+    survives_cluster_loss: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

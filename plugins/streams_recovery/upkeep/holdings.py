@@ -9,6 +9,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.retention import Held, KeepMark, StoredFile
+from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.unfinished import unfinished_restore
 from streams_recovery.upkeep.records import lost
@@ -50,6 +51,7 @@ class Holdings:
                 in_use=manifest.savepoint_id in self.in_use,
                 replaces=manifest.replaces,
                 profile=manifest.profile,
+                survives=survives_cluster_loss(manifest),
             )
             for manifest in self.savepoints
         ]

@@ -15,6 +15,7 @@ version: 1
 application: {id: orders, guarantee: exactly_once_v2}
 topics: {inputs: [orders-in], outputs: [totals, late]}
 storage: {backend: filesystem, path: repository}
+backup: {survive_cluster_loss: false}
 runs: {kind: command, command: {status: [look], stop: [stop], start: [start, totals, late], wipe: [wipe]}}
 """
 CLONE = """\
@@ -22,6 +23,7 @@ version: 1
 application: {id: next-orders, guarantee: exactly_once_v2}
 topics: {inputs: [orders-in], outputs: [next.totals, next.late]}
 storage: {backend: filesystem, path: repository}
+backup: {survive_cluster_loss: false}
 restore: {topic_map: {totals: next.totals, late: next.late}}
 clone:
   of: orders

@@ -15,6 +15,7 @@ version: 1
 application: {id: orders, guarantee: exactly_once_v2}
 topics: {inputs: [orders-in], outputs: [totals, late]}
 storage: {backend: filesystem, path: repository}
+backup: {survive_cluster_loss: false}
 restore: {consumer_group_strategy: latest, topic_map: {a: b}}
 groups: {include: ["billing-*"]}
 runs:

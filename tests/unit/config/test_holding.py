@@ -20,7 +20,7 @@ def configured(directory: Path, text: str, consistency: str = "", **application:
     for key, value in application.items():
         text = text.replace("  guarantee:", f"  {key}: {value}\n  guarantee:")
     path = directory / "orders.yaml"
-    path.write_text(text.replace("runs:", f"backup: {{consistency: {{{consistency}}}}}\nruns:"))
+    path.write_text(text.replace("runs:", f"  consistency: {{{consistency}}}\nruns:"))
     return load(path, {})
 
 

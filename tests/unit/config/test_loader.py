@@ -30,6 +30,8 @@ topics:
 storage:
   backend: filesystem
   path: repository
+backup:
+  survive_cluster_loss: true
 runs:
   kind: process
   process:
@@ -213,12 +215,6 @@ def test_a_store_is_restored_from_its_changelog_or_from_a_topic_of_the_applicati
     assert config.sources == {"latest": "orders-in"}
     told = refused(tmp_path, MINIMAL + "stores: {latest: {source: elsewhere}}\n")
     assert "stores.latest.source: elsewhere is neither in topics.inputs nor in topics.globals" in told
-
-
-def test_globs_choose_which_records_are_archived(tmp_path: Path) -> None:
-    topics = "inputs: [orders-in]\n  outputs: [out-a, out-b]\n  include: ['out-*', orders-in]\n  exclude: [out-b]"
-    chosen = load(written(tmp_path, MINIMAL.replace("inputs: [orders-in]", topics)), {}).topics
-    assert [topic for topic in chosen.declared if chosen.archives(topic)] == ["out-a", "orders-in"]
 
 
 def test_an_unknown_application_is_answered_with_the_known_ones(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ DECLARED = Declared(
     exclude=("out",),
     stores={"totals": StoreKind.KEY_VALUE},
     profile=Profile.FULL,
+    all_read=False,
 )
 EXISTING = [
     "orders-in",
