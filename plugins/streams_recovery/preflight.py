@@ -129,9 +129,12 @@ def required_for_restore(bench: Workbench, manifest: Manifest, request: RestoreR
     return required(found, f"a restore of {bench.application_id}")
 
 
-def required_for_rebuild(bench: Workbench, request: RestoreRequest) -> tuple[str, ...]:
-    """The same before a rebuild from the input."""
-    found = before_restore(bench, None, saving=request.safety is SafetyPolicy.REQUIRED)
+def required_for_rebuild(bench: Workbench, request: RestoreRequest, archive: Manifest | None) -> tuple[str, ...]:
+    """The same before a rebuild from the input. ``archive`` has the topics that are made from a savepoint where they are gone."""
+    saving = request.safety is SafetyPolicy.REQUIRED
+    found = before_restore(bench, None, saving=saving)
+    if archive is not None:
+        found = tuple(dict.fromkeys((*found, *before_restore(bench, archive, replacing=request.replace, saving=saving))))
     return required(found, f"a rebuild of {bench.application_id}")
 
 

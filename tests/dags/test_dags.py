@@ -93,8 +93,8 @@ def test_steps_of_a_restore_come_in_the_order_that_is_safe(dags: dict[str, Any],
     check_order(dags[dag_id], [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", *AFTER])
 
 
-def test_a_rebuild_has_the_same_order_with_nothing_to_load(dags: dict[str, Any]) -> None:
-    order = [*BEFORE, "verify_cleared", *AFTER]
+def test_a_rebuild_has_the_same_order_and_proves_that_there_is_no_state(dags: dict[str, Any]) -> None:
+    order = [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", "verify_cleared", *AFTER]
     check_order(dags[REBUILD], order)
     assert set(dags[REBUILD].task_ids) == set(order)
 
@@ -152,6 +152,15 @@ def test_params_that_do_not_fit_are_refused(dags: dict[str, Any], conf: dict[str
     param.resolve()
     with pytest.raises((AirflowException, ValueError)):
         param.resolve(conf[name])
+
+
+@pytest.mark.parametrize("inputs_from", ["../../x", "before:latest", "none", "latest; x"])
+def test_inputs_come_from_no_savepoint_that_is_none(dags: dict[str, Any], inputs_from: str) -> None:
+    param = dags[REBUILD].params.get_param("inputs_from")
+    assert (param.resolve(), param.resolve("latest")) == ("", "latest")
+    with pytest.raises((AirflowException, ValueError)):
+        param.resolve(inputs_from)
+    assert dags[REBUILD].get_task("open_restore").asked["inputs_from"] == "{{ params.inputs_from }}"
 
 
 def test_by_default_a_restore_replaces_nothing_that_lives_and_saves_what_is_there(dags: dict[str, Any]) -> None:

@@ -80,6 +80,30 @@ def test_a_rebuild_counts_the_whole_input_again(counting: Counting, in_session: 
     assert report_of(counting).savepoint_id is None
 
 
+def test_into_an_emptied_cluster_a_rebuild_brings_the_input_of_a_minimal_savepoint(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(
+        topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.output.topic]},
+        backup={"survive_cluster_loss": True, "profile": "minimal", "consistency": {"mode": "stop"}},
+    )
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    counting.worked("cab")
+    counting.lose()
+    with counting.bench() as bench:
+        bench.cluster.delete_topics([counting.input.topic, counting.output.topic])
+    done = run(counting, "restore_rebuild", in_session, application=counting.name)
+    assert (done.state, done.by("failed"), counting.topics()) == ("failed", {"plan"}, set()), "nobody said where the input is to come from"
+
+    done = run(counting, "restore_rebuild", in_session, application=counting.name, inputs_from="latest")
+    assert whole(done), done
+    assert (done.jobs[0], counting.running, counting.free(), counting.committed()) == ("restore", True, True, 5)
+    assert [key for key, _ in counting.rows(counting.input)] == list("abcab")
+    assert counting.state() == counting.truth() == {"a": 2, "b": 2, "c": 1}
+    assert len(counting.rows(counting.output)) == 10, "what was archived, and every result once more"
+    report = report_of(counting)
+    assert (report.savepoint_id, list(report.manifests), report.rows) == (None, [savepoint], 10)
+
+
 def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(counting: Counting, in_session: Submitter) -> None:
     counting.configure(
         topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},

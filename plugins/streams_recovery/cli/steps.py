@@ -93,10 +93,11 @@ def _until_loaded(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase
         _save(bench, ticket, job, say)
     if phase.rank < Phase.CREATED.rank:
         prepared = restores.prepare(bench, ticket)
-        say(f"{len(prepared.created)} internal topics created")
-    if phase.rank < Phase.LOADED.rank and not ticket.request.from_input:
+        say(f"{len(prepared.created)} topics created")
+    if phase.rank < Phase.LOADED.rank:
         loaded = _loaded(bench, ticket, job, say, plan=restores.plan_load, check=restores.check_load)
-        say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
+        if loaded.partitions:
+            say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
 
 
 def _save(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
@@ -145,14 +146,14 @@ def _loaded(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say
 
 
 def _until_wiped(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
+    check = restores.plan_verify(bench, ticket)
+    _compare(job, check, ticket, say)
+    verified = restores.check_verify(bench, ticket, check.result_key)
+    keys = f" and {verified.keys_compared} keys" if verified.keys_compared else ""
+    if verified.partitions:
+        say(f"{verified.rows_compared} records{keys} compared, all equal")
     if ticket.request.from_input:
         say(f"{len(restores.verify_cleared(bench, ticket).gone)} internal topics are gone")
-    else:
-        check = restores.plan_verify(bench, ticket)
-        _compare(job, check, ticket, say)
-        verified = restores.check_verify(bench, ticket, check.result_key)
-        keys = f" and {verified.keys_compared} keys" if verified.keys_compared else ""
-        say(f"{verified.rows_compared} records{keys} compared, all equal")
     offsets = restores.set_offsets(bench, ticket)
     say(f"{offsets.partitions} offsets set, {offsets.with_metadata} with metadata")
     restores.wipe(bench, ticket)

@@ -48,6 +48,7 @@ class RequestedOperator(StepOperator):
             offsets=offset_strategy(bench.config, asked["offsets"], read=inside(config_directory())),
             outputs=restores.OutputPolicy(asked.get("outputs", restores.OutputPolicy.KEEP)),
             accept_gap=asked.get("accept_gap") == "True",
+            inputs_from=asked.get("inputs_from", ""),
             as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
             in_place=asked.get("in_place") == "True",
             groups=tuple(asked.get("groups", "").replace(",", " ").split()),

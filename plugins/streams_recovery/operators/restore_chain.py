@@ -52,8 +52,8 @@ def restore_chain(
     application_name: str, request: Mapping[str, str], *, subject: str, from_input: bool = False, stops: bool = False
 ) -> None:
     """Lay the tasks of a restore into the DAG that is being defined. ``request`` has a template for every field of ``RestoreRequest``;
-    ``subject`` is the question on the approval page. With ``from_input`` there is nothing to load and to compare, and the proof that all
-    internal topics are gone stands in its place. One that ``stops`` leaves the application down at the ends of its input.
+    ``subject`` is the question on the approval page. With ``from_input`` no state is loaded, and the proof that all internal topics are gone follows what
+    is loaded of the input. One that ``stops`` leaves the application down at the ends of its input.
 
     The approval comes before the lock and the stop, so that a waiting run holds nothing. *abandon* is the teardown: it brings the application
     back as long as nothing was destroyed, and says what to do when something was.
@@ -108,7 +108,8 @@ def restore_steps(
         CopyStateOperator(task_id="copy_state", begun=begun, execution_timeout=JOB, **shared),
         KeepStateOperator(task_id="keep_state", begun=begun, **shared),
         PrepareTopicsOperator(task_id="prepare_topics", **shared),
-        *([VerifyClearedOperator(task_id="verify_cleared", **shared)] if from_input else _loading(shared, group)),
+        *_loading(shared, group),
+        *([VerifyClearedOperator(task_id="verify_cleared", **shared)] if from_input else []),
         ResetConsumerGroupOperator(task_id="reset_consumer_group", **shared),
         WipeStateOperator(task_id="wipe_state", **shared),
         *before_start,

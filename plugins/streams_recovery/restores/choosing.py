@@ -26,7 +26,8 @@ def choose(bench: Workbench, request: RestoreRequest) -> Manifest:
     if manifest.profile is Profile.MINIMAL:
         raise Refused(
             f"savepoint {manifest.savepoint_id} is minimal: it has offsets and settings, but no state to restore",
-            next_step="choose one with profile full (`streams-recovery savepoints list` shows it); when there is none, rebuild the state from input",
+            next_step="choose one with profile full (`streams-recovery savepoints list` shows it); when there is none, rebuild the state from input, which "
+            f"`streams-recovery rebuild --inputs-from {manifest.savepoint_id}` brings back where it is gone",
             savepoint=manifest.savepoint_id,
         )
     if manifest.consistency is Consistency.AHEAD and not request.allow_ahead:

@@ -14,7 +14,7 @@ from streams_recovery.restores.creating import work_of
 from streams_recovery.restores.loading import LOADED
 from streams_recovery.restores.opening import guarded, note, stored_plan
 from streams_recovery.restores.rebuilding import check_cleared
-from streams_recovery.restores.values import NOTHING_COMPARED, ClearedSummary, LoadAccepted, RestoreTicket, VerifySummary, verify_summary
+from streams_recovery.restores.values import ClearedSummary, LoadAccepted, RestoreTicket, VerifySummary, verify_summary
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
@@ -105,15 +105,14 @@ def _keys_requested(bench: Workbench, ticket: RestoreTicket) -> bool:
 
 def check_verify(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> VerifySummary:
     """Raise ``Damaged`` unless there is a proof for every planned partition, and its log is still the one that was read. ``result_key`` is that of the
-    comparison, None when there was none.
+    comparison, None when there was none. In a rebuild these are inputs, globals and outputs, if any, and ``verify_cleared`` has to follow.
     """
     guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     planned = stored_plan(bench, ticket)
-    if planned.from_input:
-        raise Damaged("a rebuild has no savepoint to compare with", next_step="check that the internal topics are gone instead")
     summary = verify_summary(proven(bench, ticket, planned, _whole(planned), LOADED, result_key))
     bench.notes.write(ticket.restore_id, VERIFIED, summary)
-    note(bench, ticket, Phase.VERIFIED)
+    if not planned.from_input:
+        note(bench, ticket, Phase.VERIFIED)
     return summary
 
 
@@ -135,7 +134,7 @@ def proven(
     if found.problems:
         told = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
         raise Damaged(
-            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id}: {told}",
+            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id or planned.inputs_from}: {told}",
             next_step="let nothing rely on these topics; run the comparison again if one changed or was not compared, else restore again, and verify the "
             "repository if it repeats",
             partitions=sorted(map(str, found.problems)),
@@ -144,12 +143,12 @@ def proven(
 
 
 def verify_cleared(bench: Workbench, ticket: RestoreTicket) -> ClearedSummary:
-    """What stands for the load and its verification in a rebuild: the proof that no internal topic is left to take state from. Raises
-    ``TargetNotEmpty``.
+    """What stands for the state in a rebuild: the proof that no internal topic is left to take one from. Raises ``TargetNotEmpty``, and ``NotFound``
+    when what was loaded has not been verified.
     """
-    guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
+    guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.OFFSETS_SET)
     gone = check_cleared(bench, stored_plan(bench, ticket))
-    bench.notes.write(ticket.restore_id, VERIFIED, NOTHING_COMPARED)
+    verified(bench, ticket)
     note(bench, ticket, Phase.VERIFIED)
     return ClearedSummary(gone=gone)
 

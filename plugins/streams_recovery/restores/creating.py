@@ -40,7 +40,9 @@ def create_topic(bench: Workbench, ticket: RestoreTicket, step: TopicToCreate, p
 
 
 def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
-    """Every partition that is loaded."""
+    """Every partition that is loaded. What a rebuild without an archive makes is empty, and filled by the application."""
+    if not planned.loads:
+        return {}
     return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}
 
 

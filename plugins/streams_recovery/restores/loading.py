@@ -83,6 +83,8 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     written = guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
     check_down(bench)
     planned = stored_plan(bench, ticket)
+    if not planned.loads:
+        return NO_JOB
     standing = {found.tp: found for found in begin_again(bench, ticket, planned, written)}
     return load_job(bench, ticket, work_of(planned), standing, planned.held_back)
 

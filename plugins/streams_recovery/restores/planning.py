@@ -15,7 +15,9 @@ from streams_recovery.core.model import TopicDescription, TopicPartition, TopicR
 from streams_recovery.core.offset_strategy import OffsetStrategy
 from streams_recovery.core.placement import Placed, Target, place, target_name
 from streams_recovery.core.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, RestoreRequest, TopicToCreate
+from streams_recovery.core.survival import archive_begins
 from streams_recovery.preflight import required_for_restore
+from streams_recovery.restores.archived import Archived, choose_archive
 from streams_recovery.restores.beginnings import Begin
 from streams_recovery.restores.choosing import check_confirmed
 from streams_recovery.restores.contents import check_values, check_whole, warnings
@@ -58,7 +60,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     What the preflight finds in the way is refused first, all of it at once. A request without a savepoint is planned by ``plan_rebuild``.
     """
     if request.from_input:
-        return plan_rebuild(bench, request)
+        return plan_rebuild(bench, request, _archived(bench, request))
     check_confirmed(bench, request)
     begin = begin_from(bench, request)
     manifest = begin.manifest
@@ -97,6 +99,22 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
         claimed=claimed(bench),
     )
     return replace(planned, observed=replace(planned.observed, estimate=_expected(bench, planned)))
+
+
+def _archived(bench: Workbench, request: RestoreRequest) -> Archived | None:
+    """What a rebuild has to make from a savepoint, None when it was told of none."""
+    if not request.inputs_from:
+        return None
+    manifest = choose_archive(bench, request)
+    present = _present(bench, manifest, {})
+    placed = [one for one in place(manifest, _target(bench, present, spans(bench, present))) if one.made]
+    check_values([one.image for one in placed])
+    begin = Begin(manifest=manifest, cuts={}, point=None)
+    return Archived(
+        manifest=manifest,
+        create=tuple(_create(bench, one, present.get(one.name), begin) for one in placed),
+        begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
+    )
 
 
 def _expected(bench: Workbench, planned: RestorePlan) -> Estimate:

@@ -66,7 +66,7 @@ def report_of(
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
         raise Damaged(
-            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id}: {report.verdict}{gaps}",
+            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id or planned.inputs_from}: {report.verdict}{gaps}",
             next_step="stop the application, and run the comparison of this restore again",
             missing=missing,
         )
@@ -75,7 +75,7 @@ def report_of(
 
 def _manifests(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
     store = bench.safety if ticket.request.savepoint.startswith(BEFORE) else bench.savepoints_of(planned.source_application_id)
-    ids = {planned.savepoint_id, planned.point.archive if planned.point else None}
+    ids = {planned.savepoint_id, planned.inputs_from, planned.point.archive if planned.point else None}
     return {one: _manifest_hash(store, one) for one in sorted(one for one in ids if one is not None)}
 
 

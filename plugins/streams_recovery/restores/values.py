@@ -98,10 +98,6 @@ def verify_summary(proofs: tuple[PartitionProof, ...]) -> VerifySummary:
     )
 
 
-# A rebuild has nothing to compare its state with; its report says so by these zeros and by having no savepoint.
-NOTHING_COMPARED = verify_summary(())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearedSummary:
     """Internal topics proven gone before a rebuild begins."""

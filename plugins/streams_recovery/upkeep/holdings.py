@@ -108,5 +108,5 @@ def _in_use(bench: Workbench) -> frozenset[str]:
     restore_id = unfinished_restore(bench)
     if restore_id is None:
         return frozenset()
-    forward, back = bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id, bench.safety.published_by_run(restore_id)
-    return frozenset(savepoint_id for savepoint_id in (forward, back) if savepoint_id is not None)
+    planned, back = bench.notes.read(RestorePlan, restore_id, "restore-plan"), bench.safety.published_by_run(restore_id)
+    return frozenset(savepoint_id for savepoint_id in (planned.savepoint_id, planned.inputs_from, back) if savepoint_id is not None)
