@@ -112,7 +112,7 @@ def _archived(bench: Workbench, request: RestoreRequest) -> Archived | None:
     begin = Begin(manifest=manifest, cuts={}, point=None)
     return Archived(
         manifest=manifest,
-        create=tuple(_create(bench, one, present.get(one.name), begin) for one in placed),
+        create=tuple(_create(one, present.get(one.name), begin) for one in placed),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )
 
