@@ -1,7 +1,7 @@
 """What the headers of a Parquet file's pages say, read without Parquet's own reader.
 
-That reader takes memory for whatever size a page claims, and zstd fills it from next to nothing. So the claims are read first. A header is a struct
-in Thrift's compact encoding; of it only the sizes, the number of values and the encodings are kept.
+That reader takes memory for whatever size a page claims, and zstd fills it from next to nothing. So the claims are read first: sizes, the number of
+values, the encoding.
 """
 
 from __future__ import annotations
@@ -10,18 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from streams_recovery.kafka.thrift import NotThrift, Reader
+
 PLAIN: Final = 0
 DELTA_BINARY_PACKED: Final = 5
 _DATA_PAGE: Final = 0
 _MOST_PAGES: Final = 1 << 16
-
 # Sizes, counts and two statistics of eight bytes: a header of ours has less than a hundred.
 _LONGEST_HEADER: Final = 1 << 10
-_DEEPEST: Final = 4
-_MOST_FIELDS: Final = 64
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 12
-
-_Fields = dict[int, "int | _Fields"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +69,11 @@ def check_pages(found: Iterable[Page], encoding: int, claimed: Totals) -> None:
 
 
 def _page(data: bytes) -> Page:
-    reader = _Reader(data)
-    fields = reader.struct(_DEEPEST)
+    reader = Reader(data)
+    try:
+        fields = reader.struct()
+    except NotThrift as error:
+        raise NoPage(f"a page has no header: {error}") from None
     data_page = fields.get(5)
     if not isinstance(data_page, dict):
         raise NoPage("a page is no data page of the first version")
@@ -83,58 +82,3 @@ def _page(data: bytes) -> Page:
     if min(kind, unpacked, packed, values, encoding) < 0:
         raise NoPage("the header of a page has no size or no encoding")
     return Page(kind=kind, size=reader.at + packed, unpacked=reader.at + unpacked, values=values, encoding=encoding)
-
-
-class _Reader:
-    """Reads the compact encoding. Of what is no number, and no struct of numbers, only the end is looked for."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-
-    def struct(self, depth: int) -> _Fields:
-        if depth == 0:
-            raise NoPage("the header of a page is nested too deep")
-        fields: _Fields = {}
-        number = 0
-        for _ in range(_MOST_FIELDS):
-            head = self._byte()
-            if head == 0:
-                return fields
-            number = number + (head >> 4) if head >> 4 else self._signed()
-            value = self._value(head & 0x0F, depth)
-            if value is not None:
-                fields[number] = value
-        raise NoPage("the header of a page has too many fields")
-
-    def _value(self, kind: int, depth: int) -> int | _Fields | None:
-        if kind in (_TRUE, _FALSE):
-            return None
-        if kind in (_I16, _I32, _I64):
-            return self._signed()
-        if kind == _STRUCT:
-            return self.struct(depth - 1)
-        if kind not in (_BYTE, _DOUBLE, _BINARY):
-            raise NoPage(f"the header of a page has a field of kind {kind}")
-        length = {_BYTE: 1, _DOUBLE: 8}[kind] if kind != _BINARY else self._unsigned()
-        self.at += length
-        return None
-
-    def _signed(self) -> int:
-        found = self._unsigned()
-        return (found >> 1) ^ -(found & 1)
-
-    def _unsigned(self) -> int:
-        found = 0
-        for shift in range(0, 64, 7):
-            byte = self._byte()
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004  # the highest bit says that more follows
-                return found
-        raise NoPage("the header of a page has a number of more than 64 bits")
-
-    def _byte(self) -> int:
-        if self.at >= len(self._data):
-            raise NoPage("the header of a page has no end")
-        self.at += 1
-        return self._data[self.at - 1]
