@@ -42,6 +42,7 @@ from tests.unit.core.test_plan import PLAN
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "golden" / "good"
 APPLICATION, SAVEPOINT = "golden", "20261121T010000Z-0000000002"
 MORE_MEMORY: Final = 1 << 30
+_LONGEST_ERROR: Final = 5_000
 
 ENTRIES: Final = (
     LockRecord(kind="acquire", owner="backup 1", purpose="savepoint", acquired=1, at=1, expires_at=2, took_over_from=None),
@@ -189,11 +190,9 @@ def targets(directory: Path) -> list[Target]:
 
     honest = golden.get(layout.manifest(SAVEPOINT))
     found = [Target("manifest", honest, manifest, plain=lambda data: unpacked(data, "honest"), store=packed)]
-    for value in ENTRIES:
-        found.append(Target(type(value).__name__, codec.dumps(value), entry(type(value)), plain=bytes))
-    for _, file in SavepointStore(golden, layout).read(SAVEPOINT).files():
-        found.append(Target("segment", golden.get(file.key), _segment(repository, directory, file, at)))
-    return found
+    found += [Target(type(value).__name__, codec.dumps(value), entry(type(value)), plain=bytes) for value in ENTRIES]
+    files = [file for _, file in SavepointStore(golden, layout).read(SAVEPOINT).files()]
+    return found + [Target("segment", golden.get(file.key), _segment(repository, directory, file, at)) for file in files]
 
 
 def _segment(repository: Repository, directory: Path, file: SegmentFile, at: Callable[[str, bytes], None]) -> Callable[[bytes], None]:
@@ -231,9 +230,8 @@ def run(seed: int, seconds: float, directory: Path) -> dict[str, dict[str, int]]
         try:
             target.read(data)
         except Damaged as error:
-            assert error.reason
-            assert error.next_step
-            assert len(str(error)) < 5_000, "an error is for a person to read"
+            if not error.reason or not error.next_step or len(str(error)) > _LONGEST_ERROR:
+                raise RuntimeError(f"no error for a person to read: {str(error)[:_LONGEST_ERROR]}") from error
             told["refused"] += 1
         except BaseException:
             sys.stderr.write(f"{target.name} with seed {seed}, see {directory / 'last'}:\n")
