@@ -34,7 +34,7 @@ PARAMS = {
 with DAG(
     "streams_append_quarantine",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Append later input again that a restore in place has set aside",

@@ -53,7 +53,7 @@ PARAMS = {
 with DAG(
     "streams_restore_full",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Restore an application in place, with its state",

@@ -48,7 +48,7 @@ PARAMS = {
 with DAG(
     "streams_restore_rebuild",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Rebuild the state of an application from its input",
