@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.errors import ApplicationNotReady, Refused, TargetNotEmpty
+from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.offset_strategy import parse
@@ -307,7 +307,10 @@ def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(p
         restores.stop_at_ends(other, ticket)
     assert "resume" in restores.abandon(other, ticket).next_step
     commit(other, {past.copy: 6, past.tail: 3})
-    resumed = restores.resume(other, ticket.restore_id, run_id="again", take_over=False)
+    with pytest.raises(PlanChanged):
+        restores.resume(other, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
+    approved = restores.plan_left(other, ticket.restore_id).hash
+    resumed = restores.resume(other, ticket.restore_id, run_id="again", approved_hash=approved, take_over=False)
     assert restores.stop_at_ends(other, resumed).partitions == 2
     restores.abandon(other, resumed)
 

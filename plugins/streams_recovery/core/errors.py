@@ -19,7 +19,8 @@
         │   ├── PlanChanged
         │   └── NotExact
         └── Damaged           what is stored or loaded is not what it should be
-            └── OffsetsGone
+            ├── OffsetsGone
+            └── Altered
 
 Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
 ``Damaged`` directly. ``exit_code`` is what the command line exits with.
@@ -141,3 +142,7 @@ class Damaged(PermanentError):
 
 class OffsetsGone(Damaged):
     """Raised when records were deleted from a log before, or while, they were read."""
+
+
+class Altered(Damaged):
+    """Raised when a stored plan, specification or result is not the one that this run wrote or somebody approved. It was not used."""

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.master import is_local, shuffle_partitions
 from streams_recovery.jobs.package import project_root
 from streams_recovery.jobs.spark_home import find_spark_home
@@ -25,8 +26,21 @@ _MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The last one is in a directory that
+    nobody else may write to.
+    """
+
+    package: Path
+    secrets: Path
+    receipt: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCall:
-    """What to submit. ``environment`` is laid over the submitter's own and names the secrets file; nothing here is a secret itself."""
+    """What to submit. ``environment`` is laid over the submitter's own and names the secrets file; nothing here is a secret itself. The driver leaves its
+    ``receipt`` on this machine.
+    """
 
     name: str
     application: Path
@@ -34,30 +48,32 @@ class SparkCall:
     py_files: Path
     conf: dict[str, str]
     environment: dict[str, str]
+    receipt: Path
 
 
 def spark_call(
     job: JobName,
     *,
-    spec_key: str,
+    spec: NoteRef,
     result_key: str,
     location: StorageLocation,
-    package: Path,
-    secrets_file: Path,
+    files: JobFiles,
     master: str,
     worker_python: str | None = None,
 ) -> SparkCall:
     """The call for one job. ``worker_python`` is the interpreter on the workers: this one for a local master, else ``python3`` by default."""
     application = project_root() / "spark_jobs" / f"{job}.py"
-    arguments = ("--spec", spec_key, "--result", result_key, "--repository", codec.dumps(location).decode())
+    about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
+    about["--receipt"] = str(files.receipt)
     local = is_local(master)
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,
-        arguments=arguments,
-        py_files=package,
+        arguments=tuple(part for option in about.items() for part in option),
+        py_files=files.package,
         conf=_conf(job, master),
-        environment=_environment(secrets_file, worker_python or (sys.executable if local else "python3"), local=local),
+        environment=_environment(files.secrets, worker_python or (sys.executable if local else "python3"), local=local),
+        receipt=files.receipt,
     )
 
 

@@ -37,4 +37,5 @@ def test_exit_codes_tell_the_causes_apart() -> None:
         "LockLost": 5,
         "Damaged": 6,
         "OffsetsGone": 6,
+        "Altered": 6,
     }
