@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import ConfigInvalid
@@ -145,3 +145,7 @@ def _check_complete(texts: Mapping[str, str], where: str) -> None:
             missing=missing,
             where=where,
         )
+
+
+# A connection, or how to look it up: whoever only reads a repository need not have one.
+Connecting = KafkaConnection | Callable[[], KafkaConnection]
