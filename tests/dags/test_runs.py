@@ -22,7 +22,7 @@ def test_every_dag_file_has_a_run() -> None:
     here = Path(__file__).parent
     texts = [path.read_text() for path in here.glob("test_runs*.py")]
     ran = {name for text in texts for name in re.findall(r'\brun\(\w+, "(\w+)"', text)}
-    # What tells of a configuration that cannot be used has nothing to run on: test_dags.py runs it.
+    # What tells of a configuration that cannot be used has nothing to run on: test_configurations.py runs it.
     assert ran == {path.stem.removeprefix("streams_") for path in (here.parents[1] / "dags").glob("streams_*.py")} - {"configuration"}
 
 
