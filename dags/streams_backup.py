@@ -86,9 +86,10 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
             execution_timeout=JOB,
             application_name=name,
             ticket=result_of("begin"),
+            cut=result_of("capture_cut"),
         )
         gather = GatherSegmentsOperator(task_id="verify_segments", copied=result_of("copy_records"), retries=2, **shared)
-        publish = PublishSavepointOperator(task_id="publish", retries=2, **shared)
+        publish = PublishSavepointOperator(task_id="publish", gathered=result_of("verify_segments"), retries=2, **shared)
         finish = FinishSavepointOperator(task_id="finish", retries=3, retry_delay=timedelta(seconds=5), **shared)
         report = ReportSavepointOperator(task_id="report", summary=result_of("publish"), asset=savepoints_of(name))
         # Whatever fails in between, a teardown runs once its setup succeeded. Both fail the run when they fail; the leaf fails it

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.journal import JournalEntry, Phase, may_restart
+from streams_recovery.core.plan import RestorePlan
+from streams_recovery.core.plan_check import check_plan
 from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
+
+PLAN: Final = "restore-plan"
 
 
 def unfinished_restore(bench: Workbench) -> str | None:
@@ -43,6 +48,13 @@ def restores_of(bench: Workbench) -> set[str]:
     return set(
         filter(is_id, (key.removeprefix(bench.layout.restores).split("/")[0] for key in bench.repository.keys(bench.layout.restores)))
     )
+
+
+def plan_of(bench: Workbench, restore_id: str) -> RestorePlan:
+    """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
+    planned = bench.notes.read_once(RestorePlan, restore_id, PLAN)
+    check_plan(planned, where=bench.layout.work(restore_id, PLAN))
+    return planned
 
 
 def refuse_if_unfinished(bench: Workbench) -> None:

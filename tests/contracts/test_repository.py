@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
+from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.manifest import Manifest
@@ -245,17 +245,34 @@ def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:
         log.read_all()
 
 
-def test_the_newest_note_is_read_and_older_ones_stay(repository: Repository) -> None:
+def test_a_note_is_read_as_it_was_written_whatever_comes_beside_it(repository: Repository) -> None:
     notes = Notes(repository, LAYOUT)
-    with pytest.raises(NotFound, match="cut"):
-        notes.read(Entry, "run", "cut")
     first = notes.write("run", "cut", Entry(text="first"))
-    notes.write("run", "cut", Entry(text="second"))
+    second = notes.write("run", "cut", Entry(text="second"))
     notes.write("run", "cutter", Entry(text="another name"))
     notes.write("run-2", "cut", Entry(text="another run"))
-    assert notes.read(Entry, "run", "cut") == Entry(text="second")
-    assert notes.read_key(Entry, first) == Entry(text="first")
-    assert notes.answer(first, "copied") == LAYOUT.work("run", "copied.0001")
+    assert [notes.read(Entry, ref) for ref in (first, second)] == [Entry(text="first"), Entry(text="second")]
+    assert notes.answer(first.key, "copied") == LAYOUT.work("run", "copied.0001")
+    repository.create(LAYOUT.work("run", "cut.0009"), b"somebody else's")
+    third = notes.write("run", "cut", Entry(text="third"))
+    assert notes.read(Entry, third) == Entry(text="third")
+    with pytest.raises(Altered, match=rf"{LAYOUT.work('run', 'cut.0009')} is not what this run wrote"):
+        notes.read(Entry, dataclasses.replace(third, key=LAYOUT.work("run", "cut.0009")))
+
+
+def test_a_note_that_is_written_once_is_the_first_one_and_any_other_is_told(repository: Repository) -> None:
+    notes = Notes(repository, LAYOUT)
+    with pytest.raises(NotFound, match="has left no note plan"):
+        notes.read_once(Entry, "run", "plan")
+    only = notes.write_once("run", "plan", Entry(text="approved"))
+    notes.write("run", "planned", Entry(text="another name"))
+    notes.refuse_others("run", "plan")
+    with pytest.raises(Altered, match=f"{only.key} was not written by this run"):
+        notes.write_once("run", "plan", Entry(text="again"))
+    forged = notes.write("run", "plan", Entry(text="forged"))
+    assert notes.read_once(Entry, "run", "plan") == notes.read(Entry, only) == Entry(text="approved")
+    with pytest.raises(Altered, match=rf"{forged.key} was not written by this run"):
+        notes.refuse_others("run", "plan")
 
 
 def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.submitter import SparkJob, Submitter
 from streams_recovery.operators.sensors import WatchSensor
 from streams_recovery.operators.spark import SparkJobOperator
@@ -41,10 +42,10 @@ class Noting:
     submitter: Submitter
     jobs: list[str] = field(default_factory=list)
 
-    def submit(self, job: SparkJob) -> None:
+    def submit(self, job: SparkJob) -> NoteRef:
         """Note it and pass it on."""
         self.jobs.append(job.name)
-        self.submitter.submit(job)
+        return self.submitter.submit(job)
 
 
 def run(

@@ -9,6 +9,7 @@ import pytest
 
 from streams_recovery.core.audit import AuditReport
 from streams_recovery.core.errors import SparkJobFailed
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.submitter import SparkJob, Submitter
 from streams_recovery.storage.numbered import NumberedLog
 from tests.dags.counting import Counting
@@ -49,7 +50,7 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
 class Failing:
     """See Submitter. No job succeeds."""
 
-    def submit(self, job: SparkJob) -> None:
+    def submit(self, job: SparkJob) -> NoteRef:
         """Raise."""
         raise SparkJobFailed(f"no {job.name} succeeds here", next_step="none")
 

@@ -23,9 +23,10 @@ from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.jobs import BackupResult, BackupSpec
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import CommittedOffset, QuiesceMode, TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.copying import copy_what_is_left
-from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSummary, Ticket
+from streams_recovery.savepoints import CutSummary, JobPlan, SavepointRequest, SavepointSummary, Ticket
 from streams_recovery.savepoints.values import CutDraft
 from streams_recovery.workbench import Workbench, open_workbench
 
@@ -208,10 +209,10 @@ def cut(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
     """A cut that is not published."""
     ticket = begun(bench, mode)
     try:
-        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
     finally:
         savepoints.finish(bench, ticket)
-    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+    return bench.notes.read(CutDraft, taken.draft)
 
 
 def asked(bench: Workbench, **changes: object) -> restores.RestoreRequest:
@@ -247,35 +248,42 @@ def take(
     bench = bench or small.bench
     ticket = begun(bench, mode, changed_state)
     try:
-        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         after_cut()
-        result_key = copy(bench, ticket)
+        done = copy(bench, ticket, taken)
         after_copy()
-        savepoints.gather(bench, ticket, result_key)
-        return savepoints.publish(bench, ticket)
+        return savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, *done).copied)
     finally:
         savepoints.finish(bench, ticket)
 
 
-def copy(bench: Workbench, ticket: Ticket) -> str | None:
-    """What the job does, here. Returns where its result is."""
-    return copied(bench, savepoints.plan_copy(bench, ticket))
+def copy(bench: Workbench, ticket: Ticket, taken: CutSummary) -> tuple[NoteRef | None, NoteRef | None]:
+    """What the job does, here. Returns its plan and its result."""
+    plan = savepoints.plan_copy(bench, ticket, taken.draft)
+    return plan.plan, copied(bench, plan)
 
 
-def copied(bench: Workbench, plan: JobPlan) -> str | None:
+def left(bench: Workbench, key: str, result: object) -> NoteRef:
+    """What a job leaves."""
+    data = codec.dumps(result)
+    bench.repository.create(key, data)
+    return NoteRef.of(key, data)
+
+
+def copied(bench: Workbench, plan: JobPlan) -> NoteRef | None:
     """A job that is planned already, done here."""
-    if plan.spec_key is not None and plan.result_key is not None:
+    if plan.spec is not None and plan.result_key is not None:
         done = [
             copy_what_is_left(bench.connection, bench.repository, bench.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex)
-            for wanted in bench.notes.read_key(BackupSpec, plan.spec_key).ranges
+            for wanted in bench.notes.read(BackupSpec, plan.spec).ranges
         ]
         result = BackupResult(
             ranges=tuple(piece for outcome in done for piece in outcome.copied),
             lost=tuple(piece for outcome in done for piece in outcome.lost),
             seconds=0,
         )
-        bench.repository.create(plan.result_key, codec.dumps(result))
-    return plan.result_key
+        return left(bench, plan.result_key, result)
+    return None
 
 
 def published(small: Small, **how: object) -> Manifest:

@@ -106,11 +106,10 @@ def test_a_long_range_becomes_several_segments_that_continue_each_other(small: S
 def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Small) -> None:
     first = small.bench.savepoints.read(publish(small))
     ticket = begun(small.bench)
-    savepoints.capture(small.bench, ticket, savepoints.quiesce(small.bench, ticket))
-    plan = savepoints.plan_copy(small.bench, ticket)
-    assert (plan.spec_key, plan.ranges) == (None, 0)
-    savepoints.gather(small.bench, ticket, None)
-    savepoints.publish(small.bench, ticket)
+    cut = savepoints.capture(small.bench, ticket, savepoints.quiesce(small.bench, ticket))
+    plan = savepoints.plan_copy(small.bench, ticket, cut.draft)
+    assert (plan.spec, plan.ranges) == (None, 0)
+    savepoints.publish(small.bench, ticket, savepoints.gather(small.bench, ticket, plan.plan, None).copied)
     savepoints.finish(small.bench, ticket)
     second = small.bench.savepoints.read(ticket.savepoint_id)
     assert second.parent_id == first.savepoint_id

@@ -275,12 +275,12 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
             assert image.partitions[0].end > before.partitions[0].end
             assert (image.rows, image.full_since) == (short + 20, second.captured_at)
             ticket = begun(later.bench)
-            savepoints.capture(later.bench, ticket, savepoints.quiesce(later.bench, ticket))
-            result_key = copy(later.bench, ticket)
+            cut = savepoints.capture(later.bench, ticket, savepoints.quiesce(later.bench, ticket))
+            done = copy(later.bench, ticket, cut)
 
         lose_the_end()
         with reopened(small) as last:
             with pytest.raises(Damaged, match=rf"{small.changelog} ends at \d+ for leader epoch \d+, the cut at {short + 20}"):
-                savepoints.gather(last.bench, ticket, result_key)
+                savepoints.gather(last.bench, ticket, *done)
             savepoints.finish(last.bench, ticket)
             assert last.bench.savepoints.ids() == [first.savepoint_id, second.savepoint_id]

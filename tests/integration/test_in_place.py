@@ -270,10 +270,7 @@ def test_what_somebody_writes_into_an_input_that_is_made_again_is_never_deleted(
 def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport:
     """The job, done here, and its end."""
     bench = here.bench
-    job = restores.plan_append_job(bench, ticket)
-    load(bench, job)
-    assert job.result_key is not None
-    return restores.finish_append(bench, ticket, job.result_key)
+    return restores.finish_append(bench, ticket, load(bench, restores.plan_append_job(bench, ticket)))
 
 
 def opened_append(here: Here, restore_id: str = "latest") -> restores.AppendTicket:

@@ -21,7 +21,7 @@ from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.workbench import Workbench, wall_clock
-from tests.integration.small import Small, asked, begun, copied, produce, publish
+from tests.integration.small import Small, asked, begun, copy, produce, publish
 
 pytestmark = pytest.mark.kafka
 
@@ -85,11 +85,11 @@ def complete(bench: Workbench, ticket: Ticket) -> str:
     """The steps after the first, in the order of every run; ranges are copied here, as Spark tasks would."""
     try:
         try:
-            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         finally:
             savepoints.resume(bench, ticket)
-        savepoints.gather(bench, ticket, copied(bench, savepoints.plan_copy(bench, ticket)))
-        return savepoints.publish(bench, ticket).savepoint_id
+        gathered = savepoints.gather(bench, ticket, *copy(bench, ticket, cut))
+        return savepoints.publish(bench, ticket, gathered.copied).savepoint_id
     finally:
         savepoints.finish(bench, ticket)
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.errors import ApplicationNotReady, Refused, TargetNotEmpty
+from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, Consistency, TopicPartition, TopicRole
@@ -311,7 +311,10 @@ def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(p
     # Nobody is ever given these, so their offsets are never committed.
     aborted(other, past.copy)
     aborted(other, past.tail)
-    resumed = restores.resume(other, ticket.restore_id, run_id="again", take_over=False)
+    with pytest.raises(PlanChanged):
+        restores.resume(other, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
+    approved = restores.plan_left(other, ticket.restore_id).hash
+    resumed = restores.resume(other, ticket.restore_id, run_id="again", approved_hash=approved, take_over=False)
     assert restores.stop_at_ends(other, resumed).partitions == 2
     restores.abandon(other, resumed)
 

@@ -23,7 +23,7 @@ from streams_recovery.core.plan_text import markdown
 from streams_recovery.core.rights import spoken
 from streams_recovery.workbench import Workbench
 from tests.access_rules import Rules
-from tests.integration.restoring import written
+from tests.integration.restoring import load_of, written
 from tests.integration.small import Small, asked, begun, reopened, small_application, take
 from tests.secured_broker import ADMIN, Secured
 
@@ -76,8 +76,8 @@ def bring_back(bench: Workbench) -> restores.RestorePlan:
     assert restores.keep_state(bench, ticket, restores.save_state(bench, ticket)).savepoint_id is None, "everything is gone"
     restores.prepare(bench, ticket)
     written(bench, ticket)
-    assert restores.plan_verify(bench, ticket).spec_key is None, "what the load read back is proof"
-    assert restores.check_verify(bench, ticket, None).rows_compared == planned.rows
+    assert restores.plan_verify(bench, ticket, load_of(ticket)).spec is None, "what the load read back is proof"
+    assert restores.check_verify(bench, ticket, load_of(ticket), None).rows_compared == planned.rows
     restores.set_offsets(bench, ticket)
     restores.abandon(bench, ticket)
     return planned

@@ -43,12 +43,12 @@ def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
     ticket = savepoints.begin(bench, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
     try:
         try:
-            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         finally:
             savepoints.resume(bench, ticket)
     finally:
         savepoints.finish(bench, ticket)
-    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+    return bench.notes.read(CutDraft, taken.draft)
 
 
 def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] = (1,)) -> tuple[list[CutProof], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -200,18 +200,15 @@ def _ask(text: str, application_id: str) -> None:
 
 
 def _carried_out(old: Workbench, bench: Workbench, ticket: clones.SwitchTicket) -> clones.SwitchReport:
-    steps: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("stopped", lambda: clones.stop(old, bench, ticket)),
-        ("handed over", lambda: clones.hand_over(old, bench, ticket)),
-    )
     try:
-        for told, step in steps:
-            step()
-            say(told)
+        stopped = clones.stop(old, bench, ticket)
+        say("stopped")
+        clones.hand_over(old, bench, ticket)
+        say("handed over")
         started = clones.start_live(old, bench, ticket)
         say(f"{started.application_id} started")
         clones.await_live(old, bench, ticket, started)
-        return clones.finish(old, bench, ticket)
+        return clones.finish(old, bench, ticket, stopped)
     except BaseException:
         leave(lambda: _left(clones.abandon(old, bench, ticket)), say)
         raise

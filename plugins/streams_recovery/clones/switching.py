@@ -20,7 +20,7 @@ from streams_recovery.survey import repartition_partitions
 from streams_recovery.waiting import while_falling
 from streams_recovery.workbench import Workbench
 
-STOPPED, REPORT = "switch-stopped", "switch-report"
+REPORT = "switch-report"
 
 
 def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSwitch:
@@ -44,9 +44,7 @@ def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSw
         _await_old(old, clone, ticket)
         closed |= _down(old, ticket)
         _require_nothing_missing(old, clone)
-    stopped = StoppedForSwitch(closed_cleanly=closed)
-    clone.notes.write(ticket.run, STOPPED, stopped)
-    return stopped
+    return StoppedForSwitch(closed_cleanly=closed)
 
 
 def _down(bench: Workbench, ticket: SwitchTicket) -> dict[str, bool]:
@@ -230,8 +228,8 @@ def await_live(old: Workbench, clone: Workbench, ticket: SwitchTicket, started: 
         await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()})
 
 
-def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> SwitchReport:
-    """Write the report and give both locks back. Raises ``Damaged`` when the log does not say what was done."""
+def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket, stopped: StoppedForSwitch) -> SwitchReport:
+    """Write the report and give both locks back. ``stopped`` is what ``stop`` returned. Raises ``Damaged`` when the log does not say what was done."""
     hold_both(old, clone, ticket)
     live, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
     if role(live) is not Role.LIVE or role(other) is Role.LIVE:
@@ -243,7 +241,7 @@ def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> SwitchRepo
         run=ticket.run,
         live=live.application_id,
         stopped=other.application_id,
-        closed_cleanly=clone.notes.read(StoppedForSwitch, ticket.run, STOPPED).closed_cleanly,
+        closed_cleanly=stopped.closed_cleanly,
         again=done.again,
         records_again=sum(done.again.values()),
         tail=done.tail,

@@ -22,7 +22,8 @@
         └── Damaged           what is stored or loaded is not what it should be
             ├── OffsetsGone
             ├── GuardLost
-            └── EntryUnreadable
+            ├── EntryUnreadable
+            └── Altered
 
 Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
 ``Damaged`` directly. ``exit_code`` is what the command line exits with.
@@ -156,3 +157,7 @@ class GuardLost(Damaged):
 
 class EntryUnreadable(Damaged):
     """Raised for an entry of a log in the repository that is not what this software writes. ``facts`` have its ``key``."""
+
+
+class Altered(Damaged):
+    """Raised when a stored plan, specification or result is not the one that this run wrote or somebody approved. It was not used."""

@@ -107,6 +107,11 @@ class Layout:
         """Prefix of the numbered records of what the application is to the outputs: who writes them."""
         return f"{self.application_id}/handovers/"
 
+    @property
+    def read_up_to(self) -> str:
+        """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
+        return f"{self.application_id}/read-up-to/"
+
     def audit(self, audit_id: str) -> str:
         """Prefix of the numbered verdicts of one audit: one, or more when its last step was repeated."""
         return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}/"

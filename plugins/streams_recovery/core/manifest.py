@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from streams_recovery.core import codec
+from streams_recovery.core.checked_names import check_names, check_numbered, check_segment_key
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.model import (
     ClaimedTopic,
@@ -258,9 +259,12 @@ def read(data: bytes, *, where: str) -> Manifest:
             version=version,
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
+    check_names("application id", [manifest.application_id], where=where)
+    check_names("topic", [topic.name for topic in manifest.topics], where=where)
     _check_moments(manifest, where)
     _check_files(manifest, where)
     for topic in manifest.topics:
+        check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
         for partition in topic.partitions:
             _check_tiling(topic, partition, where)
             _check_reduced(topic, partition, where)
@@ -327,15 +331,8 @@ def _check_proof(manifest: Manifest, where: str) -> None:
 
 
 def _check_files(manifest: Manifest, where: str) -> None:
-    inside = f"{manifest.application_id}/segments/"
     for tp, file in manifest.files():
-        if not file.key.startswith(inside) or "\\" in file.key or any(part in ("", ".", "..") for part in file.key.split("/")):
-            raise Damaged(
-                f"{where} names {file.key[:200]!r} for {tp}, which is not below {inside}",
-                next_step="do not use this savepoint: a manifest that points elsewhere was not written by this software",
-                topic=tp.topic,
-                partition=tp.partition,
-            )
+        check_segment_key(file.key, manifest.application_id, tp, where=where)
         if not file.possible:
             raise Damaged(
                 f"{where} names {file.key} for {tp} with {file.rows} rows in {file.bytes} bytes, offsets {file.first_offset} to {file.last_offset}, "

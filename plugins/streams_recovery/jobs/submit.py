@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.environment import driver_environment
 from streams_recovery.jobs.master import is_local, shuffle_partitions
 from streams_recovery.jobs.package import project_root
@@ -27,8 +28,21 @@ _MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The last one is in a directory that
+    nobody else may write to.
+    """
+
+    package: Path
+    secrets: Path
+    receipt: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCall:
-    """What to submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret."""
+    """What to submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret. The driver
+    leaves its ``receipt`` on this machine.
+    """
 
     name: str
     application: Path
@@ -36,16 +50,16 @@ class SparkCall:
     py_files: Path
     conf: dict[str, str]
     environment: dict[str, str]
+    receipt: Path
 
 
 def spark_call(
     job: JobName,
     *,
-    spec_key: str,
+    spec: NoteRef,
     result_key: str,
     location: StorageLocation,
-    package: Path,
-    secrets_file: Path,
+    files: JobFiles,
     master: str,
     allow_insecure_rpc: bool = False,
 ) -> SparkCall:
@@ -54,14 +68,16 @@ def spark_call(
     Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``.
     """
     application = project_root() / "spark_jobs" / f"{job}.py"
-    arguments = ("--spec", spec_key, "--result", result_key, "--repository", codec.dumps(location).decode())
+    about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
+    about["--receipt"] = str(files.receipt)
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,
-        arguments=arguments,
-        py_files=package,
+        arguments=tuple(part for option in about.items() for part in option),
+        py_files=files.package,
         conf=_conf(job, master) | rpc_settings(master, spark_defaults(), allow_insecure=allow_insecure_rpc),
-        environment=_environment(secrets_file, local=is_local(master)),
+        environment=_environment(files.secrets, local=is_local(master)),
+        receipt=files.receipt,
     )
 
 

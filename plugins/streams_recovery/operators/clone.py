@@ -174,11 +174,17 @@ class AwaitLiveOperator(SwitchStepOperator):
 
 
 class FinishSwitchOperator(SwitchStepOperator):
-    """Write the report and give both locks back."""
+    """Write the report and give both locks back. ``stopped`` is the JSON that the stop returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "stopped")
+
+    def __init__(self, *, stopped: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stopped = stopped
 
     def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.SwitchReport:
         """Finish."""
-        report = clones.finish(old, clone, self.held_ticket)
+        report = clones.finish(old, clone, self.held_ticket, received(clones.StoppedForSwitch, self.stopped, "the stop"))
         self.log.info("%s writes the outputs; the output of %s input records comes twice", report.live, report.records_again)
         return report
 

@@ -87,7 +87,7 @@ def switch_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str]
         HandOverOperator(task_id="hand_over", **shared),
         StartLiveOperator(task_id="start_live", **shared),
         AwaitLiveOperator(task_id="await_live", started=started, execution_timeout=JOB, **shared),
-        FinishSwitchOperator(task_id="finish", **shared),
+        FinishSwitchOperator(task_id="finish", stopped=result_of(f"{group}stop"), **shared),
         abandon,
     )
 
@@ -112,7 +112,7 @@ def upgrade_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str
     opened.as_setup()
     abandon = AbandonRestoreOperator(task_id="abandon", application_name=name, ticket=ticket, **LEAVE).as_teardown(setups=opened)
     bring_back = BringBackOperator(task_id="bring_back", clone_name=name, **LEAVE, **savepoint).as_teardown(setups=begin)
-    publish = PublishSavepointOperator(task_id="publish", retries=2, **savepoint)
+    publish = PublishSavepointOperator(task_id="publish", gathered=result_of(f"{group}verify_segments"), retries=2, **savepoint)
     chain(
         choose,
         plan,
@@ -121,7 +121,14 @@ def upgrade_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str
         QuiesceOperator(task_id="quiesce", **savepoint),
         CaptureCutOperator(task_id="capture_cut", quiesced=result_of(f"{group}quiesce"), **savepoint),
         RetireOperator(task_id="retire", clone_name=name, cut=result_of(f"{group}capture_cut"), **savepoint),
-        CopyRecordsOperator(task_id="copy_records", execution_timeout=JOB, retries=2, retry_delay=timedelta(seconds=30), **savepoint),
+        CopyRecordsOperator(
+            task_id="copy_records",
+            cut=result_of(f"{group}capture_cut"),
+            execution_timeout=JOB,
+            retries=2,
+            retry_delay=timedelta(seconds=30),
+            **savepoint,
+        ),
         GatherSegmentsOperator(task_id="verify_segments", copied=result_of(f"{group}copy_records"), retries=2, **savepoint),
         publish,
         PlanCloneOperator(task_id="plan_restore", application_name=name, asked=pinned),

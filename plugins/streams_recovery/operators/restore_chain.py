@@ -102,14 +102,15 @@ def restore_steps(
     """
     shared = {"application_name": application_name, "ticket": ticket}
     begun, started = result_of(f"{group}save_state"), result_of(f"{group}start_application")
+    verified = result_of(f"{group}{'verify_feed' if feeds else 'verify_changelogs'}")
     return [
         StopApplicationOperator(task_id="stop_application", **shared),
         SaveStateOperator(task_id="save_state", **shared),
         CopyStateOperator(task_id="copy_state", begun=begun, execution_timeout=JOB, **shared),
-        KeepStateOperator(task_id="keep_state", begun=begun, **shared),
+        KeepStateOperator(task_id="keep_state", begun=begun, copied=result_of(f"{group}copy_state"), **shared),
         PrepareTopicsOperator(task_id="prepare_topics", **shared),
         *_loading(shared, group),
-        *([VerifyClearedOperator(task_id="verify_cleared", **shared)] if from_input else []),
+        *([VerifyClearedOperator(task_id="verify_cleared", verified=verified, **shared)] if from_input else []),
         ResetConsumerGroupOperator(task_id="reset_consumer_group", **shared),
         WipeStateOperator(task_id="wipe_state", **shared),
         *before_start,
@@ -117,25 +118,27 @@ def restore_steps(
         AwaitRecoveredOperator(task_id="await_recovered", started=started, execution_timeout=JOB, **shared),
         *(_feeding(shared, group) if feeds else []),
         *([StopAtEndsOperator(task_id="stop_at_ends", execution_timeout=JOB, **shared)] if stops else []),
-        FinishRestoreOperator(task_id="finish", **shared),
+        FinishRestoreOperator(task_id="finish", recovered=result_of(f"{group}await_recovered"), verified=verified, **shared),
     ]
 
 
 def _loading(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
+    loaded = result_of(f"{group}check_load")
     return [
         LoadRecordsOperator(task_id="load_records", execution_timeout=JOB, **AGAIN, **shared),
         CheckLoadOperator(task_id="check_load", outcome=result_of(f"{group}load_records"), **shared),
-        CompareRecordsOperator(task_id="compare_records", execution_timeout=JOB, **shared),
-        VerifyChangelogsOperator(task_id="verify_changelogs", outcome=result_of(f"{group}compare_records"), **shared),
+        CompareRecordsOperator(task_id="compare_records", loaded=loaded, execution_timeout=JOB, **shared),
+        VerifyChangelogsOperator(task_id="verify_changelogs", loaded=loaded, outcome=result_of(f"{group}compare_records"), **shared),
     ]
 
 
 def _feeding(shared: Mapping[str, str], group: str) -> list[BaseOperator]:
+    fed, verified = result_of(f"{group}check_feed"), result_of(f"{group}verify_changelogs")
     return [
         StopBeforeIntervalOperator(task_id="stop_before_interval", execution_timeout=JOB, **shared),
         FeedRecordsOperator(task_id="feed_records", execution_timeout=JOB, **AGAIN, **shared),
         CheckFeedOperator(task_id="check_feed", outcome=result_of(f"{group}feed_records"), **shared),
-        CompareFeedOperator(task_id="compare_feed", execution_timeout=JOB, **shared),
-        VerifyFeedOperator(task_id="verify_feed", outcome=result_of(f"{group}compare_feed"), **shared),
+        CompareFeedOperator(task_id="compare_feed", loaded=fed, execution_timeout=JOB, **shared),
+        VerifyFeedOperator(task_id="verify_feed", verified=verified, loaded=fed, outcome=result_of(f"{group}compare_feed"), **shared),
         StartAgainOperator(task_id="start_again", execution_timeout=JOB, **shared),
     ]

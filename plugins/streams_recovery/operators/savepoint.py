@@ -110,15 +110,22 @@ class GatherSegmentsOperator(SavepointStepOperator):
 
     def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:
         """Gather."""
-        return savepoints.gather(bench, self.held_ticket, received(SparkOutcome, self.copied, "the Spark job").result_key)
+        copied = received(SparkOutcome, self.copied, "the Spark job")
+        return savepoints.gather(bench, self.held_ticket, copied.plan, copied.result)
 
 
 class PublishSavepointOperator(SavepointStepOperator):
-    """Write the manifest. Before this the savepoint does not exist, after it, it does."""
+    """Write the manifest. Before this the savepoint does not exist, after it, it does. ``gathered`` is the JSON that gathering returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "gathered")
+
+    def __init__(self, *, gathered: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.gathered = gathered
 
     def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:
         """Publish."""
-        return savepoints.publish(bench, self.held_ticket)
+        return savepoints.publish(bench, self.held_ticket, received(savepoints.GatherSummary, self.gathered, "gathering").copied)
 
 
 class FinishSavepointOperator(SavepointStepOperator):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from streams_recovery import holds, standstills
 from streams_recovery.core.approval import check_approved
+from streams_recovery.core.errors import Altered
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
 from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import RestorePlan, RestoreRequest, require_agreement
+from streams_recovery.core.plan_check import check_plan
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.restores.planning import plan
 from streams_recovery.restores.values import AbandonReport, RestoreTicket, StopSummary
 from streams_recovery.stopping import bring_down
 from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.unfinished import newest_restore, unfinished_restore
+from streams_recovery.unfinished import PLAN, newest_restore, unfinished_restore
 from streams_recovery.workbench import Workbench
 
-PLAN, TICKET = "restore-plan", "restore-ticket"
+TICKET = "restore-ticket"
 
 
 def journal(bench: Workbench, ticket: RestoreTicket) -> NumberedLog[JournalEntry]:
@@ -29,10 +32,12 @@ def entries(bench: Workbench, ticket: RestoreTicket) -> tuple[JournalEntry, ...]
     return tuple(journal(bench, ticket).read_all())
 
 
-def note(bench: Workbench, ticket: RestoreTicket, phase: Phase, created: tuple[CreatedTopic, ...] = ()) -> None:
-    """Write down that a phase was reached. A repeated step writes nothing new."""
-    if created or reached(entries(bench, ticket)) is not phase:
-        journal(bench, ticket).append(JournalEntry(phase=phase, at=bench.clock(), created=created))
+def note(
+    bench: Workbench, ticket: RestoreTicket, phase: Phase, created: tuple[CreatedTopic, ...] = (), *, result: NoteRef | None = None
+) -> None:
+    """Write down that a phase was reached, and the ``result`` of its step. A repeated step without one writes nothing new."""
+    if created or result is not None or reached(entries(bench, ticket)) is not phase:
+        journal(bench, ticket).append(JournalEntry(phase=phase, at=bench.clock(), created=created, result=result))
 
 
 def guarded(bench: Workbench, ticket: RestoreTicket, *, at_least: Phase, before: Phase) -> tuple[JournalEntry, ...]:
@@ -44,8 +49,17 @@ def guarded(bench: Workbench, ticket: RestoreTicket, *, at_least: Phase, before:
 
 
 def stored_plan(bench: Workbench, ticket: RestoreTicket) -> RestorePlan:
-    """The plan this restore carries out."""
-    return bench.notes.read(RestorePlan, ticket.restore_id, PLAN)
+    """The plan this restore carries out. Raises ``Altered`` unless it is the one that was approved, and it alone is there."""
+    bench.notes.refuse_others(ticket.restore_id, PLAN)
+    planned = bench.notes.read(RestorePlan, ticket.plan)
+    check_plan(planned, where=ticket.plan.key)
+    if planned.hash != ticket.plan_hash:
+        raise Altered(
+            f"{ticket.plan.key} holds plan {planned.hash[:12]}, and {ticket.plan_hash[:12]} was approved",
+            next_step="it was not used; begin a new restore and approve its plan",
+            key=ticket.plan.key,
+        )
+    return planned
 
 
 def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requested_by: str, approved_hash: str) -> RestoreTicket:
@@ -56,21 +70,23 @@ def open_restore(bench: Workbench, request: RestoreRequest, *, run_id: str, requ
         current = plan(bench, request)
         check_approved(current.hash, approved_hash, next_step="trigger the restore again and approve the new plan")
         require_agreement(current, request)
+        check_plan(current, where="the plan")
         after_unfinished = unfinished_restore(bench)
         running = standstills.at_work(bench)
+        restore_id = new_id(now, run_id, after=newest_restore(bench))
         ticket = RestoreTicket(
             application_id=bench.application_id,
-            restore_id=new_id(now, run_id, after=newest_restore(bench)),
+            restore_id=restore_id,
             request=request,
             requested_by=requested_by,
             plan_hash=current.hash,
+            plan=bench.notes.write_once(restore_id, PLAN, current),
             lock=lock,
             started_at=now,
             running=running,
             after_unfinished=after_unfinished,
         )
-        bench.notes.write(ticket.restore_id, PLAN, current)
-        bench.notes.write(ticket.restore_id, TICKET, ticket)
+        bench.notes.write_once(restore_id, TICKET, ticket)
         note(bench, ticket, Phase.OPENED)
     except BaseException:
         bench.lock.release(lock)
@@ -111,7 +127,7 @@ def abandon(bench: Workbench, ticket: RestoreTicket) -> AbandonReport:
     next_step = (
         "the application goes on as it was"
         if may_restart(phase)
-        else f"{_left_as(phase)}; `streams-recovery resume {bench.config.name} {ticket.restore_id}` goes on from here"
+        else f"{_left_as(phase)}; `streams-recovery resume {bench.config.name} {ticket.restore_id} --approve {ticket.plan_hash}` goes on from here"
     )
     return AbandonReport(phase=phase, restarted=bool(back), next_step=next_step)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from dataclasses import dataclass, replace
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.asking import StoreAsked
+from streams_recovery.core.errors import Altered, Damaged, NotFound
 from streams_recovery.core.estimate import NEWEST, Sizes, Timed, seconds_of
 from streams_recovery.core.evidence import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
 from streams_recovery.core.evidence_text import page
@@ -14,7 +16,6 @@ from streams_recovery.core.journal import JournalEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.savepoint_id import is_id
-from streams_recovery.restores.asking import what_was_asked
 from streams_recovery.restores.choosing import BEFORE
 from streams_recovery.restores.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -26,16 +27,24 @@ LATEST = "latest"
 _KNOWN = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What the steps of a restore found out: whether topics and savepoint are equal, and what the application answered."""
+
+    verified: VerifySummary
+    asked: tuple[StoreAsked, ...]
+
+
 def report_of(
     bench: Workbench,
     ticket: RestoreTicket,
     planned: RestorePlan,
-    verified: VerifySummary,
+    checked: Checked,
     journal: tuple[JournalEntry, ...],
     still_held: tuple[str, ...],
 ) -> RestoreReport:
     """The evidence. Raises ``Damaged`` when what was compared is not equal, is not all, or is nothing though there were records to restore."""
-    topics, missing = topic_evidence(planned, verified.partitions)
+    topics, missing = topic_evidence(planned, checked.verified.partitions)
     report = RestoreReport(
         format_version=EVIDENCE_VERSION,
         restore_id=ticket.restore_id,
@@ -61,7 +70,7 @@ def report_of(
         sizes=sizes_of(planned),
         seconds=seconds_of(journal, began_at=ticket.started_at),
         point=planned.point,
-        asked=what_was_asked(bench, ticket.restore_id),
+        asked=checked.asked,
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
@@ -99,14 +108,27 @@ def sizes_of(planned: RestorePlan) -> Sizes:
 
 
 def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport) -> RestoreReport:
-    """Write the evidence and its page, and return what is kept: an attempt that died right here may have written it already."""
+    """Write the evidence and its page, and return what is kept: an attempt that died right here may have written it already. Raises ``Altered`` when what is
+    there says something else.
+    """
     key = layout.report(report.restore_id)
     with contextlib.suppress(AlreadyExists):
         create_value(repository, key, report)
     kept, sha256 = _read(repository, key)
+    if _lasting(kept) != _lasting(report):
+        raise Altered(
+            f"{key} is not the evidence of this restore: it was not written by this run",
+            next_step="do not rely on it; find out who can write to this repository",
+            key=key,
+        )
     with contextlib.suppress(AlreadyExists):
         repository.create(layout.report_page(report.restore_id), page(kept, sha256).encode())
     return kept
+
+
+def _lasting(report: RestoreReport) -> RestoreReport:
+    """Without what may be another a moment later."""
+    return replace(report, finished_at=0, seconds=None, still_held=(), manifests={})
 
 
 def evidence(bench: Workbench, restore_id: str = LATEST) -> tuple[RestoreReport, str]:

@@ -45,7 +45,7 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
         cut, tails = _take(bench, ticket, found, quiesced, exact_only=False)
     check_same_application(found, _surveyed(bench, ticket)[0])
     draft = _draft(bench, found, labelled(cut, missing), tails, quiesced.assumed)
-    bench.notes.write(ticket.savepoint_id, DRAFT, draft)
+    noted = bench.notes.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
         savepoint_id=ticket.savepoint_id,
         consistency=draft.consistency,
@@ -54,6 +54,7 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
         tail_records=sum(tail.copied.file.rows for tail in tails if tail.copied.file),
         held_seconds=cut.proof.held_seconds,
         attempts=cut.proof.attempts,
+        draft=noted,
     )
 
 

@@ -12,21 +12,29 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.model import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
 from streams_recovery.group_offsets import keep_with_savepoint
 from streams_recovery.leases import under_lock
-from streams_recovery.savepoints.capture import DRAFT
-from streams_recovery.savepoints.copy import COPIED, PLAN
-from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
+from streams_recovery.savepoints.values import (
+    Copied,
+    CopyPlan,
+    CutDraft,
+    DraftTopic,
+    PlannedCopy,
+    PlannedPartition,
+    SavepointSummary,
+    Ticket,
+)
 from streams_recovery.workbench import Workbench
 
 _LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
 
 
-def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
-    """Make the savepoint exist. Repeating it is harmless; a run that was cleared after it had published is refused: a savepoint's time is its
-    capture time, and one run takes one savepoint.
+def publish(bench: Workbench, ticket: Ticket, gathered: NoteRef) -> SavepointSummary:
+    """Make the savepoint exist, of what ``gather`` has left. Repeating it is harmless; a run that was cleared after it had published is refused: a
+    savepoint's time is its capture time, and one run takes one savepoint.
     """
     under_lock(bench, ticket)
     store = bench.safety if ticket.safety else bench.savepoints
@@ -37,12 +45,12 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
             next_step="trigger a new run to take another savepoint",
             savepoint=earlier,
         )
-    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
-    copied = bench.notes.read(Copied, ticket.savepoint_id, COPIED)
+    copied = bench.notes.read(Copied, gathered)
+    copy = bench.notes.read(PlannedCopy, copied.planned)
+    plan, draft = copy.plan, bench.notes.read(CutDraft, copy.draft)
     parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
-    keep_with_savepoint(bench, ticket.savepoint_id)
+    keep_with_savepoint(bench, copy.groups)
     # Again: whoever was asleep while all that was read must not publish over what another run has done since.
     under_lock(bench, ticket)
     key = store.publish(manifest)

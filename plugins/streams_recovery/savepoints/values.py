@@ -10,6 +10,7 @@ from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import CopiedRange, CutProof, Gap
 from streams_recovery.core.model import ClaimedTopic, Consistency, Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.note_ref import NoteRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ class CutDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSummary:
-    """A cut in numbers. ``tail_records`` were copied already."""
+    """A cut in numbers. ``tail_records`` were copied already; ``draft`` is the cut itself."""
 
     savepoint_id: str
     consistency: Consistency
@@ -102,6 +103,7 @@ class CutSummary:
     tail_records: int
     held_seconds: float
     attempts: int
+    draft: NoteRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,24 +140,40 @@ class CopyPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlan:
-    """A Spark job to run: where its specification is and where its result belongs. Both are None when there is nothing to do."""
+class PlannedCopy:
+    """The plan of a copy with what it belongs to: the cut ``draft``, the ``spec`` of the job if there is one, and the offsets of other ``groups`` if any
+    are kept.
+    """
 
-    spec_key: str | None
+    draft: NoteRef
+    plan: CopyPlan
+    spec: NoteRef | None
+    groups: NoteRef | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """A Spark job to run: its specification and where its result belongs. Both are None when there is nothing to do. ``plan`` is what it was planned from,
+    for the steps behind the job that need it.
+    """
+
+    spec: NoteRef | None
     result_key: str | None
     ranges: int
     offsets: int
+    plan: NoteRef | None = None
 
 
-NO_JOB = JobPlan(spec_key=None, result_key=None, ranges=0, offsets=0)
+NO_JOB = JobPlan(spec=None, result_key=None, ranges=0, offsets=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """Every range that was copied for a savepoint, checked against the plan, and those that were deleted before. ``noticed`` is what changed on the
-    cluster meanwhile without harm.
+    """Every range that was copied for a savepoint, checked against the plan ``planned``, and those that were deleted before. ``noticed`` is what changed
+    on the cluster meanwhile without harm.
     """
 
+    planned: NoteRef
     ranges: tuple[RangeCopied, ...]
     lost: tuple[RangeLost, ...]
     noticed: tuple[str, ...]
@@ -164,7 +182,7 @@ class Copied:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherSummary:
     """What was copied, in numbers. ``fetched`` counts records received by the consumers' own statistics, ``lost`` offsets of inputs and outputs that
-    were deleted before they could be read.
+    were deleted before they could be read. ``copied`` is the whole of it.
     """
 
     files_checked: int
@@ -172,6 +190,7 @@ class GatherSummary:
     fetched: int
     shared_files: int
     lost: int
+    copied: NoteRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

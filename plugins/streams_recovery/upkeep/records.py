@@ -13,7 +13,7 @@ from streams_recovery.core.bounded_json import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.drill import DrillEntry
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.findings import Cause, Finding
-from streams_recovery.core.handover import Handover
+from streams_recovery.core.handover import Handover, ReadUpTo
 from streams_recovery.core.hold import HoldEntry
 from streams_recovery.core.in_place import QuarantineEntry
 from streams_recovery.core.journal import JournalEntry
@@ -21,13 +21,12 @@ from streams_recovery.core.lanes import LaneEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.lease import LockRecord
 from streams_recovery.core.offset_snapshot import OffsetSnapshot
-from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.reprocess import ReprocessEntry
 from streams_recovery.core.retention import KeepMark, marked
 from streams_recovery.standstills import Standstill
 from streams_recovery.storage.doubt import UNREADABLE, only_this_one
 from streams_recovery.storage.values import read_value
-from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.unfinished import plan_of, unfinished_restore
 from streams_recovery.workbench import Workbench
 
 # Decisions rest on the newest entries; the others are history.
@@ -67,6 +66,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.lanes, kind=LaneEntry),
         _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
         _Family(prefix=layout.handovers, kind=Handover),
+        _Family(prefix=layout.read_up_to, kind=ReadUpTo),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
     ]
 
@@ -128,5 +128,5 @@ def _in_use(bench: Workbench) -> Collection[str]:
     restore_id = unfinished_restore(bench)
     if restore_id is None:
         return ()
-    savepoint_id = bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id
+    savepoint_id = plan_of(bench, restore_id).savepoint_id
     return () if savepoint_id is None else (savepoint_id,)

@@ -38,4 +38,5 @@ def test_exit_codes_tell_the_causes_apart() -> None:
         "Damaged": 6,
         "OffsetsGone": 6,
         "EntryUnreadable": 6,
+        "Altered": 6,
     }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -8,9 +9,11 @@ import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.spark_home import find_spark_home
-from streams_recovery.jobs.submit import spark_call, submit_argv
+from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
 
+SPEC = NoteRef.of("a/spec.json", b"{}")
 LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")
 
 
@@ -23,8 +26,8 @@ def secret(tmp_path, monkeypatch):
 
 
 def call_for(job="backup", master="local[2]", **more):
-    files = {"package": Path("/p/package.zip"), "secrets_file": Path("/s/secrets")}
-    return spark_call(job, spec_key="a/spec.json", result_key="a/result.json", location=LOCATION, master=master, **files, **more)
+    files = JobFiles(package=Path("/p/package.zip"), secrets=Path("/s/secrets"), receipt=Path("/p/receipt.json"))
+    return spark_call(job, spec=SPEC, result_key="a/result.json", location=LOCATION, files=files, master=master, **more)
 
 
 @pytest.mark.fault("F4")
@@ -42,10 +45,13 @@ def test_only_a_restore_forbids_a_second_attempt():
     assert "spark.task.maxFailures" not in call_for("backup").conf
 
 
-def test_arguments_carry_the_location_as_json():
-    arguments = call_for().arguments
-    assert arguments[:5] == ("--spec", "a/spec.json", "--result", "a/result.json", "--repository")
-    assert json.loads(arguments[5])["bucket"] == "b"
+def test_arguments_carry_the_location_and_what_the_specification_must_be_as_json():
+    call = call_for()
+    arguments = dict(zip(call.arguments[::2], call.arguments[1::2], strict=True))
+    assert set(arguments) == {"--spec", "--result", "--repository", "--receipt"}
+    assert json.loads(arguments["--spec"]) == {"key": "a/spec.json", "sha256": hashlib.sha256(b"{}").hexdigest()}
+    assert (arguments["--result"], arguments["--receipt"], call.receipt) == ("a/result.json", "/p/receipt.json", Path("/p/receipt.json"))
+    assert json.loads(arguments["--repository"])["bucket"] == "b"
 
 
 def test_a_local_master_stays_on_loopback_and_uses_this_interpreter():

@@ -132,7 +132,7 @@ def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(gold
     assert audited(bench, "structure").good
     with pytest.raises(NotFound):
         upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
-    bench.notes.write(RESTORE, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    bench.notes.write_once(RESTORE, "restore-plan", replace(PLAN, savepoint_id=FIRST))
     log = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
     log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
     (lost,) = audited(bench, "structure").findings
@@ -288,7 +288,8 @@ def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
 def test_a_repository_that_answers_nothing_ends_the_audit(golden: OpenGolden) -> None:
     bench = golden("good")
     ticket = upkeep.plan_audit(bench, savepoint=SECOND, level="full", run_id="r")
-    (wanted, *_) = bench.notes.read_key(AuditSpec, str(ticket.job.spec_key)).files
+    assert ticket.job.spec is not None
+    (wanted, *_) = bench.notes.read(AuditSpec, ticket.job.spec).files
     for key, read in (
         ("manifest.json.zst", lambda down: upkeep.plan_audit(down, savepoint=SECOND, level="full", run_id="r")),
         ("segments/", lambda down: audit_file(down.repository, down.layout, wanted)),

@@ -254,7 +254,7 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
     bench = golden("good", now=T0)
     restore_id = "20261121T020000Z-00000000aa"
-    bench.notes.write(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
     NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
     assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
 
@@ -284,7 +284,7 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
     bench = golden("good", now=captured + days * DAY_MS)
     saved = kept_safe(bench, restore_id)
     if unfinished:
-        bench.notes.write(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
+        bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
         entry = JournalEntry(phase=Phase.LOADED, at=T0, created=())
         NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(entry)
     needed = {file.key for _, file in bench.safety.read(saved).files()}
