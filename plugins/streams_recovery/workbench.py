@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from streams_recovery.application.port import StreamsApplication
@@ -50,7 +51,7 @@ class Workbench:
 
     config: ApplicationConfig
     connections: ConnectionSource
-    connection: KafkaConnection
+    connect: Callable[[], KafkaConnection]
     credentials: StorageCredentials | None
     cluster: KafkaCluster
     groups: ConsumerGroups
@@ -65,6 +66,11 @@ class Workbench:
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
+
+    @property
+    def connection(self) -> KafkaConnection:
+        """How the cluster is reached. Raises ``NotFound`` when the connection is not defined: those who only read the repository never ask for it."""
+        return self.connect()
 
     @property
     def application_id(self) -> str:
@@ -84,24 +90,28 @@ class Workbench:
 def open_workbench(
     config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
 ) -> Iterator[Workbench]:
-    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does. Only of a clone the repository is
-    asked what it is by now, because its outputs have other names once it is live.
+    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
+    cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live.
     """
-    connection = connections.kafka(config.source.connection)
+
+    @cache
+    def connect() -> KafkaConnection:
+        return connections.kafka(config.source.connection)
+
     credentials = connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
     handovers = handover_log(repository, layout)
     with (
-        KafkaCluster(connection, timeout=timeout) as cluster,
-        ConsumerGroups(connection, timeout=timeout) as groups,
-        Transactions(connection, timeout=timeout) as transactions,
+        KafkaCluster(connect, timeout=timeout) as cluster,
+        ConsumerGroups(connect, timeout=timeout) as groups,
+        Transactions(connect, timeout=timeout) as transactions,
     ):
         yield Workbench(
             config=in_force(config, handovers),
             connections=connections,
-            connection=connection,
+            connect=connect,
             credentials=credentials,
             cluster=cluster,
             groups=groups,

@@ -18,7 +18,7 @@ from streams_recovery.core.rights import Rights
 from streams_recovery.kafka import configs, failures, log_ends, permissions
 from streams_recovery.kafka import epochs as leader_epochs
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.group_listing import list_group_kinds
 from streams_recovery.kafka.waiting import Deadline
 
@@ -35,7 +35,7 @@ class KafkaCluster:
     checking that nobody needs it is the caller's work.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0) -> None:
+    def __init__(self, connection: Connecting, *, timeout: float = 30.0) -> None:
         self._clients = Clients(connection, timeout=timeout)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.addresses import unencrypted
@@ -162,3 +162,7 @@ def _check_endpoint(url: str, where: str) -> None:
             next_step="use the endpoint's https address",
             where=where,
         )
+
+
+# A connection, or how to look it up: whoever only reads a repository need not have one.
+Connecting = KafkaConnection | Callable[[], KafkaConnection]

@@ -15,7 +15,7 @@ from streams_recovery.core.errors import NotFound
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.connection import Connecting
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -78,7 +78,7 @@ class Transactions:
     the cluster stayed busy, and ``NotFound`` for a partition that does not exist.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, connection: Connecting, *, timeout: float = 30.0, now: Callable[[], float] = time.time) -> None:
         self._clients = Clients(connection, timeout=timeout)
         self._now = now
 
