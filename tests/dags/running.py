@@ -71,7 +71,7 @@ def run(
         if isinstance(task, SparkJobOperator):
             task.submitter = noting
         if isinstance(task, WatchSensor):
-            task.interval = 0.2
+            task.interval, task.settle = 0.2, 0
         for name, value in changes.get(task.task_id, {}).items():
             setattr(task, name, value)
     ended = dag.test(logical_date=None, run_conf=given(params), mark_success_pattern=APPROVALS)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
@@ -88,6 +89,15 @@ def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], 
     before = dag.get_task("approve").get_flat_relative_ids(upstream=True)
     assert before == {"plan"}
     assert dag.get_task("approve").defaults == ["Reject"]
+
+
+def test_a_rejection_is_final_and_an_approval_that_airflow_failed_is_asked_for_again(dags: dict[str, Any]) -> None:
+    approve = dags[RESTORE].get_task("approve")
+    answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": None}
+    with pytest.raises(AirflowFailException, match="nothing was touched"):
+        approve.execute_complete({}, {"chosen_options": ["Reject"], **answer})
+    assert approve.execute_complete({}, {"chosen_options": ["Approve"], **answer})["chosen_options"] == ["Approve"]
+    assert approve.retries == 3
 
 
 @pytest.mark.parametrize("dag_id", [RESTORE, UNDO, PITR])
@@ -254,7 +264,8 @@ def test_an_application_that_was_started_for_a_run_is_stopped_whatever_becomes_o
 
 
 def test_what_a_sensor_waits_for_survives_the_way_to_the_triggerer() -> None:
-    wanted = {"application_name": "a", "watch": "ends_reached", "facts": {"ends": {"in 0": 5}, "until": None}, "interval": 5.0}
+    facts = {"ends": {"in 0": 5}, "until": None}
+    wanted = {"application_name": "a", "watch": "ends_reached", "facts": facts, "interval": 5.0, "settle": 10.0}
     path, told = WatchTrigger(**wanted).serialize()  # type: ignore[arg-type]
     assert (path, told) == ("streams_recovery.operators.triggers.WatchTrigger", wanted)
 

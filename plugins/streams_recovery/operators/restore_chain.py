@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator
 
+from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
@@ -41,7 +41,6 @@ from streams_recovery.operators.spark import (
 )
 
 JOB = timedelta(hours=12)
-READING = timedelta(hours=24)
 # Of a job that loads: a retry goes on behind what was loaded.
 AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 # Of what brings an application back.
@@ -73,17 +72,9 @@ def restore_chain(
         before = before >> step
 
 
-def approval(subject: str, *, group: str = "") -> ApprovalOperator:
+def approval(subject: str, *, group: str = "") -> ApprovePlanOperator:
     """The task that waits for a person who has read what *plan* of the same ``group`` says."""
-    return ApprovalOperator(
-        task_id="approve",
-        subject=subject,
-        body=f"{{{{ ti.xcom_pull(task_ids='{group}plan')['text'] }}}}",
-        defaults="Reject",
-        fail_on_reject=True,
-        response_timeout=READING,
-        execution_timeout=None,
-    )
+    return ApprovePlanOperator(task_id="approve", subject=subject, body=f"{{{{ ti.xcom_pull(task_ids='{group}plan')['text'] }}}}")
 
 
 def restore_steps(

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, Context, conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.operators.base import airflow_errors, workbench_of
 from streams_recovery.operators.triggers import WatchTrigger
+from streams_recovery.ui.early_answers import HEARD_SECONDS
 from streams_recovery.watching import WATCHES
 
 
@@ -27,6 +28,7 @@ class WatchSensor(BaseOperator):
         self.application_name = application_name
         self.interval = interval
         self.at_most = at_most
+        self.settle: float | None = None
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
@@ -39,8 +41,13 @@ class WatchSensor(BaseOperator):
             found = WATCHES[self.watch](bench, facts)
         self.log.info("%s", found.told)
         if not found.done:
+            settle = conf.getfloat("workers", "min_heartbeat_interval") + HEARD_SECONDS if self.settle is None else self.settle
             trigger = WatchTrigger(
-                application_name=self.application_name, watch=self.watch, facts={**facts, **found.facts}, interval=self.interval
+                application_name=self.application_name,
+                watch=self.watch,
+                facts={**facts, **found.facts},
+                interval=self.interval,
+                settle=settle,
             )
             self.defer(trigger=trigger, method_name="seen", timeout=self.at_most)
         return found.told
