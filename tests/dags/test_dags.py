@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,7 +169,7 @@ def test_params_that_do_not_fit_are_refused(dags: dict[str, Any], conf: dict[str
 
 @pytest.mark.parametrize("inputs_from", ["../../x", "before:latest", "none", "latest; x"])
 def test_inputs_come_from_no_savepoint_that_is_none(dags: dict[str, Any], inputs_from: str) -> None:
-    param = dags[REBUILD].params.get_param("inputs_from")
+    param = copy.copy(dags[REBUILD].params.get_param("inputs_from"))
     assert (param.resolve(), param.resolve("latest")) == ("", "latest")
     with pytest.raises((AirflowException, ValueError)):
         param.resolve(inputs_from)

@@ -15,8 +15,9 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.copies import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.jobs import VerifyResult
+from streams_recovery.core.jobs import JobReceipt, VerifyResult
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.jobs.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
@@ -25,8 +26,10 @@ from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
 CANARY = "canary-61c0"
-RESULT = VerifyResult(partitions=(), keys=(), seconds=0.5)
-# Notes what it was given, and leaves a result as a job does.
+KEY = "a/result.json"
+RESULT = codec.dumps(VerifyResult(partitions=(), keys=(), seconds=0.5))
+RECEIPT = JobReceipt(result=NoteRef.of(KEY, RESULT), failure=None)
+# Notes what it was given, and leaves a result and a receipt as a job does.
 SUBMIT = """#!{python}
 import json, os, pathlib, sys
 name = os.environ.get("STREAMS_RECOVERY_SECRETS_FILE")
@@ -42,6 +45,7 @@ arguments = dict(zip(sys.argv, sys.argv[1:]))
 result = pathlib.Path(json.loads(arguments["--repository"])["path"]) / arguments["--result"]
 result.parent.mkdir(parents=True, exist_ok=True)
 result.write_bytes({result!r})
+pathlib.Path(arguments["--receipt"]).write_bytes({receipt!r})
 print("done")
 """
 
@@ -52,7 +56,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     seen = tmp_path / "seen.json"
     program = tmp_path / "bin" / "spark-submit"
     program.parent.mkdir()
-    program.write_text(SUBMIT.format(python=sys.executable, seen=str(seen), result=codec.dumps(RESULT)))
+    program.write_text(SUBMIT.format(python=sys.executable, seen=str(seen), result=RESULT, receipt=codec.dumps(RECEIPT)))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
@@ -62,13 +66,13 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(*, allow_insecure_rpc: bool = False, **connection: object) -> dict[str, Any]:
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps({"conn_type": "spark", **connection}))
-        operator = CompareRecordsOperator(task_id="compare", application_name="orders", ticket="{}")
+        operator = CompareRecordsOperator(task_id="compare", application_name="orders", ticket="{}", loaded="{}")
         repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
         _AirflowSubmit(operator, {}, Spark(connection="spark_test", allow_insecure_rpc=allow_insecure_rpc)).submit(
             SparkJob(
                 name="verify",
-                spec_key="a/spec.json",
-                result_key="a/result.json",
+                spec=NoteRef.of("a/spec.json", b"{}"),
+                result_key=KEY,
                 repository=repository,
                 connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),
                 credentials=StorageCredentials(access_key_id="id", secret_access_key=CANARY),

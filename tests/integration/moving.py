@@ -74,7 +74,7 @@ def moving(bootstrap: str, directory: Path, *, keys: int) -> Iterator[Moving]:
         "application": {"id": name, "guarantee": "exactly_once_v2"},
         "topics": {"inputs": [f"{name}.in"]},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
-        "backup": {"consistency": {"mode": "live", "timeout_seconds": 60}},
+        "backup": {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 60}},
         "runs": {
             "kind": "command",
             "command": {"status": says(RUNNING), "stop": says(STOPPED), "start": ["true"], "wipe": ["true"]},

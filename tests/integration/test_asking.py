@@ -49,7 +49,7 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
 
         # More than is read of an answer tells nothing, and takes no memory.
         answers.write_text(json.dumps({"k1": "v7"}) + " " * (33 << 20))
-        assert ask_stores(bench, ticket, planned, patience=1) == ()
+        assert ask_stores(bench, planned, patience=1) == ()
 
         for declaration in ({"kind": "window", "queryable": True}, {"kind": "key-value", "queryable": False}):
             assert ask_stores(declared(small, **declaration).bench, planned) == ()

@@ -107,9 +107,9 @@ def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything
     bench, good = small.bench, publish(small)
     ticket = begun(bench)
     started_again(small)
-    savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
     with pytest.raises(StateDamaged, match="was created again"):
-        copy(bench, ticket)
+        copy(bench, ticket, taken)
     savepoints.finish(bench, ticket)
     assert bench.savepoints.ids() == [good]
 

@@ -154,9 +154,9 @@ def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None
     one, topic = shared.applications[0], shared.table.topic
     ticket = begun(one.bench)
     one.bench.cluster.alter_configs({topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
-    savepoints.capture(one.bench, ticket, savepoints.quiesce(one.bench, ticket))
+    taken = savepoints.capture(one.bench, ticket, savepoints.quiesce(one.bench, ticket))
     assert marked(shared.overrides, ticket.mark)
-    savepoints.gather(one.bench, ticket, copy(one.bench, ticket))
+    savepoints.gather(one.bench, ticket, *copy(one.bench, ticket, taken))
     end(one, ticket)
     assert shared.overrides == {"cleanup.policy": "compact"}
 

@@ -25,6 +25,7 @@ from streams_recovery.core.audit import AuditSpec
 from streams_recovery.core.errors import ConfigInvalid, SparkJobFailed
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.jobs.spark_home import installed_spark
 from streams_recovery.jobs.submitter import SparkJob
@@ -129,10 +130,11 @@ def job(tmp_path: Path) -> SparkJob:
     location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN, tmp_path / "repository")))
     repository = Repository(location)
     files, _ = audit.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
-    repository.create("golden/work/run/spec.json", codec.dumps(AuditSpec(application_id="golden", files=tuple(files))))
+    spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
+    repository.create("golden/work/run/spec.json", spec)
     return SparkJob(
         name="audit",
-        spec_key="golden/work/run/spec.json",
+        spec=NoteRef.of("golden/work/run/spec.json", spec),
         result_key="golden/work/run/result.json",
         repository=repository,
         connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),

@@ -51,7 +51,8 @@ ENTRIES: Final = (
         purpose=HoldPurpose.COPY,
         run="r",
         at=1,
-        topics=(TopicHold(topic="t", topic_id="i", previous={"retention.ms": None, "x": "1"}),),
+        mark=7,
+        topics=(TopicHold(topic="t", topic_id="i"),),
         clear=False,
     ),
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
@@ -214,7 +215,7 @@ def _use(found: Manifest) -> None:
     assert found.records >= 0
     assert found.profile
     assert found.replaces is None or found.replaces
-    assert not found.whole({})
+    assert found.whole({}) == (not any(found.files()))
     assert all(offset.offset >= 0 for offset in found.committed().values())
 
 

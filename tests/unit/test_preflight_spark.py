@@ -21,6 +21,7 @@ def found(directory: Path, *, spark: dict[str, object] | None, **section: object
         "version": 1,
         "application": {"id": "app", "guarantee": "exactly_once_v2"},
         "spark": section,
+        "backup": {"survive_cluster_loss": False},
         "topics": {"inputs": ["in"]},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
         "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -12,6 +13,8 @@ from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.values import create_value, read_value
 
 T = TypeVar("T")
+
+LOGGER = logging.getLogger("streams_recovery.storage.numbered")
 
 _RACES = 100
 _DIGITS = 12
@@ -35,6 +38,16 @@ class NumberedLog(Generic[T]):
     def read_back(self) -> Iterator[T]:
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
         return (self._read(key) for key in reversed(self._keys()))
+
+    def readable_back(self) -> Iterator[T]:
+        """The same, without those that are no entries; each is logged. Only for logs of which any part is enough."""
+        for key in reversed(self._keys()):
+            try:
+                entry = self._read(key)
+            except EntryUnreadable as error:
+                LOGGER.warning("%s is passed over: %s", key, error.reason)
+                continue
+            yield entry
 
     def last(self) -> T | None:
         """The newest entry, None when there is none."""

@@ -148,7 +148,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def paths(**more):
-    return ControlPaths(health="/health", pause="/pause", resume="/resume", query=None, **more)
+    return ControlPaths(health="/health", pause="/pause", resume="/resume", query=None, close=None, **more)
 
 
 def standing():

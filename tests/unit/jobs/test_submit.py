@@ -62,7 +62,9 @@ def test_a_local_master_stays_on_loopback_and_uses_this_interpreter():
     assert call.environment["STREAMS_RECOVERY_SECRETS_FILE"] == "/s/secrets"
 
 
-def test_a_remote_master_is_reached_as_the_cluster_is_configured():
+def test_a_remote_master_is_reached_as_the_cluster_is_configured(monkeypatch):
+    # A session in this process may have set it.
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     call = call_for(master="spark://cluster:7077")
     assert "spark.driver.host" not in call.conf
     assert "SPARK_LOCAL_IP" not in call.environment

@@ -17,6 +17,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, LockHeld
 from streams_recovery.core.hold import HoldPurpose, TopicHold
 from streams_recovery.core.journal import Phase
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.leases import LEASE_SECONDS
 from streams_recovery.restores.opening import note
 from streams_recovery.storage.lock import ApplicationLock
@@ -35,6 +36,7 @@ def application(directory: Path) -> Iterator[Workbench]:
         "application": {"id": "app", "guarantee": "exactly_once_v2"},
         "source": {"timeout_seconds": 1},
         "topics": {"inputs": ["in"]},
+        "backup": {"survive_cluster_loss": False},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
         "runs": {"kind": "command", "command": fleet.programs(directory / "instance")},
     }
@@ -59,6 +61,7 @@ def opened(bench: Workbench, restore_id: str = "20261121T100000000Z-aaaaaaaa", *
         request=restores.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
         requested_by="test",
         plan_hash="",
+        plan=NoteRef.of("app/work/plan.json", b""),
         lock=bench.lock.acquire(RUN, lease_seconds=LEASE_SECONDS, purpose="a test"),
         started_at=bench.clock(),
         running=("one",),
@@ -84,8 +87,8 @@ def running(bench: Workbench) -> bool:
 
 def guard(bench: Workbench) -> None:
     """A topic under a hold that only a broker can release."""
-    hold = TopicHold(topic="app-totals-changelog", topic_id="x", previous={"min.compaction.lag.ms": None})
-    holds.record(bench, "applied", HoldPurpose.COPY, "some run", (hold,))
+    hold = TopicHold(topic="app-totals-changelog", topic_id="x")
+    holds.record(bench, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
 
 
 def later(bench: Workbench) -> Workbench:

@@ -14,6 +14,7 @@ from streams_recovery.core.errors import StateDamaged
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import ClaimedTopic, Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.savepoints.copy import copy_plan
 from streams_recovery.savepoints.damage import with_damage
 from streams_recovery.savepoints.publish import assemble
@@ -35,6 +36,7 @@ def drafted(*topics: DraftTopic, at: int = 1_000) -> CutDraft:
         topics=topics,
         claimed=(),
         tails=(),
+        assumed=(),
     )
 
 
@@ -92,6 +94,7 @@ def ticket(changed_state: ChangedState = ChangedState.REFUSE, *, safety: bool = 
         mode=QuiesceMode.STOP,
         fallback=None,
         lock=LockTicket(owner="o", number=1),
+        mark=1,
         started_at=0,
         running=(),
         safety=safety,
@@ -102,7 +105,9 @@ def ticket(changed_state: ChangedState = ChangedState.REFUSE, *, safety: bool = 
 def published(held: Ticket, plan: CopyPlan, consistency: Consistency = Consistency.EXACT) -> Manifest:
     claimed = (ClaimedTopic(topic="orders-eu-t-changelog", group="orders-eu"),)
     draft = replace(drafted(), consistency=consistency, claimed=claimed)
-    return assemble(held, draft, plan, Copied(ranges=(), lost=(), noticed=()), None, Guarantee.EXACTLY_ONCE_V2)
+    return assemble(
+        held, draft, plan, Copied(planned=NoteRef.of("k", b""), ranges=(), lost=(), noticed=()), None, Guarantee.EXACTLY_ONCE_V2
+    )
 
 
 def test_a_cut_of_damaged_state_is_refused_or_labelled_however_exact_it_is() -> None:

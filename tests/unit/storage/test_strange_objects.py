@@ -166,12 +166,14 @@ def test_a_note_that_is_not_ours_neither_answers_nor_keeps_anybody_waiting(repos
     repository.create(LAYOUT.work("run", "cut.zzzz"), b"{}")
     repository.create(LAYOUT.work("run", "cut.99999999999999"), b"{}")
     with pytest.raises(NotFound, match="has left no note cut"):
-        notes.read(Entry, "run", "cut")
+        notes.read_once(Entry, "run", "cut")
     repository.create(LAYOUT.work("run", "cut.0002"), b'{"text":"two"}')
-    assert notes.write("run", "cut", Entry(text="three")) == LAYOUT.work("run", "cut.0003")
-    assert notes.read(Entry, "run", "cut") == Entry(text="three")
+    mine = notes.write("run", "cut", Entry(text="three"))
+    assert mine.key == LAYOUT.work("run", "cut.0003")
+    assert notes.read(Entry, mine) == Entry(text="three")
     repository.create(LAYOUT.work("run", "cut.10000"), b'{"text":"later"}')
-    assert notes.read(Entry, "run", "cut") == Entry(text="later"), "by number, not by name"
+    assert notes.read(Entry, mine) == Entry(text="three")
+    assert notes.reserve("run", "cut") == LAYOUT.work("run", "cut.10001"), "by number, not by name"
 
 
 @pytest.mark.fault("F63")
