@@ -80,7 +80,9 @@ def reprocess(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
 
 def refused(bench: Workbench, ticket: RestoreTicket) -> None:
     """From the command line: the first step that reads the plan names what lies beside it, and the application goes on as it was."""
-    before = bench.cluster.describe_topics(sorted(bench.cluster.topic_names()))
+    own = (bench.application_id, ticket.request.source or bench.application_id)
+    before = bench.cluster.describe_topics(sorted(name for name in bench.cluster.topic_names() if any(one in name for one in own)))
+    assert before
     forged = Intruder(bench.repository).plan(bench.application_id, ticket.restore_id)
     said: list[str] = []
     with pytest.raises(Altered, match=rf"{forged} was not written by this run\. Next: it was not used"):

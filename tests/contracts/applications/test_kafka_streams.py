@@ -59,11 +59,12 @@ def rig(tmp_path, bootstrap, topics):
         **names,
     }
     (tmp_path / "token").write_text(TOKEN)
-    made = Rig("process", tmp_path, environment=settings, control={"token_file": str(tmp_path / "token")}, start_timeout=60)
+    made = Rig(
+        "process", tmp_path, environment=settings, control={"token_file": str(tmp_path / "token"), "close": "/close"}, start_timeout=60
+    )
     own = example.program()
     made.section["command"] = ["java", "-Xmx256m", *options(own, example.exercise), "-cp", own.joined_class_path, example.SOURCE.stem]
     made.section["environment"] = settings | {"STATE_DIR": "{state_directory}", "COMMIT_INTERVAL_MS": "250"}
-    made.section["control"] = {"close": "/close"}
     yield made
     made.close()
 

@@ -53,7 +53,7 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
         yield found
 
 
-def opened(bench: Workbench, restore_id: str = "20261121T100000000Z-aaaaaaaa", **changes: object) -> restores.RestoreTicket:
+def opened(bench: Workbench, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restores.RestoreTicket:
     """A restore that has the lock, and has touched nothing."""
     ticket = restores.RestoreTicket(
         application_id=bench.application_id,
@@ -210,7 +210,7 @@ def test_what_somebody_has_started_since_the_restore_was_opened_is_brought_back_
 def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothing(bench: Workbench) -> None:
     ticket = stopped(bench)
     bench.lock.release(ticket.lock)
-    second = opened(bench, "20261121T110000000Z-bbbbbbbb")
+    second = opened(bench, "20261121T110000Z-bbbbbbbbbb")
     note(bench, second, Phase.DESTROYING)
     bench.lock.release(second.lock)
     assert not restores.abandon(bench, ticket).restarted
