@@ -43,7 +43,7 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.manifest import SegmentFile
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome, read_receipt
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.package import build_package
 from streams_recovery.jobs.run import run_submit, tail
 from streams_recovery.jobs.secrets import secrets_file
@@ -53,6 +53,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 
 SOURCE, TARGET, MASTER = "bench-source", "bench-target", "local[2]"

@@ -26,13 +26,14 @@ from streams_recovery.core.audit import AuditResult, AuditSpec
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome, read_receipt
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.package import build_package
 from streams_recovery.jobs.run import run_submit, tail
 from streams_recovery.jobs.secrets import secrets_file
 from streams_recovery.jobs.spark_home import SPARK_HOME
 from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 

@@ -23,7 +23,7 @@ from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import write_receipt
+from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.values import create_value, read_noted
 

@@ -11,8 +11,9 @@ import pytest
 from streams_recovery.core.errors import LockLost
 from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.layout import Layout
-from streams_recovery.jobs.outcome import read_outcome, read_receipt
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 
 pytestmark = pytest.mark.spark
@@ -24,7 +25,7 @@ from spark_jobs import job
 from functools import partial
 from pathlib import Path
 from streams_recovery.core.jobs import RestoreSpec
-from streams_recovery.jobs.outcome import write_receipt
+from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.storage.repository import Repository

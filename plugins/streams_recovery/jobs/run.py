@@ -13,9 +13,10 @@ from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome, read_receipt
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.submit import submit_argv
 from streams_recovery.jobs.submitter import RESULTS, SparkJob, prepared
+from streams_recovery.storage.receipts import read_receipt
 
 _TAIL_BYTES: Final = 4000
 _STOP_SECONDS: Final = 10.0

@@ -21,12 +21,13 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
 from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.jobs.outcome import read_outcome, read_receipt
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.submit import JobName, SparkCall
 from streams_recovery.jobs.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.leases import Locked, kept
 from streams_recovery.operators.base import airflow_errors, received, workbench_of
 from streams_recovery.savepoints import JobPlan
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.workbench import Workbench
 
 

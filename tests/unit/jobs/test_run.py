@@ -13,8 +13,9 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, SparkJobFailed
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreResult
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome, read_receipt, write_receipt
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.run import run_submit, tail
+from streams_recovery.storage.receipts import read_receipt, write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 KEY = "a/work/r/load-result.0001.json"
