@@ -152,7 +152,7 @@ class Intruding:
 
 
 def test_a_plan_beside_the_approved_one_is_refused_by_its_name(
-    counting: Counting, in_session: Submitter, caplog: pytest.LogCaptureFixture
+    counting: Counting, in_session: Submitter, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
@@ -160,5 +160,5 @@ def test_a_plan_beside_the_approved_one_is_refused_by_its_name(
     intruding = Intruding(in_session, counting, "restore")
     done = run(counting, "restore_full", intruding, application=counting.name)
     assert (done.state, done.by("failed")) == ("failed", {"check_load"})
-    assert f"{intruding.forged} was not written by this run" in caplog.text
+    assert f"{intruding.forged} was not written by this run" in capsys.readouterr().out
     assert (counting.running, counting.free(), counting.committed()) == (False, True, None)
