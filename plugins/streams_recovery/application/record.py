@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
-
 from streams_recovery.application.liveness import Place, Process
 from streams_recovery.core import codec
 
@@ -26,15 +24,6 @@ T = TypeVar("T")
 _CLEAN_STATUS = (0, 128 + signal.SIGTERM)
 # Closing after these proves nothing: the threads that would have flushed and committed had died before.
 _DEAD_STATES = ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
-
-
-def created_at(pid: int) -> float | None:
-    """When a live process started (seconds since the epoch), None when there is none of this pid."""
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
