@@ -9,6 +9,7 @@ SHARD ?= 1/8
 BASE ?= origin/main
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
 PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --generate-hashes
 ORDERS ?= 200000
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
@@ -21,19 +22,22 @@ help: ## Show this list
 
 setup: $(VENV)/.installed ## Install everything into .venv (needs Python 3.11+ and Java 17+)
 
-$(VENV)/.installed: requirements.lock
+$(VENV)/.installed: requirements.lock requirements-uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Python packages ..."
-	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-uv.lock
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
 	@$(BIN)/python -m embedded.prepare
 	@touch $@
 
-lock: ## Resolve requirements*.txt into requirements.lock
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate requirements-dev.txt -o requirements.lock
+lock: ## Resolve requirements*.txt into the lock files: a version and the hashes of its files for each package
+	@$(LOCK) requirements-dev.txt -o requirements.lock
+	@$(LOCK) requirements-uv.txt -o requirements-uv.lock
+	@$(LOCK) requirements.txt -c requirements.lock -o docker/airflow/requirements.lock
+	@$(LOCK) docker/spark/requirements.txt -c requirements.lock -o docker/spark/requirements.lock
 
 demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000)
 	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS)

@@ -42,15 +42,18 @@ from streams_recovery.core.jobs import (
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.manifest import SegmentFile
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.run import run_submit
+from streams_recovery.jobs.run import run_submit, tail
 from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobName, spark_call, submit_argv
+from streams_recovery.jobs.submit import JobFiles, JobName, spark_call, submit_argv
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 
 SOURCE, TARGET, MASTER = "bench-source", "bench-target", "local[2]"
@@ -90,22 +93,23 @@ class Stage:
         """One job to its end, and the seconds of the whole submission."""
         name = f"app/work/run/{job}-{time.monotonic_ns()}"
         spec_key, result_key = f"{name}-spec.json", f"{name}-result.json"
-        self.repository.create(spec_key, codec.dumps(spec))
+        written = codec.dumps(spec)
+        self.repository.create(spec_key, written)
         began = time.monotonic()
         with secrets_file(self.connection, None) as secrets:
+            files = JobFiles(package=build_package(self.directory), secrets=secrets, receipt=self.directory / f"{job}.receipt")
             call = spark_call(
                 job,
-                spec_key=spec_key,
+                spec=NoteRef.of(spec_key, written),
                 result_key=result_key,
                 location=self.repository.location,
-                package=build_package(self.directory),
-                secrets_file=secrets,
+                files=files,
                 master=MASTER,
             )
             log = self.directory / f"{job}.log"
-            argv = submit_argv(call, MASTER)
-            result = run_submit(argv, call.environment, log=log, repository=self.repository, result_key=result_key, kind=kind)
-        return result, time.monotonic() - began
+            run_submit(submit_argv(call, MASTER), call.environment, log=log)
+            read_outcome(self.repository, read_receipt(call.receipt), result_key, kind, log_tail=tail(log))
+        return codec.loads(kind, self.repository.get(result_key), where=result_key), time.monotonic() - began
 
 
 @contextmanager

@@ -25,12 +25,15 @@ from streams_recovery.core import audit, codec
 from streams_recovery.core.audit import AuditResult, AuditSpec
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.run import run_submit
+from streams_recovery.jobs.run import run_submit, tail
 from streams_recovery.jobs.secrets import secrets_file
 from streams_recovery.jobs.spark_home import SPARK_HOME
-from streams_recovery.jobs.submit import spark_call, submit_argv
+from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -70,21 +73,20 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
         repository = Repository(StorageLocation(backend="filesystem", path=str(work)))
         (work / "golden").symlink_to(GOLDEN / "golden")
         names = [f"work/{uuid.uuid4().hex}-{what}.json" for what in ("spec", "result")]
-        repository.create(names[0], codec.dumps(AuditSpec(application_id="golden", files=tuple(files))))
+        spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
+        repository.create(names[0], spec)
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
             call = spark_call(
                 "audit",
-                spec_key=names[0],
+                spec=NoteRef.of(names[0], spec),
                 result_key=names[1],
                 location=repository.location,
-                package=build_package(work),
-                secrets_file=secrets,
+                files=JobFiles(package=build_package(work), secrets=secrets, receipt=work / "receipt.json"),
                 master=master,
             )
-            run_submit(
-                submit_argv(call, master), call.environment, log=work / "log", repository=repository, result_key=names[1], kind=AuditResult
-            )
+            run_submit(submit_argv(call, master), call.environment, log=work / "log")
+            read_outcome(repository, read_receipt(call.receipt), names[1], AuditResult, log_tail=tail(work / "log"))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return time.monotonic() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

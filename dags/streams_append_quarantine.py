@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.locating import load_applications
@@ -17,7 +16,7 @@ from streams_recovery.core.savepoint_id import PATTERN
 from streams_recovery.operators import restore_params as params
 from streams_recovery.operators.append import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.restore_chain import JOB, READING
+from streams_recovery.operators.restore_chain import JOB, approval
 from streams_recovery.operators.spark import AppendRecordsOperator
 
 PARAMS = {
@@ -34,7 +33,7 @@ PARAMS = {
 with DAG(
     "streams_append_quarantine",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Append later input again that a restore in place has set aside",
@@ -43,15 +42,7 @@ with DAG(
 ):
     name = {"application_name": "{{ params.application }}"}
     plan = PlanAppendOperator(task_id="plan", restore="{{ params.restore }}", **name)
-    approve = ApprovalOperator(
-        task_id="approve",
-        subject="Append later input of {{ params.application }} again?",
-        body="{{ ti.xcom_pull(task_ids='plan')['text'] }}",
-        defaults="Reject",
-        fail_on_reject=True,
-        response_timeout=READING,
-        execution_timeout=None,
-    )
+    approve = approval("Append later input of {{ params.application }} again?")
     # The restore that was shown, should another one have set something aside since.
     open_append = OpenAppendOperator(
         task_id="open_append",

@@ -12,9 +12,11 @@ from airflow.sdk import DAG, Param
 
 from streams_recovery.config.locating import load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.operators.assets import savepoints_of
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.report import ReportSavepointOperator
+from streams_recovery.operators.restore_params import confirm
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
     CaptureCutOperator,
@@ -41,6 +43,15 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
             title="Mode",
             description="How to hold the application; empty: as configured.",
         ),
+        "changed_state": Param(
+            ChangedState.REFUSE.value,
+            type="string",
+            enum=[choice.value for choice in ChangedState],
+            title="State that changed outside a restore",
+            description="refuse: take no savepoint of it. damaged: save what is left; nothing restores it by default, and retention does not count it. "
+            "intended: it is the state now. Anything but refuse needs the confirmation below.",
+        ),
+        "confirm": confirm(),
     }
     schedule = config.backup.schedule
     with DAG(
@@ -57,7 +68,13 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
     ) as dag:
         shared = {"application_name": name, "ticket": result_of("begin")}
         begin = BeginSavepointOperator(
-            task_id="begin", application_name=name, reason="{{ params.reason }}", mode="{{ params.mode }}", schedule=schedule
+            task_id="begin",
+            application_name=name,
+            reason="{{ params.reason }}",
+            mode="{{ params.mode }}",
+            changed_state="{{ params.changed_state }}",
+            confirm="{{ params.confirm }}",
+            schedule=schedule,
         ).as_setup()
         quiesce = QuiesceOperator(task_id="quiesce", **shared)
         capture = CaptureCutOperator(task_id="capture_cut", quiesced=result_of("quiesce"), **shared)
@@ -69,9 +86,10 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
             execution_timeout=JOB,
             application_name=name,
             ticket=result_of("begin"),
+            cut=result_of("capture_cut"),
         )
         gather = GatherSegmentsOperator(task_id="verify_segments", copied=result_of("copy_records"), retries=2, **shared)
-        publish = PublishSavepointOperator(task_id="publish", retries=2, **shared)
+        publish = PublishSavepointOperator(task_id="publish", gathered=result_of("verify_segments"), retries=2, **shared)
         finish = FinishSavepointOperator(task_id="finish", retries=3, retry_delay=timedelta(seconds=5), **shared)
         report = ReportSavepointOperator(task_id="report", summary=result_of("publish"), asset=savepoints_of(name))
         # Whatever fails in between, a teardown runs once its setup succeeded. Both fail the run when they fail; the leaf fails it

@@ -67,7 +67,7 @@ PARAMS = {
 with DAG(
     "streams_clone",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Run a new version beside the old one, cut over to it, roll back",

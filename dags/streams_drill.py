@@ -70,6 +70,7 @@ def streams_drill(name: str, schedule: str | None, application_id: str) -> DAG:
             task_id="conclude",
             application_name=name,
             ticket=ticket,
+            report=result_of("finish"),
             removed=result_of("remove"),
             began_at="{{ (ti.xcom_pull(task_ids='plan') or {}).get('began_at', '') }}",
             trigger_rule=TriggerRule.ALL_DONE,

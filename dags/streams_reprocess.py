@@ -114,7 +114,12 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
             **AGAIN,
         )
         remove = RemoveIntervalOperator(
-            task_id="remove", application_name=scratch, ticket=ticket, retries=3, retry_delay=timedelta(seconds=15)
+            task_id="remove",
+            application_name=scratch,
+            ticket=ticket,
+            handed=result_of("hand_over"),
+            retries=3,
+            retry_delay=timedelta(seconds=15),
         ).as_teardown(setups=open_restore)
         conclude = ConcludeIntervalOperator(
             task_id="conclude",
@@ -122,6 +127,7 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
             claimed=claimed,
             planned=planned,
             ticket=ticket,
+            handed=result_of("hand_over"),
             removed=result_of("remove"),
             trigger_rule=TriggerRule.ALL_DONE,
             **AGAIN,

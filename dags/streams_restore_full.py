@@ -36,6 +36,7 @@ PARAMS = {
         description="latest: the newest exact one",
     ),
     "allow_ahead": Param(default=False, type="boolean", title="Allow a savepoint that may count some input twice"),
+    "allow_damaged": Param(default=False, type="boolean", title="Allow a savepoint of damaged state"),
     "replace": params.replace(),
     "delete": params.delete("Only with replace: those that the savepoint does not know"),
     "safety": params.safety(),
@@ -53,7 +54,7 @@ PARAMS = {
 with DAG(
     "streams_restore_full",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Restore an application in place, with its state",
@@ -61,4 +62,4 @@ with DAG(
     default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
 ):
     asked = {name: f"{{{{ params.{name} }}}}" for name in PARAMS if name != "application"}
-    restore_chain("{{ params.application }}", {**asked, "allow_damaged": "False"}, subject="Restore {{ params.application }} in place?")
+    restore_chain("{{ params.application }}", asked, subject="Restore {{ params.application }} in place?")

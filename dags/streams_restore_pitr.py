@@ -80,7 +80,7 @@ PARAMS = {
 with DAG(
     "streams_restore_pitr",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Bring an application to a moment in the past of another one",

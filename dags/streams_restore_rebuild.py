@@ -1,8 +1,9 @@
-"""Lets an application build its state again from its input, without a savepoint.
+"""Lets an application build its state again from its input, without the state of a savepoint.
 
 What Kafka's application reset tool does, and what it leaves to hand work: after an approval that shows every topic and offset, and with a safety savepoint of
 what is there, the internal topics of this application and of no other are deleted, offsets are set to where the param says, the local state
-of every instance is wiped, and the application processes its input from there on. Until *prepare_topics* a failure brings the application
+of every instance is wiped, and the application processes its input from there on. Inputs, globals and outputs that the cluster has lost are made from a
+savepoint first, when `inputs_from` names one. Until *prepare_topics* a failure brings the application
 back as it was; after it, the application stays down until its offsets are set.
 """
 
@@ -14,6 +15,7 @@ from airflow.sdk import DAG, Param
 
 from streams_recovery.config.locating import load_applications
 from streams_recovery.core.plan import FROM_INPUT
+from streams_recovery.core.savepoint_id import PATTERN
 from streams_recovery.operators import restore_params as params
 from streams_recovery.operators.restore_chain import restore_chain
 
@@ -30,6 +32,14 @@ PARAMS = {
         type="boolean",
         title="Begin where the input begins",
         description="Although older input is gone: state that needs it will be wrong.",
+    ),
+    "inputs_from": Param(
+        "",
+        type="string",
+        pattern=f"^(|latest|{PATTERN})$",
+        title="Savepoint of lost inputs",
+        description="For a cluster that has lost inputs: they, globals and outputs are made from this savepoint first, where they are gone. latest: the "
+        "newest. Empty: all of them are there.",
     ),
     "outputs": Param(
         "keep",
@@ -48,7 +58,7 @@ PARAMS = {
 with DAG(
     "streams_restore_rebuild",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Rebuild the state of an application from its input",

@@ -1,7 +1,7 @@
 """Runs an application that is down in between: from a start to the ends its inputs had then, or for a while, and down again.
 
 For input that comes rarely, for cold data, and for work that is to be done at certain hours. The application id stays the same, so every run goes on
-where the one before it ended. Without new input nothing is started. An application that runs already is left alone: the run fails and says so.
+where the one before it ended. With nothing unread nothing is started. An application that runs already is left alone: the run fails and says so.
 """
 
 from __future__ import annotations

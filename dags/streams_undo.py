@@ -36,7 +36,7 @@ PARAMS = {
 with DAG(
     "streams_undo",
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=params.RUNS,
     params=PARAMS,
     doc_md=__doc__,
     description="Bring back what was there before a restore",

@@ -1,31 +1,81 @@
-"""Creates the repository's bucket when it is not there yet. Waits for nothing: the server is healthy before this starts."""
+"""Creates the repository's bucket, and the user that works in it: one who may read, write and list there, and neither delete nor anything else.
+
+Safe to run again, also with another secret. Waits for nothing: the server is healthy before this starts.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from http import HTTPStatus
+from typing import Any
+from xml.sax.saxutils import escape
 
 import boto3
+import httpx
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 _MINE_ALREADY = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
+_ON_BUCKET = ("s3:ListBucket",)
+# Savepoints and restores delete nothing. Expiry does: add s3:DeleteObject for `retention.apply: true`.
+_ON_OBJECTS = ("s3:GetObject", "s3:PutObject")
 
 
 def main() -> None:
     """Idempotent."""
+    bucket, user = os.environ["STREAMS_RECOVERY_BUCKET"], os.environ["S3_ACCESS_KEY"]
     client = boto3.client(
         "s3",
         endpoint_url=os.environ["STREAMS_RECOVERY_S3_ENDPOINT"],
         region_name=os.environ["STREAMS_RECOVERY_REGION"],
-        aws_access_key_id=os.environ["S3_ACCESS_KEY"],
-        aws_secret_access_key=os.environ["S3_SECRET_KEY"],
+        aws_access_key_id=os.environ["S3_ROOT_ACCESS_KEY"],
+        aws_secret_access_key=os.environ["S3_ROOT_SECRET_KEY"],
         config=Config(s3={"addressing_style": "path"}),
     )
     try:
-        client.create_bucket(Bucket=os.environ["STREAMS_RECOVERY_BUCKET"])
+        client.create_bucket(Bucket=bucket)
     except ClientError as error:
         if error.response["Error"]["Code"] not in _MINE_ALREADY:
             raise
+    make_user(user, os.environ["S3_SECRET_KEY"])
+    client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy(bucket, user)))
+
+
+def policy(bucket: str, user: str) -> dict[str, Any]:
+    """What the user may do in the bucket."""
+    resource = f"arn:aws:s3:::{bucket}"
+    allowed = [(list(_ON_BUCKET), resource), (list(_ON_OBJECTS), f"{resource}/*")]
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"AWS": [user]}, "Action": actions, "Resource": [about]} for actions, about in allowed
+        ],
+    }
+
+
+def make_user(access_key: str, secret_key: str) -> None:
+    """A user of the server (VersityGW) with no right of its own. One that exists gets this secret."""
+    told = f"<Access>{escape(access_key)}</Access><Secret>{escape(secret_key)}</Secret><Role>user</Role>"
+    made = _administer("create-user", f"<Account>{told}</Account>")
+    if made.status_code == HTTPStatus.CONFLICT:
+        changed = f"<MutableProps><Secret>{escape(secret_key)}</Secret><Role>user</Role></MutableProps>"
+        made = _administer(f"update-user?access={access_key}", changed)
+    made.raise_for_status()
+
+
+def _administer(path: str, body: str) -> httpx.Response:
+    # The server's own interface for users, signed as requests to S3 are.
+    keys = Credentials(os.environ["S3_ROOT_ACCESS_KEY"], os.environ["S3_ROOT_SECRET_KEY"])
+    content = body.encode()
+    request = AWSRequest("PATCH", f"{os.environ['STREAMS_RECOVERY_S3_ENDPOINT']}/{path}", data=content)
+    request.headers["X-Amz-Content-Sha256"] = hashlib.sha256(content).hexdigest()
+    SigV4Auth(keys, "s3", os.environ["STREAMS_RECOVERY_REGION"]).add_auth(request)
+    return httpx.patch(request.url, content=content, headers=dict(request.headers), timeout=30)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,12 @@ def variables() -> dict[str, str]:
         "AIRFLOW_JWT_SECRET": secrets.token_urlsafe(64),
         "AIRFLOW_API_SECRET_KEY": secrets.token_urlsafe(48),
         "AIRFLOW_ADMIN_PASSWORD": secrets.token_urlsafe(12),
+        "S3_ROOT_ACCESS_KEY": secrets.token_hex(10),
+        "S3_ROOT_SECRET_KEY": secrets.token_urlsafe(30),
         "S3_ACCESS_KEY": secrets.token_hex(10),
         "S3_SECRET_KEY": secrets.token_urlsafe(30),
+        "SPARK_RPC_SECRET": secrets.token_hex(32),
+        "ORDER_PROCESSOR_TOKEN": secrets.token_hex(32),
     }
 
 

@@ -18,28 +18,19 @@ from streams_recovery.waiting import poll
 
 _RUNNING = ("queued", "running", "restarting", "scheduled", None)
 _PASSED = ("success", "skipped", "removed")
-# An answer before the executor has reported the end of the task's first half fails the task: the scheduler takes that report for the second half's
-# (SchedulerJobRunner.process_executor_events). Nothing in the API tells of the report. It comes a second or two after the process is gone; when it was
-# not seen for this long, something else is wrong, and an answer shows what.
-_REPORT_SECONDS = 60.0
 # With SQLite whoever writes what it had read is turned away at once when somebody else wrote in between, however patient it is; and
 # who does wait, waits for a minute (sql_alchemy_conn in embedded/airflow.py).
 _BUSY_SECONDS = 90.0
 Told = Callable[[str, str], None]
-# Given DAG, run and task.
-Reported = Callable[[str, str, str], bool]
 
 
 class AirflowClient:
-    """One user's view of one Airflow. Logs in when it has to. ``environment`` is that of a terminal on its machine; ``reported`` tells whether its scheduler
-    has heard that a task's process is gone.
-    """
+    """One user's view of one Airflow. Logs in when it has to. ``environment`` is that of a terminal on its machine."""
 
-    def __init__(self, url: str, user: str, password: str, environment: Mapping[str, str], *, reported: Reported) -> None:
+    def __init__(self, url: str, user: str, password: str, environment: Mapping[str, str]) -> None:
         self._http = httpx.Client(base_url=url, timeout=75)
         self._login = {"username": user, "password": password}
         self._environment = dict(environment)
-        self._reported = reported
 
     def close(self) -> None:
         """Hang up."""
@@ -138,7 +129,6 @@ class AirflowClient:
         details = self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/hitlDetails").json()["hitl_details"]
         body = next((str(item["body"]) for item in details if item["task_instance"]["task_id"] == task_id), "")
         chosen = "Approve" if approve(body) else "Reject"
-        poll(lambda: self._reported(dag_id, run_id, task_id) or None, seconds=_REPORT_SECONDS)
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
         self._call("PATCH", path, json={"chosen_options": [chosen], "params_input": {}})
 

@@ -36,7 +36,7 @@ class Applications(Stack):
 
     @property
     def variables(self) -> dict[str, str]:
-        """With a directory of configurations of its own, and archived inputs."""
+        """With a directory of configurations of its own."""
         return {**super().variables, "STREAMS_RECOVERY_REPROCESS": "true", "STREAMS_RECOVERY_CONFIG_DIR": str(self._configs())}
 
     def config(self) -> ApplicationConfig:
@@ -66,7 +66,6 @@ class Applications(Stack):
         directory = self.directory / "configs"
         if not directory.exists():
             first: Plain = yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text())
-            first["topics"]["include"] = list(INPUTS)
             first["runs"]["process"]["working_directory"] = str(PROJECT)
             first["storage"] = {key: first["storage"][key] for key in ("backend", "path")}
             first["reprocess"] |= {"schedule": "0 * * * *", "parallel": LANES}

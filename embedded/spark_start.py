@@ -13,6 +13,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ _LINKS: Final = ("bin", "jars", "sbin")
 _JOB: Final = Path(__file__).with_name("typical_job.py")
 _SETTINGS: Final = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.execution.arrow.pyspark.enabled=true")
 _SECONDS: Final = 300
+_KEPT_SECONDS: Final = 7 * 24 * 3600
 
 
 def environment(home: Path = HOME) -> dict[str, str]:
@@ -61,8 +63,14 @@ def _make(home: Path, target: Path) -> None:
         (home / name).unlink(missing_ok=True)
         (home / name).symlink_to(installed_spark() / name)
     _archive_classes(home, target)
+    drop_old_archives(home)
+
+
+def drop_old_archives(home: Path) -> None:
+    """Delete the archives that were made more than a week ago. Younger ones stay: checkouts that share one environment by a link have one each."""
     for old in home.glob("classes-*.jsa"):
-        old.unlink()  # a JVM that has it open keeps it
+        if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
+            old.unlink(missing_ok=True)  # a JVM that has it open keeps it
 
 
 def _archive_classes(home: Path, target: Path) -> None:

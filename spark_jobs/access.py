@@ -22,9 +22,11 @@ SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Travels to the tasks inside their closure, secrets included; Spark shows closures to nobody."""
+    """Travels to the tasks inside their closure, secrets included; Spark shows closures to nobody. Without a connection for jobs that have nothing to do with
+    the cluster.
+    """
 
-    connection: KafkaConnection
+    connection: KafkaConnection | None
     location: StorageLocation
     credentials: StorageCredentials | None
 
@@ -37,9 +39,9 @@ class Access:
         location = codec.loads(StorageLocation, repository.encode(), where="--repository")
         secrets = _read_secrets(environment)
         try:
-            credentials = secrets["storage"]
+            kafka, credentials = secrets["kafka"], secrets["storage"]
             return cls(
-                connection=KafkaConnection(**secrets["kafka"]),
+                connection=None if kafka is None else KafkaConnection(**kafka),
                 location=location,
                 credentials=None if credentials is None else StorageCredentials(**credentials),
             )
@@ -48,6 +50,13 @@ class Access:
             raise ConfigInvalid(
                 f"{environment[SECRETS_FILE]} is no secrets file: {type(error).__name__}", next_step="submit the job again"
             ) from None
+
+    @property
+    def cluster(self) -> KafkaConnection:
+        """How the cluster is reached. Raises ``ConfigInvalid`` for a job that was given no connection."""
+        if self.connection is None:
+            raise ConfigInvalid("this job was submitted without a Kafka connection", next_step="submit it with streams_recovery.jobs")
+        return self.connection
 
     def repository(self) -> Repository:
         """A repository of this process's own."""

@@ -1,4 +1,4 @@
-"""The frame of every job: specification in, result out, an error beside it when there is none."""
+"""The frame of every job: specification in, result out, an error beside it when there is none. The submitter is told which of the two it is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -18,9 +19,13 @@ from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.spread import TaskFailed
 from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError, Refused
-from streams_recovery.core.jobs import JobFailure, RestoreSpec, failure_key
-from streams_recovery.storage.repository import Repository
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
+from streams_recovery.core.errors import Altered, RecoveryError, Refused
+from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.storage.receipts import write_receipt
+from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.values import create_value, read_noted
 
 S = TypeVar("S")
 
@@ -41,35 +46,55 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     access = Access.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
+    spec = codec.loads(NoteRef, arguments.spec.encode(), where="--spec")
     # The tasks of a job that lost its lock end with this process and with nothing less.
-    return do_job(job, access, arguments.spec, arguments.result, session=lambda: _new_session(job.name), end=os._exit)
+    tell = partial(write_receipt, Path(arguments.receipt))
+    return do_job(job, access, spec, arguments.result, session=lambda: _new_session(job.name), end=os._exit, tell=tell)
 
 
 def do_job(
     job: Job[S],
     access: Access,
-    spec_key: str,
+    spec_ref: NoteRef,
     result_key: str,
     *,
     session: Callable[[], AbstractContextManager[SparkSession]],
     end: Callable[[int], object],
+    tell: Callable[[JobReceipt], object],
 ) -> int:
-    """Read the specification at ``spec_key``, do the work in ``session``, create the result at ``result_key``. Returns the exit code.
+    """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it. Returns the
+    exit code.
 
-    One of our errors is described at ``failure_key`` and on the last line of stderr; anything else passes through. ``end`` ends the tasks when
-    the lock is lost, from another thread; it is given the exit code.
+    One of our errors is told instead, and described at ``failure_key`` and on the last line of stderr; anything else passes through. ``end`` ends the
+    tasks when the lock is lost, from another thread; it is given the exit code.
     """
     repository = access.repository()
+
+    def fail(error: RecoveryError) -> int:
+        return _failed(repository, result_key, error, tell)
+
     try:
-        spec = codec.loads(job.kind, repository.get(spec_key), where=spec_key)
+        spec = read_noted(repository, job.kind, spec_ref)
         with session() as spark:
             _check_session(spark)
-            with _under_lock(repository, spec, result_key, end):
+            with _under_lock(repository, spec, lambda error: end(fail(error))):
                 result = job.work(spark, spec, access)
-        repository.create(result_key, codec.dumps(result))
+        tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:
-        return _failed(repository, result_key, error.cause if isinstance(error, TaskFailed) else error)
+        return fail(error.cause if isinstance(error, TaskFailed) else error)
     return 0
+
+
+def _stored(repository: Repository, result_key: str, result: object) -> NoteRef:
+    try:
+        data = create_value(repository, result_key, result)
+    except AlreadyExists:
+        raise Altered(
+            f"{result_key} was there before this job had a result: it was not written by this run",
+            next_step="it was not used; find out who can write to this repository and remove it, then run this step again",
+            key=result_key,
+        ) from None
+    return NoteRef.of(result_key, data)
 
 
 @contextmanager
@@ -83,8 +108,9 @@ def _new_session(name: str) -> Iterator[SparkSession]:
 
 def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=name, description="Started by streams_recovery.jobs.submit; not meant to be started by hand.")
-    parser.add_argument("--spec", required=True, help="key of the specification in the repository")
+    parser.add_argument("--spec", required=True, help="key and hash of the specification in the repository, as JSON")
     parser.add_argument("--result", required=True, help="key to create with the result; must be new for each attempt")
+    parser.add_argument("--receipt", required=True, help="file of this machine to tell the submitter in what became of the job")
     parser.add_argument("--repository", required=True, help="where the repository is, as JSON without secrets")
     return parser.parse_args(argv)
 
@@ -94,16 +120,17 @@ def _check_session(spark: SparkSession) -> None:
         raise Refused("spark.speculation is on: two tasks could write one partition", next_step="set spark.speculation=false")
 
 
-def _under_lock(repository: Repository, spec: object, result_key: str, end: Callable[[int], object]) -> AbstractContextManager[None]:
+def _under_lock(repository: Repository, spec: object, end: Callable[[RecoveryError], object]) -> AbstractContextManager[None]:
     # Jobs that only read need no fence: what they leave is used by nobody but their own run.
     if not isinstance(spec, RestoreSpec):
         return nullcontext()
-    return fenced(repository, spec.application_id, spec.lock, lambda error: end(_failed(repository, result_key, error)))
+    return fenced(repository, spec.application_id, spec.lock, end)
 
 
-def _failed(repository: Repository, result_key: str, error: RecoveryError) -> int:
+def _failed(repository: Repository, result_key: str, error: RecoveryError, tell: Callable[[JobReceipt], object]) -> int:
+    tell(JobReceipt(result=None, failure=JobFailure.of(error)))
     try:
-        repository.create(failure_key(result_key), codec.dumps(JobFailure.of(error)))
+        create_value(repository, failure_key(result_key), JobFailure.of(error), most_bytes=MOST_BYTES_OF_ENTRY)
     except RecoveryError as second:
         print(f"The failure could not be noted: {second}", file=sys.stderr)  # noqa: T201  # a job's stderr is its log
     print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)  # noqa: T201

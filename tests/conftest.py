@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 # Without bytecode each process that a test starts would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.update(spark_start.environment())
+# Connections to a JVM log from their finalizers, at any moment. Where the handler's file is closed by then, Python writes a traceback; written
+# while a file is being parsed, it makes Python 3.11 fail with "AST constructor recursion depth mismatch".
+logging.getLogger("py4j").setLevel(logging.WARNING)
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that. What tests start must be interruptible everywhere.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

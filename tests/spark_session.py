@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streams_recovery.core.jobs import JobReceipt
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.submitter import RESULTS, SparkJob
 
@@ -58,7 +60,7 @@ class InSession:
 
     spark: SparkSession
 
-    def submit(self, job: SparkJob) -> None:
+    def submit(self, job: SparkJob) -> NoteRef:
         """Run it here, to its end."""
         from spark_jobs.access import Access
         from spark_jobs.job import do_job
@@ -66,12 +68,14 @@ class InSession:
         access = Access(connection=job.connection, location=job.repository.location, credentials=job.credentials)
         main = importlib.import_module(f"spark_jobs.{job.name}")
         log = ""
+        told: list[JobReceipt] = []
         try:
-            do_job(main.JOB, access, job.spec_key, job.result_key, session=lambda: nullcontext(self.spark), end=self._cancel)
+            do_job(main.JOB, access, job.spec, job.result_key, session=lambda: nullcontext(self.spark), end=self._cancel, tell=told.append)
         except Exception:  # noqa: BLE001  # whatever it is, it ends the job and not the tests
             # A driver would have ended with this in its log.
             log = traceback.format_exc()
-        read_outcome(job.repository, job.result_key, RESULTS[job.name], log_tail=log)
+        # As in the one file that a driver has for it, the last word counts.
+        return read_outcome(job.repository, told[-1] if told else None, job.result_key, RESULTS[job.name], log_tail=log)
 
     def _cancel(self, _code: int) -> None:
         self.spark.sparkContext.cancelAllJobs()

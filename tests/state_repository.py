@@ -125,6 +125,7 @@ def fill(directory: Path) -> Path:
         "topics": {"inputs": ["orders"]},
         "stores": STORES,
         "storage": {"backend": "filesystem", "path": "repository"},
+        "backup": {"survive_cluster_loss": False},
         "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},
     }
     (directory / "shop.yaml").write_text(json.dumps(config))
@@ -232,7 +233,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         reasons=() if consistency is Consistency.EXACT else ("the offsets moved",),
     )
     return Manifest(
-        format_version=2,
+        format_version=3,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="c",
@@ -243,6 +244,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         group_type="classic",
         parent_id=None,
         topics=tuple(topics),
+        claimed=(),
         provenance=Provenance(run_id=f"run-{hour}", requested_by="test", reason="", software={}),
     )
 

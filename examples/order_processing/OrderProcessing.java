@@ -10,6 +10,7 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -79,6 +80,7 @@ import org.apache.kafka.streams.state.WindowStore;
 public class OrderProcessing {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Duration KEPT = Duration.ofDays(2);
+  private static final int COMMIT_INTERVAL_MS = Integer.parseInt(env("COMMIT_INTERVAL_MS", "100"));
 
   public static void main(String[] arguments) throws Exception {
     System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", env("LOG_LEVEL", "warn"));
@@ -97,8 +99,9 @@ public class OrderProcessing {
     HttpServer server = HttpServer.create(new InetSocketAddress(env("HTTP_HOST", "127.0.0.1"), Integer.parseInt(env("HTTP_PORT", "18081"))), 0);
     server.createContext("/", control::handle);
     server.setExecutor(Executors.newFixedThreadPool(4));
+    // Whoever stops this takes exit status 143 for a clean end: that is what Java ends with when its hooks have run, so one that did not close says 1.
     Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-      boolean clean = streams.close(Duration.ofSeconds(Long.parseLong(env("CLOSE_SECONDS", "30"))));
+      boolean clean = closed(streams);
       log(clean ? "closed" : "did not close in time");
       server.stop(0);
       if (!clean) {
@@ -111,6 +114,12 @@ public class OrderProcessing {
       Thread.sleep(200);
     }
     Runtime.getRuntime().halt(1);
+  }
+
+  /** Closes, unless it is closed already. True when everything was flushed and committed. */
+  private static boolean closed(KafkaStreams streams) {
+    // For one that has failed, close() returns true too.
+    return streams.close(Duration.ofSeconds(Long.parseLong(env("CLOSE_SECONDS", "30")))) && streams.state() == KafkaStreams.State.NOT_RUNNING;
   }
 
   private static Properties settings() throws IOException {
@@ -126,7 +135,7 @@ public class OrderProcessing {
     settings.put("bootstrap.servers", env("BOOTSTRAP_SERVERS", "127.0.0.1:9092"));
     settings.put("state.dir", env("STATE_DIR", "state"));
     settings.put("processing.guarantee", env("PROCESSING_GUARANTEE", "exactly_once_v2"));
-    settings.put("commit.interval.ms", env("COMMIT_INTERVAL_MS", "100"));
+    settings.put("commit.interval.ms", COMMIT_INTERVAL_MS);
     settings.put("num.stream.threads", env("NUM_STREAM_THREADS", "1"));
     String protocol = env("GROUP_PROTOCOL", "classic");
     settings.put("group.protocol", protocol);
@@ -330,13 +339,14 @@ public class OrderProcessing {
   }
 
   /**
-   * The HTTP interface: health, pause and resume, and every key of every store that this instance is active for; as a replica, also of what it only
-   * stands by for.
+   * The HTTP interface: health, pause, resume and close, and every key of every store that this instance is active for; as a replica, also of what it only
+   * stands by for. With {@code HTTP_TOKEN} in the environment it answers only requests that carry it: {@code Authorization: Bearer <token>}.
    */
   private static class Control {
     private static final List<String> KEY_VALUE =
         List.of("order-totals", "latest-orders", "enriched-orders", "region-totals", "product-sales", "inventory");
     private static final List<String> WINDOW = List.of("orders-per-minute", "order-counts");
+    private static final String TOKEN = env("HTTP_TOKEN", "");
     private final KafkaStreams streams;
     private final Restoring restoring;
     private volatile boolean paused;
@@ -350,9 +360,14 @@ public class OrderProcessing {
       String[] path = exchange.getRequestURI().getPath().substring(1).split("/");
       try (exchange) {
         try {
+          if (!known(exchange)) {
+            answer(exchange, 401, error("the token is missing or another one"));
+            return;
+          }
           switch (path[0]) {
             case "health" -> health(exchange);
             case "pause", "resume" -> hold(exchange, path[0].equals("pause"));
+            case "close" -> close(exchange);
             case "state" -> state(exchange, path, false);
             case "replicas" -> state(exchange, path, true);
             default -> answer(exchange, 404, error("no such path"));
@@ -365,13 +380,30 @@ public class OrderProcessing {
       }
     }
 
+    private static boolean known(HttpExchange exchange) {
+      String given = exchange.getRequestHeaders().getFirst("Authorization");
+      // Takes as long whatever is wrong with it, so that nobody can guess it piece by piece.
+      return TOKEN.isEmpty()
+          || given != null && MessageDigest.isEqual(given.getBytes(StandardCharsets.UTF_8), ("Bearer " + TOKEN).getBytes(StandardCharsets.UTF_8));
+    }
+
     private void health(HttpExchange exchange) throws IOException {
       boolean well = streams.state().isRunningOrRebalancing();
       ObjectNode body = JSON.createObjectNode().put("state", streams.state().name()).put("paused", paused);
       body.put("applicationId", env("APPLICATION_ID", "order-processor")).put("restoring", restoring.left());
       // Tasks that are warmed up are standby tasks too.
       body.put("standby_tasks", streams.metadataForLocalThreads().stream().mapToInt(thread -> thread.standbyTasks().size()).sum());
+      body.put("commit_interval_ms", COMMIT_INTERVAL_MS);
       answer(exchange, well ? 200 : 503, body);
+    }
+
+    /** The program goes on, so that it can answer; it is ended by a signal. */
+    private void close(HttpExchange exchange) throws IOException {
+      if (!exchange.getRequestMethod().equals("POST")) {
+        answer(exchange, 405, error("use POST"));
+        return;
+      }
+      answer(exchange, 200, JSON.createObjectNode().put("closed", closed(streams)));
     }
 
     private void hold(HttpExchange exchange, boolean pause) throws IOException {

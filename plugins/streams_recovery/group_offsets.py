@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import NotFound, RecoveryError
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.offset_snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
 from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.storage.numbered import NumberedLog
@@ -106,30 +108,27 @@ def ids(bench: Workbench) -> list[str]:
     return sorted({part for key in keys if is_id(part := key.removeprefix(bench.layout.offset_snapshots).split("/")[0])})
 
 
-def note_with_savepoint(bench: Workbench, savepoint_id: str, topics: Collection[str]) -> None:
-    """Leave a note of what the included groups have committed on the application's topics, for ``keep_with_savepoint``."""
-    groups = included_groups(bench)
-    if bench.config.groups.include:
-        snapshot = take(
-            bench,
-            groups,
-            snapshot_id=savepoint_id,
-            topics=topics,
-            savepoint_id=savepoint_id,
-            requested_by="savepoint",
-            reason=f"with savepoint {savepoint_id}",
-        )
-        bench.notes.write(savepoint_id, NOTE, snapshot)
+def note_with_savepoint(bench: Workbench, savepoint_id: str, topics: Collection[str]) -> NoteRef | None:
+    """Leave a note of what the included groups have committed on the application's topics, for ``keep_with_savepoint``. None when no group is included."""
+    if not bench.config.groups.include:
+        return None
+    snapshot = take(
+        bench,
+        included_groups(bench),
+        snapshot_id=savepoint_id,
+        topics=topics,
+        savepoint_id=savepoint_id,
+        requested_by="savepoint",
+        reason=f"with savepoint {savepoint_id}",
+    )
+    return bench.notes.write(savepoint_id, NOTE, snapshot)
 
 
-def keep_with_savepoint(bench: Workbench, savepoint_id: str) -> None:
-    """Keep the newest such note, if there is one, before the savepoint exists."""
-    try:
-        snapshot = bench.notes.read(OffsetSnapshot, savepoint_id, NOTE)
-    except NotFound:
-        return
-    keep(bench, snapshot)
+def keep_with_savepoint(bench: Workbench, noted: NoteRef | None) -> None:
+    """Keep such a note, if there is one, before the savepoint exists."""
+    if noted is not None:
+        keep(bench, bench.notes.read(OffsetSnapshot, noted))
 
 
 def _log(bench: Workbench, snapshot_id: str) -> NumberedLog[OffsetSnapshot]:
-    return NumberedLog(bench.repository, bench.layout.offset_snapshot(snapshot_id), OffsetSnapshot)
+    return NumberedLog(bench.repository, bench.layout.offset_snapshot(snapshot_id), OffsetSnapshot, most_bytes=MOST_BYTES)

@@ -36,6 +36,11 @@ class StartedByRole:
         self._application: StreamsApplication = open_application(config.runs, self._id)
         self._live = None if config.clone is None else open_application(live(config).runs, self._id)
 
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return self._application.can_pause
+
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch every instance that is gone. Raises ``Refused`` when its clone writes the outputs."""
         last = self._log.last()

@@ -6,15 +6,17 @@ come in between and leave the application in any state, which the stop then acce
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery import standstills
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, NotFound
-from streams_recovery.core.increments import Limit, processed, remaining
+from streams_recovery.core.increments import Limit, processed
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.model import TopicPartition, spaced, spaced_partition
 from streams_recovery.leases import LEASE_SECONDS
+from streams_recovery.record_lag import RecordLag, own_partitions
 from streams_recovery.stopping import bring_down
 from streams_recovery.unfinished import refuse_if_unfinished
 from streams_recovery.workbench import Workbench
@@ -36,19 +38,21 @@ class Increment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementReport:
-    """What a run did. ``processed`` counts offsets by partition and ``behind`` those that are left below the ends it was to reach; ``behind`` may be
-    more than nothing for a run that ends by time only.
+    """What a run did, as it was found when the application was down. ``processed`` counts offsets by partition, ``behind`` those that are left below the
+    ends it was to reach, and ``unread`` those that are left in topics that the application writes for itself: input that came after the ends has
+    caused them, and the next run begins with them. Partitions without a record that is left are in neither.
     """
 
     run_id: str
     seconds: float
     processed: dict[str, int]
     behind: dict[str, int]
+    unread: dict[str, int]
     closed_cleanly: bool
 
 
 def begin(bench: Workbench, limit: Limit, *, run_id: str) -> Increment:
-    """Capture where the inputs end, and start the application. With nothing new and no time to run for, nothing is started.
+    """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started.
 
     Raises ``ApplicationRunning`` when an instance runs already: something else starts this application, and stopping it at the end would take it
     from whoever that is. Raises ``Refused`` after a restore that broke off, ``NotFound`` for inputs that do not exist, and ``LockHeld``.
@@ -69,7 +73,7 @@ def begin(bench: Workbench, limit: Limit, *, run_id: str) -> Increment:
         committed = bench.groups.committed(bench.application_id, inputs)
         now = bench.clock()
         until = limit.until(now)
-        needed = until is not None or bool(remaining(ends, committed))
+        needed = until is not None or any(_unread(bench, ends))
         if needed:
             bench.application.start()
         return Increment(
@@ -110,17 +114,30 @@ def end(bench: Workbench, increment: Increment) -> IncrementReport:
     lock = _lock(bench, increment.run_id, "stop")
     try:
         report = bring_down(bench)
+        # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
+        standstills.end(bench)
         ends = {spaced_partition(name): offset for name, offset in increment.ends.items()}
         committed = bench.groups.committed(bench.application_id, list(ends))
         after = {tp: known.offset for tp, known in committed.items() if known is not None}
         before = {spaced_partition(name): offset for name, offset in increment.before.items()}
-        behind = remaining(ends, committed)
+        behind, unread = _unread(bench, ends)
         return IncrementReport(
             run_id=increment.run_id,
             seconds=round((bench.clock() - increment.started_at) / 1000, 1),
             processed={spaced(tp): count for tp, count in processed(before, after).items()},
-            behind={spaced(tp): ends[tp] if left is None else left for tp, left in behind.items()},
+            behind=behind,
+            unread=unread,
             closed_cleanly=report.clean,
         )
     finally:
         bench.lock.release(lock)
+
+
+def _unread(bench: Workbench, ends: Mapping[TopicPartition, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Of an application that is down: how far it is behind these ends of its inputs, and behind those of the topics that it writes for itself."""
+    own = own_partitions(bench)
+    committed = bench.groups.committed(bench.application_id, [*ends, *own])
+    own_ends = bench.cluster.high_watermarks(own) if own else {}
+    lag = RecordLag(bench)
+    behind, unread = lag.look(ends, committed, down=True), lag.look(own_ends, committed, down=True)
+    return {spaced(tp): count for tp, count in behind.items()}, {spaced(tp): count for tp, count in unread.items()}

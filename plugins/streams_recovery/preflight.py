@@ -11,15 +11,17 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import preflight as judge
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.manifest import Manifest, TopicImage
 from streams_recovery.core.model import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.needs import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.obstacles import Obstacle, required
+from streams_recovery.core.obstacles import Obstacle, Severity, required
 from streams_recovery.core.placement import target_name
 from streams_recovery.core.plan import RestoreRequest, SafetyPolicy
 from streams_recovery.core.preflight import ApplicationFacts, TopicFacts
 from streams_recovery.core.rights import ALTER_CONFIGS, DESCRIBE, DESCRIBE_CONFIGS, Answer, Need, ResourceKind, Rights, missing
+from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
 from streams_recovery.survey import internal_topics
 from streams_recovery.workbench import Workbench
 
@@ -31,12 +33,15 @@ def before_backup(bench: Workbench, mode: QuiesceMode | None = None) -> tuple[Ob
     facts = _topic_facts(bench, roles, _described(bench, roles, rights))
     topics = [_in_use(bench, name, role, facts.get(name)) for name, role in sorted(roles.items())]
     policy = bench.config.backup.consistency
-    stops = QuiesceMode.STOP in (mode or policy.mode, policy.fallback)
+    stops = QuiesceMode.STOP in (mode or bench.config.quiesce_mode, policy.fallback)
     needs = backup_needs(bench.application_id, topics, stops=stops, transactional=_transactional(bench))
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
+        *_spark(bench),
         *missing([*needs, *unknown, _see_all(bench)], rights),
         *judge.before_backup(bench.cluster.facts(), facts.values(), _application_facts(bench, rights)),
+        *judge.lost_with_cluster(bench.application_id, bench.config.declared(bench.config.backup.profile)),
+        *(judge.stopped_by_default(bench.application_id, bench.config.no_pause_because) if mode is None and policy.mode is None else ()),
     )
 
 
@@ -61,6 +66,7 @@ def before_restore(
         for name, role in sorted(roles.items())
     ]
     lacking = (
+        *_spark(bench),
         *missing(restore_needs(bench.application_id, topics, transactional=_transactional(bench)), rights),
         *_handed_over(bench, manifest),
     )
@@ -72,6 +78,18 @@ def before_restore(
         *judge.before_restore(bench.cluster.facts(), manifest, made, facts.values(), application, replacing=replacing),
         *_written_again(bench, images, described),
     )
+
+
+def _spark(bench: Workbench) -> tuple[Obstacle, ...]:
+    """What would keep jobs from being submitted, found while the application still runs."""
+    try:
+        rpc_settings(bench.spark_master(), spark_defaults(), allow_insecure=bench.config.spark.allow_insecure_rpc)
+    except NotFound:
+        # Without the connection nothing is known of the cluster; who submits a job names it.
+        return ()
+    except ConfigInvalid as error:
+        return (Obstacle(severity=Severity.BLOCKING, kind="spark", text=error.reason, remedy=error.next_step),)
+    return ()
 
 
 def _handed_over(bench: Workbench, manifest: Manifest | None) -> tuple[Obstacle, ...]:
@@ -111,9 +129,12 @@ def required_for_restore(bench: Workbench, manifest: Manifest, request: RestoreR
     return required(found, f"a restore of {bench.application_id}")
 
 
-def required_for_rebuild(bench: Workbench, request: RestoreRequest) -> tuple[str, ...]:
-    """The same before a rebuild from the input."""
-    found = before_restore(bench, None, saving=request.safety is SafetyPolicy.REQUIRED)
+def required_for_rebuild(bench: Workbench, request: RestoreRequest, archive: Manifest | None) -> tuple[str, ...]:
+    """The same before a rebuild from the input. ``archive`` has the topics that are made from a savepoint where they are gone."""
+    saving = request.safety is SafetyPolicy.REQUIRED
+    found = before_restore(bench, None, saving=saving)
+    if archive is not None:
+        found = tuple(dict.fromkeys((*found, *before_restore(bench, archive, replacing=request.replace, saving=saving))))
     return required(found, f"a rebuild of {bench.application_id}")
 
 
@@ -131,8 +152,7 @@ def _known(bench: Workbench) -> dict[str, TopicRole]:
 
 def _configured(bench: Workbench) -> dict[str, TopicRole]:
     """Topics that the configuration names, the changelogs of its stores among them."""
-    changelogs = (f"{bench.application_id}-{name}-changelog" for name, store in bench.config.stores.items() if store.logged)
-    return {**dict.fromkeys(changelogs, TopicRole.CHANGELOG), **bench.config.topics.declared}
+    return {**dict.fromkeys(bench.config.changelogs.values(), TopicRole.CHANGELOG), **bench.config.topics.declared}
 
 
 def _visible(bench: Workbench) -> dict[str, TopicRole]:
@@ -166,7 +186,7 @@ def _readable(answer: Answer) -> bool:
 
 def _in_use(bench: Workbench, name: str, role: TopicRole, facts: TopicFacts | None) -> TopicInUse:
     compacted = role is TopicRole.CHANGELOG if facts is None else "compact" in facts.settings.get("cleanup.policy", "")
-    archived = bench.config.backup.profile is Profile.FULL if role.internal else bench.config.topics.archives(name)
+    archived = bench.config.declared(bench.config.backup.profile).archives(name, role)
     return TopicInUse(name=name, role=role, archived=archived, compacted=compacted)
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.increments import remaining
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.record_lag import RecordLag
 from streams_recovery.standstills import start_timeout
 from streams_recovery.waiting import poll_falling, while_falling
 from streams_recovery.workbench import Workbench
 
 
 def await_at_work(bench: Workbench, ends: Mapping[TopicPartition, int]) -> None:
-    """Wait until every instance is RUNNING and every input is committed up to its end. As long as the instances report fewer and fewer records that are
-    left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when nothing has moved for
-    the configured time.
+    """Wait until every instance is RUNNING and every record of the inputs up to their ends is processed. As long as the instances report fewer and
+    fewer records that are left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when
+    nothing has moved for the configured time.
     """
     patience = float(bench.config.restore.catch_up_timeout_seconds)
     # Stores are read from their changelogs before an instance is RUNNING. How far that has come only the instances themselves can tell.
     if poll_falling(lambda: _running(bench), patience=max(start_timeout(bench), patience)) is None:
         raise not_ready(bench, "not every instance is RUNNING")
-    left = while_falling(lambda: _behind(bench, ends), patience=patience)
+    lag, inputs = RecordLag(bench), list(ends)
+    left = while_falling(lambda: sum(lag.look(ends, bench.groups.committed(bench.application_id, inputs)).values()), patience=patience)
     if left:
         raise not_ready(bench, f"its inputs are {left} offsets behind the ends they had, and nothing was processed for {patience:.0f} s")
 
@@ -43,8 +44,3 @@ def _running(bench: Workbench) -> tuple[bool | None, int]:
     statuses = bench.application.status()
     running = bool(statuses) and all(i.streams_state == "RUNNING" for i in statuses)
     return running or None, sum(i.restoring or 0 for i in statuses)
-
-
-def _behind(bench: Workbench, ends: Mapping[TopicPartition, int]) -> int:
-    behind = remaining(ends, bench.groups.committed(bench.application_id, list(ends)))
-    return sum(ends[tp] if count is None else count for tp, count in behind.items())

@@ -1,7 +1,8 @@
-"""Applications that a run holds still, written down before it happens: whoever is killed meanwhile, the next run knows what to bring back."""
+"""Applications that a savepoint or a restore holds still, written down before it happens: whoever is killed, the next run knows what to bring back."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,10 +11,11 @@ from streams_recovery.core.errors import ApplicationNotReady, LockLost
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.leases import Locked, under_lock
 from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.unfinished import has_destroyed, unfinished_restore
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
+LOGGER = logging.getLogger("streams_recovery.standstills")
 _ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _SETTLE_SECONDS = 2.0
 
@@ -37,14 +39,36 @@ def standstill_log(bench: Workbench) -> NumberedLog[Standstill]:
 
 
 def left(bench: Workbench) -> Standstill | None:
-    """The standstill that has begun and not ended, None when there is none."""
+    """The standstill that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
+    done with that application its journal says.
+    """
     last = standstill_log(bench).last()
-    return last if last is not None and last.kind == "begins" else None
+    if last is None or last.kind == "ended" or has_destroyed(bench, last.run):
+        return None
+    return last
+
+
+def at_work(bench: Workbench) -> tuple[str, ...]:
+    """Instances that run, and those that would if a run that is dead had not left them stopped."""
+    held = left(bench)
+    stopped = held.instances if held is not None and held.mode is QuiesceMode.STOP else ()
+    return tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE or i.name in stopped)
 
 
 def begin(bench: Workbench, run: str, mode: QuiesceMode, instances: tuple[str, ...]) -> None:
     """Write down that ``run`` is about to hold these instances, so that somebody brings them back whatever becomes of it."""
     standstill_log(bench).append(Standstill(kind="begins", run=run, mode=mode, instances=instances, at=bench.clock()))
+
+
+def begin_stop(bench: Workbench, run: str, instances: tuple[str, ...]) -> None:
+    """Write down that ``run`` is about to stop these instances, and those that have been started since. Nothing when it was written before, or when
+    none is there.
+    """
+    held = left(bench)
+    if held is None or held.run != run:
+        stopping = tuple(dict.fromkeys((*instances, *at_work(bench))))
+        if stopping:
+            begin(bench, run, QuiesceMode.STOP, stopping)
 
 
 def end(bench: Workbench, *, of: str | None = None) -> None:
@@ -62,6 +86,9 @@ def end_left(bench: Workbench) -> tuple[str, ...]:
     held = left(bench)
     if held is None:
         return ()
+    LOGGER.warning(
+        "%s of %s are brought back, which run %s has held in mode %s", ", ".join(held.instances), bench.application_id, held.run, held.mode
+    )
     back = let_go(bench, held.mode, held.instances if held.mode is QuiesceMode.STOP else _not_gone(bench, held.instances))
     end(bench)
     return back

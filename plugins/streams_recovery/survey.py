@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.hold import OutstandingHold, released_config
-from streams_recovery.core.inventory import Declared, Inventory, discover, owned_role
-from streams_recovery.core.model import GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role, store_kind
+from streams_recovery.core.inventory import Inventory, claimed_topics, discover, owned_role
+from streams_recovery.core.model import ClaimedTopic, GroupDescription, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role, store_kind, store_name
 from streams_recovery.workbench import Workbench
 
 
@@ -40,20 +39,6 @@ class Survey:
         return store_kind(topic, application_id, config, entry.declared_store)
 
 
-def declared(bench: Workbench, profile: Profile) -> Declared:
-    """What the configuration says about topics and stores."""
-    topics = bench.config.topics
-    return Declared(
-        inputs=topics.inputs,
-        outputs=topics.outputs,
-        globals=topics.globals,
-        include=topics.include,
-        exclude=topics.exclude,
-        stores={name: bench.config.store_kind(name) for name in bench.config.stores},
-        profile=profile,
-    )
-
-
 def survey(bench: Workbench) -> Survey:
     """The application as the cluster has it. Raises ``NotFound`` for a group without offsets or declared topics that do not exist,
     ``Refused`` when not one changelog is there and state is to be saved: without any there is none.
@@ -69,25 +54,30 @@ def survey(bench: Workbench) -> Survey:
             group=application_id,
         )
     inventory = discover(
-        application_id, declared(bench, profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
+        application_id, bench.config.declared(profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
     )
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
+        taken = "".join(f"; {one.topic} is taken for a topic of {one.group}, a consumer group" for one in inventory.claimed)
         raise Refused(
-            f"{application_id} has no changelog topic on this cluster",
-            next_step="check application.id; for an application without state set backup.profile to minimal",
+            f"{application_id} has no changelog topic on this cluster{taken}",
+            next_step="check application.id; name the application's stores under `stores` in the configuration if its topics are taken for another "
+            "one's; for an application without state set backup.profile to minimal",
             application_id=application_id,
         )
     return _described(bench, inventory, group)
 
 
-def survey_remains(bench: Workbench, expected: Iterable[str]) -> tuple[Survey, tuple[str, ...]]:
+def survey_remains(bench: Workbench, expected: Collection[str]) -> tuple[Survey, tuple[str, ...]]:
     """What is left of an application, and what is missing: offsets, and topics that are ``expected`` or declared."""
     group = bench.groups.describe(bench.application_id)
     committed = bench.groups.committed_partitions(bench.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
-    existing, wanted = bench.cluster.topic_names(), declared(bench, Profile.FULL)
+    existing, wanted = bench.cluster.topic_names(), bench.config.declared(Profile.FULL)
+    changelogs = [name for name in expected if internal_role(name, bench.application_id) is TopicRole.CHANGELOG]
     there = replace(
         wanted,
+        # Whoever else might claim them: they are what is replaced.
+        stores={**dict.fromkeys(store_name(name, bench.application_id) for name in changelogs), **wanted.stores},
         inputs=tuple(name for name in wanted.inputs if name in existing),
         outputs=tuple(name for name in wanted.outputs if name in existing),
         globals=tuple(name for name in wanted.globals if name in existing),
@@ -117,13 +107,9 @@ def internal_topics(bench: Workbench) -> list[str]:
     return sorted(name for name in bench.cluster.topic_names() if owned_role(name, bench.application_id, stores, others))
 
 
-def config_without_holds(description: TopicDescription, holds: tuple[OutstandingHold, ...]) -> dict[str, str]:
-    """A topic's overrides as its owner set them. Holds are undone newest first: each recorded what the one before it had left."""
-    config = dict(description.config)
-    for outstanding in reversed(holds):
-        if outstanding.hold.topic == description.name and outstanding.hold.topic_id == description.topic_id:
-            config = released_config(config, outstanding.hold)
-    return config
+def claimed(bench: Workbench) -> tuple[ClaimedTopic, ...]:
+    """Topics that ``internal_topics`` leaves out because a consumer group has a longer name that they begin with too."""
+    return claimed_topics(bench.application_id, bench.config.stores, bench.cluster.topic_names(), other_groups(bench))
 
 
 def repartition_partitions(bench: Workbench) -> list[TopicPartition]:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.journal import JournalEntry, Phase, may_restart
+from streams_recovery.core.plan import RestorePlan
+from streams_recovery.core.plan_check import check_plan
 from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
 
+PLAN: Final = "restore-plan"
+
 
 def unfinished_restore(bench: Workbench) -> str | None:
     """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
-    state that it found.
+    state that it found. Raises ``Damaged`` for a journal that cannot be read: how far that restore came, nobody knows.
     """
     for restore_id in sorted(restores_of(bench), reverse=True):
-        last = _journal(bench, restore_id).last()
+        last = _last(bench, restore_id)
         if last is not None and not may_restart(last.phase):
             return None if last.phase is Phase.CLOSED else restore_id
     return None
+
+
+def has_destroyed(bench: Workbench, restore_id: str) -> bool:
+    """True when this restore began to destroy, whatever became of it; also when it was declared over. False for what is no restore."""
+    last = _journal(bench, restore_id).last()
+    return last is not None and not may_restart(last.phase)
 
 
 def restore_journals(bench: Workbench) -> Iterator[tuple[JournalEntry, ...]]:
@@ -29,12 +40,21 @@ def restore_journals(bench: Workbench) -> Iterator[tuple[JournalEntry, ...]]:
 
 def newest_restore(bench: Workbench) -> str | None:
     """The id of the restore that began last, None when there was none."""
-    return max(filter(is_id, restores_of(bench)), default=None)
+    return max(restores_of(bench), default=None)
 
 
 def restores_of(bench: Workbench) -> set[str]:
-    """Ids of all restores that were begun."""
-    return {key.removeprefix(bench.layout.restores).split("/")[0] for key in bench.repository.keys(bench.layout.restores)}
+    """Ids of all restores that were begun. Objects of other names are passed over."""
+    return set(
+        filter(is_id, (key.removeprefix(bench.layout.restores).split("/")[0] for key in bench.repository.keys(bench.layout.restores)))
+    )
+
+
+def plan_of(bench: Workbench, restore_id: str) -> RestorePlan:
+    """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
+    planned = bench.notes.read_once(RestorePlan, restore_id, PLAN)
+    check_plan(planned, where=bench.layout.work(restore_id, PLAN))
+    return planned
 
 
 def refuse_if_unfinished(bench: Workbench) -> None:
@@ -50,11 +70,22 @@ def refuse_if_unfinished(bench: Workbench) -> None:
 
 
 def dismiss(bench: Workbench, restore_id: str) -> None:
-    """Declare a restore over that nobody will finish. Raises ``NotFound``."""
-    log = _journal(bench, restore_id)
-    if log.last() is None:
+    """Declare a restore over that nobody will finish, also one whose journal cannot be read. Raises ``NotFound``."""
+    if restore_id not in restores_of(bench):
         raise NotFound(f"there is no restore {restore_id} of {bench.application_id}", next_step="use the id from the error message")
-    log.append(JournalEntry(phase=Phase.CLOSED, at=bench.clock(), created=()))
+    _journal(bench, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=bench.clock(), created=()))
+
+
+def _last(bench: Workbench, restore_id: str) -> JournalEntry | None:
+    try:
+        return _journal(bench, restore_id).last()
+    except Damaged as error:
+        raise Damaged(
+            f"how far restore {restore_id} of {bench.application_id} came is not known: {error.reason}",
+            next_step=f"{error.next_step}; when there was no such restore, or it is over, say so with `streams-recovery dismiss "
+            f"{bench.config.name} {restore_id}`",
+            **error.facts,
+        ) from None
 
 
 def _journal(bench: Workbench, restore_id: str) -> NumberedLog[JournalEntry]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.increments import remaining
-from streams_recovery.core.model import spaced_partition
+from streams_recovery.core import codec
+from streams_recovery.core.increments import Reading, next_hop
+from streams_recovery.core.lag import behind
+from streams_recovery.core.model import TopicPartition, spaced, spaced_partition
+from streams_recovery.record_lag import RecordLag, own_partitions
 from streams_recovery.workbench import Workbench
 
 _NAMED = 5
@@ -16,30 +19,50 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What was seen. ``told`` is for people, also when it is not ``done``."""
+    """What was seen. ``told`` is for people, also when it is not ``done``. ``facts`` are for the next look, besides those that this one was given."""
 
     done: bool
     told: str
+    facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 Watch = Callable[[Workbench, Mapping[str, Any]], Look]
 
 
 def ends_reached(bench: Workbench, facts: Mapping[str, Any]) -> Look:
-    """Every input is committed up to ``ends`` (offsets by ``<topic> <partition>``); or the moment ``until``, in milliseconds, has come. One of them is
-    enough, and without any end only the moment counts.
+    """Every record of the inputs below ``ends`` (offsets by ``<topic> <partition>``) is processed, and every record that they caused in topics that the
+    application writes for itself; or the moment ``until``, in milliseconds, has come. With a moment, only the moment counts.
     """
-    ends = {spaced_partition(name): int(end) for name, end in facts.get("ends", {}).items()}
     until = facts.get("until")
     if until is not None:
         left = int(until) - bench.clock()
         return Look(done=left <= 0, told=f"{max(0, left) // 1000} s are left")
-    behind = remaining(ends, bench.groups.committed(bench.application_id, list(ends)))
-    unread = ", ".join(f"{tp}" if count is None else f"{tp} by {count}" for tp, count in sorted(behind.items())[:_NAMED])
+    first = Reading(targets=dict(facts["ends"]), hop=0, lag={})
+    reading = codec.decode(Reading, facts["reading"], where="what was read so far") if "reading" in facts else first
+    return _read_on(bench, {spaced_partition(name): int(end) for name, end in first.targets.items()}, reading)
+
+
+def _read_on(bench: Workbench, ends: Mapping[TopicPartition, int], reading: Reading) -> Look:
+    own = own_partitions(bench)
+    # Read before the ends of its own topics: what the input below these offsets has caused is in them by then.
+    committed = bench.groups.committed(bench.application_id, [*ends, *own])
+    own_ends = bench.cluster.high_watermarks(own) if own else {}
+    lag = RecordLag(bench, {spaced_partition(name): known for name, known in reading.lag.items()})
+    unread = lag.look({**ends, **own_ends}, committed)
+    if not unread:
+        return Look(done=True, told=f"{len(ends) + len(own)} partitions are read")
+    left = behind(lag.known, {spaced_partition(name): end for name, end in reading.targets.items()})
+    now = reading if left else next_hop(reading, own_ends)
+    if now is None:
+        return Look(done=True, told=f"{len(ends)} partitions are read, with all that they caused; {len(unread)} have newer records")
+    told = _behind(left or unread, len(now.targets))
     return Look(
-        done=not behind,
-        told=f"{len(behind)} of {len(ends)} partitions are behind: {unread}" if behind else f"{len(ends)} partitions are read",
+        done=False, told=told, facts={"reading": codec.encode(replace(now, lag={spaced(tp): known for tp, known in lag.known.items()}))}
     )
+
+
+def _behind(left: Mapping[TopicPartition, int], of: int) -> str:
+    return f"{len(left)} of {of} partitions are behind: {', '.join(f'{tp} by {count}' for tp, count in sorted(left.items())[:_NAMED])}"
 
 
 def group_empty(bench: Workbench, facts: Mapping[str, Any]) -> Look:  # noqa: ARG001

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from streams_recovery.application.port import StreamsApplication
@@ -35,6 +36,9 @@ class ConnectionSource(Protocol):
     def storage(self, connection_id: str | None) -> StorageCredentials | None:
         """Credentials for the repository, None when the place needs none. Raises ``NotFound``."""
 
+    def spark_master(self, connection_id: str) -> str:
+        """The master that the Spark connection of this id names. Raises ``NotFound``, and ``ConfigInvalid`` when it names none."""
+
 
 def wall_clock() -> int:
     """Milliseconds since the epoch."""
@@ -46,7 +50,8 @@ class Workbench:
     """The open tools of one application. Not shared between threads."""
 
     config: ApplicationConfig
-    connection: KafkaConnection
+    connections: ConnectionSource
+    connect: Callable[[], KafkaConnection]
     credentials: StorageCredentials | None
     cluster: KafkaCluster
     groups: ConsumerGroups
@@ -63,9 +68,18 @@ class Workbench:
     clock: Callable[[], int]
 
     @property
+    def connection(self) -> KafkaConnection:
+        """How the cluster is reached. Raises ``NotFound`` when the connection is not defined: those who only read the repository never ask for it."""
+        return self.connect()
+
+    @property
     def application_id(self) -> str:
         """``application.id``, which is also the consumer group."""
         return self.config.application.id
+
+    def spark_master(self) -> str:
+        """Where Spark jobs go. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""
+        return self.connections.spark_master(self.config.spark.connection)
 
     def savepoints_of(self, application_id: str) -> SavepointStore:
         """The savepoints of an application in the same repository: this one's own, or another one's to begin from."""
@@ -76,23 +90,28 @@ class Workbench:
 def open_workbench(
     config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
 ) -> Iterator[Workbench]:
-    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does. Only of a clone the repository is
-    asked what it is by now, because its outputs have other names once it is live.
+    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
+    cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live.
     """
-    connection = connections.kafka(config.source.connection)
+
+    @cache
+    def connect() -> KafkaConnection:
+        return connections.kafka(config.source.connection)
+
     credentials = connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
     handovers = handover_log(repository, layout)
     with (
-        KafkaCluster(connection, timeout=timeout) as cluster,
-        ConsumerGroups(connection, timeout=timeout) as groups,
-        Transactions(connection, timeout=timeout) as transactions,
+        KafkaCluster(connect, timeout=timeout) as cluster,
+        ConsumerGroups(connect, timeout=timeout) as groups,
+        Transactions(connect, timeout=timeout) as transactions,
     ):
         yield Workbench(
             config=in_force(config, handovers),
-            connection=connection,
+            connections=connections,
+            connect=connect,
             credentials=credentials,
             cluster=cluster,
             groups=groups,

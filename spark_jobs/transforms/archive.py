@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from streams_recovery.core.manifest import SegmentFile
 from streams_recovery.core.time_cut import CutBy, RowCut, RowSlice
 from streams_recovery.kafka.workspace import workspace
-from streams_recovery.storage.fetching import damaged, fetch
+from streams_recovery.storage.fetching import fetch
 from streams_recovery.storage.repository import Repository
 
 _NO_END = 2**63 - 1
@@ -28,12 +28,7 @@ def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> It
         path = directory / "segment.parquet"
         for file in files:
             fetch(repository, file, path)
-            rows = 0
-            for batch in read_segment(path, where=file.key):
-                rows += len(batch)
-                yield batch
-            if rows != file.rows:
-                raise damaged(file, f"has {rows} rows, not {file.rows}")
+            yield from read_segment(path, file)
 
 
 def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: RowCut | None) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,7 @@ def audit_file(repository: Repository, layout: Layout, wanted: FileToAudit) -> F
         path = directory / "segment.parquet"
         try:
             fetch(repository, wanted.file, path)
-            seen, ascending = contents_of(path, key=wanted.file.key)
+            seen, ascending = contents_of(path, wanted.file)
         except Damaged as error:
             return _wrong(wanted, Cause.ALTERED_FILE, error.reason)
         except NotFound:

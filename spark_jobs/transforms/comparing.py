@@ -80,7 +80,7 @@ def _consumers(mine: Sequence[PartitionToVerify], access: Access) -> Iterator[Co
     """What the partitions of one task are read with."""
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
 
-    with Consumers(access.connection) as consumers:
+    with Consumers(access.cluster) as consumers:
         consumers.announce(OffsetRange(_target(wanted), wanted.start, wanted.end) for wanted in mine)
         yield consumers
 

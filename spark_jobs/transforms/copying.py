@@ -39,7 +39,7 @@ def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: Access) -> 
     from streams_recovery.kafka.copying import announce, copy_what_is_left  # noqa: PLC0415
 
     layout, repository = Layout(spec.application_id), access.repository()
-    with Consumers(access.connection) as consumers:
+    with Consumers(access.cluster) as consumers:
         announce(consumers, ranges)
 
         def copy(wanted: RangeToCopy) -> RangeOutcome:

@@ -131,7 +131,7 @@ def load_share(share: Share, access: Access) -> ShareLoaded:
     from streams_recovery.kafka.producers import Producers  # noqa: PLC0415
 
     pace = Pace(share.throttle) if share.throttle else None
-    with Producers(access.connection) as producers, Consumers(access.connection, cluster=producers.cluster) as consumers:
+    with Producers(access.cluster) as producers, Consumers(access.cluster, cluster=producers.cluster) as consumers:
         consumers.announce(present(wanted) for wanted in share.partitions)
         loaded = [load_partition(wanted, access, (producers, consumers), pace, share.stall_seconds) for wanted in share.partitions]
     return ShareLoaded(partitions=tuple(loaded))

@@ -59,7 +59,7 @@ def read_share(share: ReadShare, access: Access) -> ShareRead:
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
 
     found = []
-    with KafkaCluster(access.connection) as cluster, Consumers(access.connection, cluster=cluster) as consumers:
+    with KafkaCluster(access.cluster) as cluster, Consumers(access.cluster, cluster=cluster) as consumers:
         starts, ends = cluster.log_starts(share.partitions), cluster.high_watermarks(share.partitions)
         topics = cluster.describe_topics({tp.topic for tp in share.partitions})
         consumers.announce(OffsetRange(tp, starts[tp], ends[tp]) for tp in share.partitions)

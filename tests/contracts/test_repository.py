@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
+from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.manifest import Manifest
@@ -207,11 +207,33 @@ def test_a_log_that_was_shortened_goes_on_with_its_numbers(repository: Repositor
     assert log.append(Entry(text="g")) == 7
 
 
-def test_a_strange_object_in_a_log_is_damage(repository: Repository) -> None:
+@pytest.mark.fault("F63")
+def test_a_strange_object_in_a_log_is_passed_over(repository: Repository) -> None:
     log = NumberedLog(repository, LAYOUT.holds, Entry)
     repository.create(f"{LAYOUT.holds}notes.json", b"{}")
-    with pytest.raises(Damaged, match=r"notes\.json"):
-        log.append(Entry(text="a"))
+    assert log.append(Entry(text="a")) == 1
+    assert [entry.text for entry in log.read_all()] == ["a"]
+
+
+@pytest.mark.fault("F63")
+def test_more_than_the_limit_is_not_read(repository: Repository) -> None:
+    repository.create("large", b"x" * 100)
+    assert repository.get("large", most_bytes=100) == b"x" * 100
+    with pytest.raises(Damaged, match=r"large in .* has 100 bytes, more than the 99 that"):
+        repository.get("large", most_bytes=99)
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("name", ["a\nb", "a\tb/c", "a\r", "ü/é", "a b", "x~y#z"])
+def test_a_key_that_the_library_cannot_express_hides_nothing_in_a_bucket(s3: S3Server, name: str) -> None:
+    location = s3.bucket()
+    log = NumberedLog(Repository(location, CREDENTIALS), LAYOUT.locks, Entry)
+    log.append(Entry(text="a"))
+    s3.client().put_object(Bucket=location.bucket, Key=f"{location.prefix}/{LAYOUT.locks}{name}", Body=b"x")
+    assert log.append(Entry(text="b")) == 2
+    assert [entry.text for entry in log.read_all()] == ["a", "b"]
+    found = {file.key: file.bytes for file in Repository(location, CREDENTIALS).listed(LAYOUT.locks)}
+    assert found[f"{LAYOUT.locks}000000000002.json"] == len(b'{"text":"b"}')
 
 
 def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:
@@ -223,17 +245,34 @@ def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:
         log.read_all()
 
 
-def test_the_newest_note_is_read_and_older_ones_stay(repository: Repository) -> None:
+def test_a_note_is_read_as_it_was_written_whatever_comes_beside_it(repository: Repository) -> None:
     notes = Notes(repository, LAYOUT)
-    with pytest.raises(NotFound, match="cut"):
-        notes.read(Entry, "run", "cut")
     first = notes.write("run", "cut", Entry(text="first"))
-    notes.write("run", "cut", Entry(text="second"))
+    second = notes.write("run", "cut", Entry(text="second"))
     notes.write("run", "cutter", Entry(text="another name"))
     notes.write("run-2", "cut", Entry(text="another run"))
-    assert notes.read(Entry, "run", "cut") == Entry(text="second")
-    assert notes.read_key(Entry, first) == Entry(text="first")
-    assert notes.answer(first, "copied") == LAYOUT.work("run", "copied.0001")
+    assert [notes.read(Entry, ref) for ref in (first, second)] == [Entry(text="first"), Entry(text="second")]
+    assert notes.answer(first.key, "copied") == LAYOUT.work("run", "copied.0001")
+    repository.create(LAYOUT.work("run", "cut.0009"), b"somebody else's")
+    third = notes.write("run", "cut", Entry(text="third"))
+    assert notes.read(Entry, third) == Entry(text="third")
+    with pytest.raises(Altered, match=rf"{LAYOUT.work('run', 'cut.0009')} is not what this run wrote"):
+        notes.read(Entry, dataclasses.replace(third, key=LAYOUT.work("run", "cut.0009")))
+
+
+def test_a_note_that_is_written_once_is_the_first_one_and_any_other_is_told(repository: Repository) -> None:
+    notes = Notes(repository, LAYOUT)
+    with pytest.raises(NotFound, match="has left no note plan"):
+        notes.read_once(Entry, "run", "plan")
+    only = notes.write_once("run", "plan", Entry(text="approved"))
+    notes.write("run", "planned", Entry(text="another name"))
+    notes.refuse_others("run", "plan")
+    with pytest.raises(Altered, match=f"{only.key} was not written by this run"):
+        notes.write_once("run", "plan", Entry(text="again"))
+    forged = notes.write("run", "plan", Entry(text="forged"))
+    assert notes.read_once(Entry, "run", "plan") == notes.read(Entry, only) == Entry(text="approved")
+    with pytest.raises(Altered, match=rf"{forged.key} was not written by this run"):
+        notes.refuse_others("run", "plan")
 
 
 def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:

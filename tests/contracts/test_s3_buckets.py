@@ -47,9 +47,9 @@ def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_p
         with pytest.raises(LockHeld, match="savepoint r"):
             bench.lock.acquire("another", lease_seconds=60, purpose="savepoint")
         for text in ("first", "second"):
-            bench.notes.write("run", "cut", Entry(text=text))
+            noted = bench.notes.write("run", "cut", Entry(text=text))
             NumberedLog(bench.repository, "golden/holds-of-a-test/", Entry).append(Entry(text=text))
-        assert bench.notes.read(Entry, "run", "cut") == Entry(text="second")
+        assert bench.notes.read(Entry, noted) == Entry(text="second")
         assert len(NumberedLog(bench.repository, "golden/holds-of-a-test/", Entry).read_all()) == 2
         with pytest.raises(AlreadyExists):
             bench.repository.create(bench.layout.manifest(SECOND), b"x")

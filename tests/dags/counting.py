@@ -90,7 +90,7 @@ class Counting:
             "topics": {"inputs": [self.input.topic], "outputs": [self.output.topic]},
             "stores": {"totals": {"kind": "key-value"}},
             "storage": {"backend": "filesystem", "path": str(self.directory / "repository")},
-            "backup": {"consistency": {"mode": "stop"}},
+            "backup": {"survive_cluster_loss": False, "consistency": {"mode": "stop"}},
             "runs": {"kind": "command", "command": self.programs("started")},
         }
         (self.directory / f"{self.name}.yaml").write_text(json.dumps(config | self.sections))

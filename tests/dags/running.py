@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.submitter import SparkJob, Submitter
 from streams_recovery.operators.sensors import WatchSensor
 from streams_recovery.operators.spark import SparkJobOperator
@@ -41,10 +42,10 @@ class Noting:
     submitter: Submitter
     jobs: list[str] = field(default_factory=list)
 
-    def submit(self, job: SparkJob) -> None:
+    def submit(self, job: SparkJob) -> NoteRef:
         """Note it and pass it on."""
         self.jobs.append(job.name)
-        self.submitter.submit(job)
+        return self.submitter.submit(job)
 
 
 def run(
@@ -70,7 +71,7 @@ def run(
         if isinstance(task, SparkJobOperator):
             task.submitter = noting
         if isinstance(task, WatchSensor):
-            task.interval = 0.2
+            task.interval, task.settle = 0.2, 0
         for name, value in changes.get(task.task_id, {}).items():
             setattr(task, name, value)
     ended = dag.test(logical_date=None, run_conf=given(params), mark_success_pattern=APPROVALS)

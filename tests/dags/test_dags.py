@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
@@ -57,8 +59,10 @@ def test_backup_is_hourly_without_catchup_and_one_at_a_time(dags: dict[str, Any]
     assert dag.dagrun_timeout is None, "a timeout of the run would skip the teardown that brings the application back"
 
 
-def test_two_runs_of_one_dag_never_go_on_at_once(dags: dict[str, Any]) -> None:
-    assert {dag_id: dag.max_active_runs for dag_id, dag in dags.items()} == dict.fromkeys(dags, 1)
+def test_a_dag_of_one_application_has_one_run_at_a_time_and_one_of_all_has_many(dags: dict[str, Any]) -> None:
+    # A run that waits for its approval would keep every other application of the company from being restored.
+    runs = dict.fromkeys(PER_APPLICATION, 1) | dict.fromkeys(WAYS_BACK, 32)
+    assert {dag_id: dag.max_active_runs for dag_id, dag in dags.items()} == runs
 
 
 def test_application_is_let_go_without_waiting_for_spark(dags: dict[str, Any]) -> None:
@@ -88,13 +92,22 @@ def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], 
     assert dag.get_task("approve").defaults == ["Reject"]
 
 
+def test_a_rejection_is_final_and_an_approval_that_airflow_failed_is_asked_for_again(dags: dict[str, Any]) -> None:
+    approve = dags[RESTORE].get_task("approve")
+    answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": None}
+    with pytest.raises(AirflowFailException, match="nothing was touched"):
+        approve.execute_complete({}, {"chosen_options": ["Reject"], **answer})
+    assert approve.execute_complete({}, {"chosen_options": ["Approve"], **answer})["chosen_options"] == ["Approve"]
+    assert approve.retries == 3
+
+
 @pytest.mark.parametrize("dag_id", [RESTORE, UNDO, PITR])
 def test_steps_of_a_restore_come_in_the_order_that_is_safe(dags: dict[str, Any], dag_id: str) -> None:
     check_order(dags[dag_id], [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", *AFTER])
 
 
-def test_a_rebuild_has_the_same_order_with_nothing_to_load(dags: dict[str, Any]) -> None:
-    order = [*BEFORE, "verify_cleared", *AFTER]
+def test_a_rebuild_has_the_same_order_and_proves_that_there_is_no_state(dags: dict[str, Any]) -> None:
+    order = [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", "verify_cleared", *AFTER]
     check_order(dags[REBUILD], order)
     assert set(dags[REBUILD].task_ids) == set(order)
 
@@ -109,6 +122,23 @@ def check_order(dag: Any, order: list[str]) -> None:
 def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(dags: dict[str, Any], dag_id: str) -> None:
     assert {name: dags[dag_id].get_task(name).retries for name in ONCE} == dict.fromkeys(ONCE, 0)
     assert dags[dag_id].get_task("load_records").retries == 2
+
+
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize(
+    ("dag_id", "task_id"),
+    [
+        (RESTORE, "abandon"),
+        (UNDO, "abandon"),
+        (PITR, "abandon"),
+        (REBUILD, "abandon"),
+        (CLONE, "clone.abandon"),
+        (CLONE, "upgrade.abandon"),
+    ],
+)
+def test_what_brings_the_application_back_is_tried_again(dags: dict[str, Any], dag_id: str, task_id: str) -> None:
+    task = dags[dag_id].get_task(task_id)
+    assert (task.is_teardown, task.retries) == (True, 3)
 
 
 @pytest.mark.fault("F60")
@@ -135,6 +165,15 @@ def test_params_that_do_not_fit_are_refused(dags: dict[str, Any], conf: dict[str
     param.resolve()
     with pytest.raises((AirflowException, ValueError)):
         param.resolve(conf[name])
+
+
+@pytest.mark.parametrize("inputs_from", ["../../x", "before:latest", "none", "latest; x"])
+def test_inputs_come_from_no_savepoint_that_is_none(dags: dict[str, Any], inputs_from: str) -> None:
+    param = copy.copy(dags[REBUILD].params.get_param("inputs_from"))
+    assert (param.resolve(), param.resolve("latest")) == ("", "latest")
+    with pytest.raises((AirflowException, ValueError)):
+        param.resolve(inputs_from)
+    assert dags[REBUILD].get_task("open_restore").asked["inputs_from"] == "{{ params.inputs_from }}"
 
 
 def test_by_default_a_restore_replaces_nothing_that_lives_and_saves_what_is_there(dags: dict[str, Any]) -> None:
@@ -226,7 +265,8 @@ def test_an_application_that_was_started_for_a_run_is_stopped_whatever_becomes_o
 
 
 def test_what_a_sensor_waits_for_survives_the_way_to_the_triggerer() -> None:
-    wanted = {"application_name": "a", "watch": "ends_reached", "facts": {"ends": {"in 0": 5}, "until": None}, "interval": 5.0}
+    facts = {"ends": {"in 0": 5}, "until": None}
+    wanted = {"application_name": "a", "watch": "ends_reached", "facts": facts, "interval": 5.0, "settle": 10.0}
     path, told = WatchTrigger(**wanted).serialize()  # type: ignore[arg-type]
     assert (path, told) == ("streams_recovery.operators.triggers.WatchTrigger", wanted)
 

@@ -70,7 +70,7 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     assert counting.rows(TopicPartition(left, 0)) == expected, (
         "the two before the interval came first, and the interval when they were counted"
     )
-    assert done.results["feed_records"]["result_key"], "by a job of its own"
+    assert done.results["feed_records"]["result"], "by a job of its own"
     assert (counting.committed(), counting.running) == (8, False), "the application was not touched"
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from streams_recovery import restores
 from streams_recovery.core.evidence import RestoreReport, Verdict
-from streams_recovery.jobs.submitter import Submitter
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.jobs.submitter import SparkJob, Submitter
 from tests.dags.counting import ZERO, Counting
 from tests.dags.running import Done, run
+from tests.integration.intruding import Intruder
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
@@ -80,6 +84,30 @@ def test_a_rebuild_counts_the_whole_input_again(counting: Counting, in_session: 
     assert report_of(counting).savepoint_id is None
 
 
+def test_into_an_emptied_cluster_a_rebuild_brings_the_input_of_a_minimal_savepoint(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(
+        topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.output.topic]},
+        backup={"survive_cluster_loss": True, "profile": "minimal", "consistency": {"mode": "stop"}},
+    )
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    counting.worked("cab")
+    counting.lose()
+    with counting.bench() as bench:
+        bench.cluster.delete_topics([counting.input.topic, counting.output.topic])
+    done = run(counting, "restore_rebuild", in_session, application=counting.name)
+    assert (done.state, done.by("failed"), counting.topics()) == ("failed", {"plan"}, set()), "nobody said where the input is to come from"
+
+    done = run(counting, "restore_rebuild", in_session, application=counting.name, inputs_from="latest")
+    assert whole(done), done
+    assert (done.jobs[0], counting.running, counting.free(), counting.committed()) == ("restore", True, True, 5)
+    assert [key for key, _ in counting.rows(counting.input)] == list("abcab")
+    assert counting.state() == counting.truth() == {"a": 2, "b": 2, "c": 1}
+    assert len(counting.rows(counting.output)) == 10, "what was archived, and every result once more"
+    report = report_of(counting)
+    assert (report.savepoint_id, list(report.manifests), report.rows) == (None, [savepoint], 10)
+
+
 def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(counting: Counting, in_session: Submitter) -> None:
     counting.configure(
         topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},
@@ -104,3 +132,33 @@ def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(co
     assert [key for key, _ in counting.rows(counting.input)] == list("abcabcd")
     counting.start()
     assert counting.state() == counting.truth() == {"a": 2, "b": 2, "c": 2, "d": 1}
+
+
+@dataclass
+class Intruding:
+    """See Submitter. Somebody puts a plan beside the approved one while the first job of this name runs."""
+
+    submitter: Submitter
+    counting: Counting
+    name: str
+    forged: str = ""
+
+    def submit(self, job: SparkJob) -> NoteRef:
+        """Intrude, and run it."""
+        if job.name == self.name and not self.forged:
+            restore_id = job.spec.key.split("/")[-2]
+            self.forged = Intruder(job.repository).plan(self.counting.id, restore_id)
+        return self.submitter.submit(job)
+
+
+def test_a_plan_beside_the_approved_one_is_refused_by_its_name(
+    counting: Counting, in_session: Submitter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counting.worked("abcab")
+    counting.savepoint(in_session)
+    counting.lose()
+    intruding = Intruding(in_session, counting, "restore")
+    done = run(counting, "restore_full", intruding, application=counting.name)
+    assert (done.state, done.by("failed")) == ("failed", {"check_load"})
+    assert f"{intruding.forged} was not written by this run" in capsys.readouterr().out
+    assert (counting.running, counting.free(), counting.committed()) == (False, True, None)

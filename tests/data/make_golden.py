@@ -1,7 +1,7 @@
 """Makes the golden repositories beside this file: a good one, one with a reduced savepoint, and one with each kind of damage.
 
-Run it only when the format changes (``python tests/data/make_golden.py``), and read the difference: what is here was written by an older
-release as far as the tests are concerned, and must stay readable. ``older`` was, by format version 1: nothing here can make it any more.
+Run it only when the format changes (``python tests/data/make_golden.py``), and read the difference: what is here was written by another
+release as far as the tests are concerned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.layout import Layout
-from streams_recovery.core.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.reduced import ReducedFrom, Reduction, ReductionProof
 from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
@@ -94,7 +94,7 @@ def manifest(savepoint_id: str, hour: int, parent: str | None, topics: tuple[Top
         reasons=(),
     )
     return Manifest(
-        format_version=2,
+        format_version=FORMAT_VERSION,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="golden-cluster",
@@ -105,6 +105,7 @@ def manifest(savepoint_id: str, hour: int, parent: str | None, topics: tuple[Top
         group_type="classic",
         parent_id=parent,
         topics=topics,
+        claimed=(),
         provenance=Provenance(run_id=f"run-{hour}", requested_by="golden", reason="", software={"streams-recovery": "0.1.0"}),
     )
 
@@ -202,7 +203,7 @@ def _hole(plain: dict[str, Any]) -> None:
 
 
 def _rows(plain: dict[str, Any]) -> None:
-    _ranges(plain)[1]["file"]["rows"] += 1
+    _ranges(plain)[1]["file"]["rows"] -= 1
 
 
 def _escape(plain: dict[str, Any]) -> None:
@@ -210,7 +211,7 @@ def _escape(plain: dict[str, Any]) -> None:
 
 
 def _future(plain: dict[str, Any]) -> None:
-    plain["format_version"] = 3
+    plain["format_version"] = FORMAT_VERSION + 1
 
 
 def _flip(root: Path) -> None:
@@ -243,7 +244,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def main() -> None:
-    """Make all of them anew, but the older one."""
+    """Make all of them anew."""
     for name in ("good", "reduced", *DAMAGES):
         shutil.rmtree(HERE / "golden" / name, ignore_errors=True)
     good(HERE / "golden" / "good")

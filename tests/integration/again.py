@@ -89,14 +89,21 @@ class Again:
         return bench, ticket
 
     def ended(
-        self, bench: Workbench, claimed: Claimed, ticket: restores.RestoreTicket | None, run: str = "run-1"
+        self,
+        bench: Workbench,
+        claimed: Claimed,
+        ticket: restores.RestoreTicket | None,
+        handed: reprocessing.HandOverReport | None = None,
+        run: str = "run-1",
     ) -> reprocessing.ReprocessEntry:
         """Removed and written down, as by a run that came to its end."""
         if ticket is not None:
             note(bench, ticket, Phase.CLOSED)
-            reprocessing.remove(bench, ticket)
+            reprocessing.remove(bench, ticket, handed)
         planned = reprocessing.Planned(records=1, savepoint=None, text="")
-        return reprocessing.conclude(self.own, claimed.request, run_id=run, requested_by="test", planned=planned, ticket=ticket, left=())
+        return reprocessing.conclude(
+            self.own, claimed.request, run_id=run, requested_by="test", planned=planned, ticket=ticket, handed=handed, left=()
+        )
 
     def here(self) -> set[str]:
         """Everything on the cluster that reprocessing would make."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from embedded.broker import start_broker
+from embedded.ports import free_ports
+from embedded.processes import Processes
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.integration.pairs import Both, two_applications
@@ -36,3 +39,16 @@ def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
 def both(bootstrap: str, tmp_path: Path) -> Iterator[Both]:
     with two_applications(bootstrap, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Starts a broker on the same data each time, after ending the one before."""
+    with Processes(tmp_path / "processes") as processes:
+        port, controller = free_ports(2)
+
+        def start() -> str:
+            processes.stop_all()
+            return start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
+
+        yield start

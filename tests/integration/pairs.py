@@ -17,6 +17,7 @@ from streams_recovery.clones.looking import role
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.handover import Role
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.submitter import SparkJob
 from streams_recovery.savepoints import JobPlan
 from streams_recovery.workbench import Workbench, open_workbench
@@ -28,6 +29,8 @@ import json, os, pathlib, sys
 place, verb = pathlib.Path(sys.argv[1]), sys.argv[2]
 mark = place / "started"
 if verb == "start":
+    if (place / "broken").exists():
+        sys.exit("it cannot be started")
     place.mkdir(exist_ok=True)
     mark.write_text(os.environ.get("OUT", ""))
 if verb == "stop":
@@ -88,22 +91,25 @@ class Both:
             ticket = opened(clone, asked(clone, source=self.old.application_id, savepoint=savepoint))
             self.restored(clone, ticket, read_to=read_to)
 
-    def restored(self, clone: Workbench, ticket: restores.RestoreTicket, *, read_to: int = 5, before_start: bool = False) -> None:
-        """The steps of a restore behind the stop; with ``before_start`` only those before the start."""
+    def restored(
+        self, clone: Workbench, ticket: restores.RestoreTicket, *, read_to: int = 5, before_start: bool = False
+    ) -> restores.VerifySummary:
+        """The steps of a restore behind the stop; with ``before_start`` only those before the start. Returns what was proven."""
         saved(clone, ticket)
         loaded(clone, ticket)
-        verified(clone, ticket)
+        proven = verified(clone, ticket)
         restores.set_offsets(clone, ticket)
         restores.wipe(clone, ticket)
         if not before_start:
-            self.begun(clone, ticket, read_to=read_to)
+            self.begun(clone, ticket, proven, read_to=read_to)
+        return proven
 
-    def begun(self, clone: Workbench, ticket: restores.RestoreTicket, *, read_to: int = 5) -> None:
+    def begun(self, clone: Workbench, ticket: restores.RestoreTicket, proven: restores.VerifySummary, *, read_to: int = 5) -> None:
         """The start and what follows."""
         started = restores.start(clone, ticket)
         commit(clone, {self.small.input: read_to})
         restores.await_recovered(clone, ticket, started)
-        restores.finish(clone, ticket, restores.verified(clone, ticket))
+        restores.finish(clone, ticket, proven)
 
 
 @dataclass(frozen=True)
@@ -112,10 +118,11 @@ class Here:
 
     bench: Workbench
 
-    def submit(self, job: SparkJob) -> None:
+    def submit(self, job: SparkJob) -> NoteRef:
         """Do it."""
-        plan = JobPlan(spec_key=job.spec_key, result_key=job.result_key, ranges=0, offsets=0)
-        {"backup": copied, "restore": load, "verify": compare}[job.name](self.bench, plan)
+        plan = JobPlan(spec=job.spec, result_key=job.result_key, ranges=0, offsets=0)
+        left: NoteRef = {"backup": copied, "restore": load, "verify": compare}[job.name](self.bench, plan)
+        return left
 
 
 def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> SwitchRequest:
@@ -133,8 +140,7 @@ def switched(both: Both, wanted: SwitchRequest, *, run: str | None = None) -> Sw
     """A whole switch, each of its steps taken twice, as a task that is repeated takes it."""
     with both.clone() as clone:
         ticket = open_switch(both.old, clone, wanted, run=run)
-        for _ in range(2):
-            clones.stop(both.old, clone, ticket)
+        stopped = [clones.stop(both.old, clone, ticket) for _ in range(2)]
         for _ in range(2):
             clones.hand_over(both.old, clone, ticket)
         clones.start_live(both.old, clone, ticket)
@@ -143,7 +149,7 @@ def switched(both: Both, wanted: SwitchRequest, *, run: str | None = None) -> Sw
             live = clone if wanted.step is Step.CUT_OVER else both.old
             commit(live, live.cluster.high_watermarks([both.small.input]))
         clones.await_live(both.old, clone, ticket, started)
-        return clones.finish(both.old, clone, ticket)
+        return clones.finish(both.old, clone, ticket, stopped[-1])
 
 
 @contextmanager

@@ -9,13 +9,13 @@ from spark_jobs.transforms.comparing import compare_rows
 from spark_jobs.transforms.loading import Share, load_share
 from spark_jobs.transforms.reading_back import ReadShare, read_share, whole
 from streams_recovery import restores
-from streams_recovery.core import codec
 from streams_recovery.core.jobs import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.model import TopicPartition
-from streams_recovery.restores import RestoreRequest, RestoreTicket, SafetySummary
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.restores import LoadSummary, RestoreRequest, RestoreTicket, SafetySummary
 from streams_recovery.savepoints import JobPlan
 from streams_recovery.workbench import Workbench
-from tests.integration.small import Small, copied
+from tests.integration.small import Small, copied, left
 
 
 def opened(bench: Workbench, request: RestoreRequest) -> RestoreTicket:
@@ -29,8 +29,7 @@ def opened(bench: Workbench, request: RestoreRequest) -> RestoreTicket:
 def saved(bench: Workbench, ticket: RestoreTicket) -> SafetySummary:
     """With a safety savepoint taken."""
     begun = restores.save_state(bench, ticket)
-    copied(bench, begun.job)
-    return restores.keep_state(bench, ticket, begun)
+    return restores.keep_state(bench, ticket, begun, copied(bench, begun.job))
 
 
 def loaded(bench: Workbench, ticket: RestoreTicket) -> int:
@@ -41,35 +40,48 @@ def loaded(bench: Workbench, ticket: RestoreTicket) -> int:
 
 def written(bench: Workbench, ticket: RestoreTicket) -> int:
     """One attempt to load topics that are made. Returns the rows."""
-    job = restores.plan_load(bench, ticket)
-    load(bench, job)
-    return restores.check_load(bench, ticket, job.result_key).rows
+    return checked(bench, ticket, load(bench, restores.plan_load(bench, ticket))).rows
 
 
-def load(bench: Workbench, job: JobPlan) -> None:
+# What a run hands on from its load to its verification, by restore.
+_LOADS: dict[str, NoteRef | None] = {}
+
+
+def checked(bench: Workbench, ticket: RestoreTicket, result: NoteRef) -> LoadSummary:
+    """A load that was checked."""
+    summary = restores.check_load(bench, ticket, result)
+    _LOADS[ticket.restore_id] = summary.result
+    return summary
+
+
+def load_of(ticket: RestoreTicket) -> NoteRef | None:
+    """The result of the last load of a restore, None when it was not checked here."""
+    return _LOADS.get(ticket.restore_id)
+
+
+def load(bench: Workbench, job: JobPlan) -> NoteRef:
     """What the job of a load does, here."""
-    assert job.spec_key is not None
+    assert job.spec is not None
     assert job.result_key is not None
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
-    spec = bench.notes.read_key(RestoreSpec, job.spec_key)
+    spec = bench.notes.read(RestoreSpec, job.spec)
     done = load_share(Share(partitions=spec.partitions, throttle=None, stall_seconds=spec.stall_seconds), access)
     logs = tuple(TopicPartition(wanted.topic, wanted.partition) for wanted in whole(spec.partitions)) if spec.read_back else ()
     read = read_share(ReadShare(partitions=logs), access).partitions
-    bench.repository.create(job.result_key, codec.dumps(RestoreResult(partitions=done.partitions, seconds=0, read=read)))
+    return left(bench, job.result_key, RestoreResult(partitions=done.partitions, seconds=0, read=read))
 
 
 def verified(bench: Workbench, ticket: RestoreTicket) -> restores.VerifySummary:
     """With a proof for all of it; nothing is compared that the load has proven."""
-    job = restores.plan_verify(bench, ticket)
-    compare(bench, job)
-    return restores.check_verify(bench, ticket, job.result_key)
+    compared = compare(bench, restores.plan_verify(bench, ticket, load_of(ticket)))
+    return restores.check_verify(bench, ticket, load_of(ticket), compared)
 
 
-def compare(bench: Workbench, job: JobPlan) -> None:
+def compare(bench: Workbench, job: JobPlan) -> NoteRef | None:
     """What the job of a comparison does, here, if there is one. It needs Spark for keys: so many are said."""
-    if job.spec_key is None or job.result_key is None:
-        return
-    spec = bench.notes.read_key(VerifySpec, job.spec_key)
+    if job.spec is None or job.result_key is None:
+        return None
+    spec = bench.notes.read(VerifySpec, job.spec)
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
     partitions = tuple(compare_rows(wanted, access, access.connection) for wanted in spec.partitions)
     keys = tuple(
@@ -77,7 +89,7 @@ def compare(bench: Workbench, job: JobPlan) -> None:
         for wanted in spec.partitions
         if wanted.topic in spec.keyed
     )
-    bench.repository.create(job.result_key, codec.dumps(VerifyResult(partitions=partitions, keys=keys, seconds=0)))
+    return left(bench, job.result_key, VerifyResult(partitions=partitions, keys=keys, seconds=0))
 
 
 def end(small: Small) -> int:

@@ -19,12 +19,14 @@ from streams_recovery import restores, savepoints
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.jobs import BackupResult, BackupSpec
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import CommittedOffset, QuiesceMode, TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.copying import copy_what_is_left
-from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSummary, Ticket
+from streams_recovery.savepoints import CutSummary, JobPlan, SavepointRequest, SavepointSummary, Ticket
 from streams_recovery.savepoints.values import CutDraft
 from streams_recovery.workbench import Workbench, open_workbench
 
@@ -75,7 +77,11 @@ def small_application(
         "application": {"id": name, "guarantee": guarantee},
         "topics": {"inputs": names[:1], "outputs": names[1:2], **(topics or {})},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
-        "backup": {"consistency": {"timeout_seconds": 2, **(consistency or {})}, "segment_max_records": 1000},
+        "backup": {
+            "survive_cluster_loss": False,
+            "consistency": {"mode": "stop", "timeout_seconds": 2, **(consistency or {})},
+            "segment_max_records": 1000,
+        },
         "runs": {
             "kind": "command",
             "command": {
@@ -108,6 +114,9 @@ class _Same:
     def storage(self, connection_id: str | None) -> None:  # noqa: ARG002
         return None
 
+    def spark_master(self, connection_id: str) -> str:  # noqa: ARG002
+        return "local[2]"
+
 
 @contextmanager
 def reopened(small: Small, connection: KafkaConnection | None = None) -> Iterator[Small]:
@@ -134,6 +143,24 @@ def produce(bench: Workbench, tp: TopicPartition, count: int, **settings: object
     for number in range(count):
         producer.produce(tp.topic, b"v%d" % number, b"k%d" % number, tp.partition)
     assert producer.flush(30) == 0
+
+
+@contextmanager
+def transaction(bench: Workbench) -> Iterator[Producer]:
+    """A producer with a transaction under way, that is aborted unless it was ended."""
+    producer = Producer({**bench.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    yield producer
+
+
+def aborted(bench: Workbench, tp: TopicPartition, count: int = 3) -> None:
+    """So many records that nobody is ever given, and a marker behind them."""
+    with transaction(bench) as producer:
+        for number in range(count):
+            producer.produce(tp.topic, b"v", b"%d" % number, tp.partition)
+        producer.flush(30)
+        producer.abort_transaction(30)
 
 
 def commit(bench: Workbench, offsets: Mapping[TopicPartition, int]) -> None:
@@ -165,18 +192,27 @@ def with_policy(bench: Workbench, **policy: object) -> Workbench:
     return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
 
 
-def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> Ticket:
-    return savepoints.begin(bench, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode))
+def surviving(small: Small, **backup: object) -> Small:
+    """The same application, with savepoints that survive the loss of the cluster."""
+    changed = small.bench.config.backup.model_copy(update={"survive_cluster_loss": True, **backup})
+    return replace(small, bench=replace(small.bench, config=small.bench.config.model_copy(update={"backup": changed})))
+
+
+def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:
+    request = SavepointRequest(
+        run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode, changed_state=changed_state, confirm=bench.application_id
+    )
+    return savepoints.begin(bench, request)
 
 
 def cut(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
     """A cut that is not published."""
     ticket = begun(bench, mode)
     try:
-        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
     finally:
         savepoints.finish(bench, ticket)
-    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+    return bench.notes.read(CutDraft, taken.draft)
 
 
 def asked(bench: Workbench, **changes: object) -> restores.RestoreRequest:
@@ -205,46 +241,54 @@ def take(
     after_cut: Callable[[], object] = nothing,
     after_copy: Callable[[], object] = nothing,
     mode: QuiesceMode = QuiesceMode.STOP,
+    changed_state: ChangedState = ChangedState.REFUSE,
     bench: Workbench | None = None,
 ) -> SavepointSummary:
     """A savepoint, copied here as the tasks of the job would. The two callables meddle between its steps."""
     bench = bench or small.bench
-    ticket = begun(bench, mode)
+    ticket = begun(bench, mode, changed_state)
     try:
-        savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         after_cut()
-        result_key = copy(bench, ticket)
+        done = copy(bench, ticket, taken)
         after_copy()
-        savepoints.gather(bench, ticket, result_key)
-        return savepoints.publish(bench, ticket)
+        return savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, *done).copied)
     finally:
         savepoints.finish(bench, ticket)
 
 
-def copy(bench: Workbench, ticket: Ticket) -> str | None:
-    """What the job does, here. Returns where its result is."""
-    return copied(bench, savepoints.plan_copy(bench, ticket))
+def copy(bench: Workbench, ticket: Ticket, taken: CutSummary) -> tuple[NoteRef | None, NoteRef | None]:
+    """What the job does, here. Returns its plan and its result."""
+    plan = savepoints.plan_copy(bench, ticket, taken.draft)
+    return plan.plan, copied(bench, plan)
 
 
-def copied(bench: Workbench, plan: JobPlan) -> str | None:
+def left(bench: Workbench, key: str, result: object) -> NoteRef:
+    """What a job leaves."""
+    data = codec.dumps(result)
+    bench.repository.create(key, data)
+    return NoteRef.of(key, data)
+
+
+def copied(bench: Workbench, plan: JobPlan) -> NoteRef | None:
     """A job that is planned already, done here."""
-    if plan.spec_key is not None and plan.result_key is not None:
+    if plan.spec is not None and plan.result_key is not None:
         done = [
             copy_what_is_left(bench.connection, bench.repository, bench.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex)
-            for wanted in bench.notes.read_key(BackupSpec, plan.spec_key).ranges
+            for wanted in bench.notes.read(BackupSpec, plan.spec).ranges
         ]
         result = BackupResult(
             ranges=tuple(piece for outcome in done for piece in outcome.copied),
             lost=tuple(piece for outcome in done for piece in outcome.lost),
             seconds=0,
         )
-        bench.repository.create(plan.result_key, codec.dumps(result))
-    return plan.result_key
+        return left(bench, plan.result_key, result)
+    return None
 
 
-def published(small: Small, **meddling: Callable[[], object]) -> Manifest:
+def published(small: Small, **how: object) -> Manifest:
     """The savepoint itself."""
-    return small.bench.savepoints.read(take(small, **meddling).savepoint_id)  # type: ignore[arg-type]
+    return small.bench.savepoints.read(take(small, **how).savepoint_id)  # type: ignore[arg-type]
 
 
 def rows_of(bench: Workbench, manifest: Manifest, tp: TopicPartition) -> list[dict[str, object]]:

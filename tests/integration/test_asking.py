@@ -12,8 +12,9 @@ import pytest
 from streams_recovery import restores
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Damaged
-from streams_recovery.restores.asking import ask_stores, what_was_asked
-from streams_recovery.restores.opening import stored_plan
+from streams_recovery.core.journal import Phase
+from streams_recovery.restores.asking import Asked, ask_stores
+from streams_recovery.restores.opening import note, stored_plan
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, asked, produce, publish, small_application
 
@@ -32,20 +33,26 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         loaded(bench, ticket)
         planned = stored_plan(bench, ticket)
         answers.write_text(json.dumps(RESTORED | {"k9": "new"}))
-        [store] = ask_stores(bench, ticket, planned)
+        [store] = ask_stores(bench, planned)
         assert (store.store, store.sampled, store.equal, store.different) == ("totals", 4, 4, ())
-        assert what_was_asked(bench, ticket.restore_id) == (store,)
+        assert restores.asked_before(bench, ticket) == ()
+        note(bench, ticket, Phase.RECOVERED, result=bench.notes.write(ticket.restore_id, "asked", Asked(stores=(store,))))
+        assert restores.asked_before(bench, ticket) == (store,), "for whoever resumes it"
 
         answers.write_text(json.dumps(RESTORED | {"k1": "v7"}))
         with pytest.raises(Damaged, match="answers otherwise than it was restored: totals: k1"):
-            ask_stores(bench, ticket, planned, patience=1)
+            ask_stores(bench, planned, patience=1)
         # k0 and k1 were processed again: what they are now is not what they were.
         produce(bench, small.changelog, 2)
-        [store] = ask_stores(bench, ticket, planned, patience=1)
+        [store] = ask_stores(bench, planned, patience=1)
         assert (store.equal, store.changed, store.different) == (2, 2, ())
 
+        # More than is read of an answer tells nothing, and takes no memory.
+        answers.write_text(json.dumps({"k1": "v7"}) + " " * (33 << 20))
+        assert ask_stores(bench, planned, patience=1) == ()
+
         for declaration in ({"kind": "window", "queryable": True}, {"kind": "key-value", "queryable": False}):
-            assert ask_stores(declared(small, **declaration).bench, ticket, planned) == ()
+            assert ask_stores(declared(small, **declaration).bench, planned) == ()
         restores.abandon(bench, ticket)
 
 

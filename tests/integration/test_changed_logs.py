@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from embedded.broker import start_broker
-from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery import restores, savepoints
-from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, TransientError
+from streams_recovery.core.damage import ChangedState
+from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
 from streams_recovery.core.manifest import Gap
 from streams_recovery.core.model import TopicPartition
 from tests.integration.small import (
@@ -216,25 +215,12 @@ def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiv
         recreate(small.bench, tp.topic)
         produce(small.bench, tp, 12)  # grown past the old end: only the id tells
     commit(small.bench, {small.input: 12})
-    second = published(small)
+    second = published(small, changed_state=ChangedState.INTENDED)
     for tp in (small.changelog, small.input):
         image = second.topic(tp.topic)
         assert image is not None
         assert (image.rows, image.full_since) == (12, second.captured_at)
         assert not {file.key for at, file in first.files() if at == tp} & {file.key for at, file in second.files() if at == tp}
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Starts a broker on the same data each time, after ending the one before."""
-    with Processes(tmp_path / "processes") as processes:
-        port, controller = free_ports(2)
-
-        def start() -> str:
-            processes.stop_all()
-            return start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
-
-        yield start
 
 
 def without_the_last_batch(log: bytes) -> bytes:
@@ -259,7 +245,9 @@ def test_where_a_leader_epoch_ends(small: Small) -> None:
 
 @pytest.mark.fault("F36")
 @pytest.mark.deep
-def test_a_log_that_lost_its_end_and_grew_past_it_again_is_copied_in_full(own_broker: Callable[[], str], tmp_path: Path) -> None:
+def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_shares_nothing(
+    own_broker: Callable[[], str], tmp_path: Path
+) -> None:
     with small_application(own_broker(), tmp_path, tidy=False) as small:
         for _ in range(3):
             produce(small.bench, small.changelog, 2)  # a batch each
@@ -277,7 +265,9 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_copied_in_full(own_br
             short = later.bench.cluster.high_watermarks([small.changelog])[small.changelog]
             assert 0 < short < 10
             produce(later.bench, small.changelog, 20)
-            second = published(later)
+            with pytest.raises(StateDamaged, match=rf"lost records .*its records of leader epoch \d+ end at {short}, before offset 10"):
+                published(later)
+            second = published(later, changed_state=ChangedState.INTENDED)
             image, before = second.topic(small.changelog.topic), first.topic(small.changelog.topic)
             assert image is not None
             assert before is not None
@@ -285,12 +275,12 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_copied_in_full(own_br
             assert image.partitions[0].end > before.partitions[0].end
             assert (image.rows, image.full_since) == (short + 20, second.captured_at)
             ticket = begun(later.bench)
-            savepoints.capture(later.bench, ticket, savepoints.quiesce(later.bench, ticket))
-            result_key = copy(later.bench, ticket)
+            cut = savepoints.capture(later.bench, ticket, savepoints.quiesce(later.bench, ticket))
+            done = copy(later.bench, ticket, cut)
 
         lose_the_end()
         with reopened(small) as last:
             with pytest.raises(Damaged, match=rf"{small.changelog} ends at \d+ for leader epoch \d+, the cut at {short + 20}"):
-                savepoints.gather(last.bench, ticket, result_key)
+                savepoints.gather(last.bench, ticket, *done)
             savepoints.finish(last.bench, ticket)
             assert last.bench.savepoints.ids() == [first.savepoint_id, second.savepoint_id]

@@ -12,11 +12,11 @@ from confluent_kafka import Producer
 from spark_jobs.access import Access
 from spark_jobs.transforms.reading_back import digest_of_range
 from streams_recovery import holds, restores
-from streams_recovery.core.hold import MIN_COMPACTION_LAG
+from streams_recovery.core.held_value import MIN_COMPACTION_LAG
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
-from tests.integration.restoring import loaded, opened, saved
+from tests.integration.restoring import load_of, loaded, opened, saved
 from tests.integration.small import Small, asked, publish
 from tests.integration.test_record_shapes import lose_state
 from tests.spark.rows import read, rows_in
@@ -59,8 +59,8 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
     assert poll(lambda: len(rows_in(read(bench.connection, elsewhere, 0, end))) < ROWS // 2 or None, seconds=120, interval=0.5)
     time.sleep(3)  # it looks for the next log every second
 
-    assert restores.plan_verify(bench, ticket).spec_key is None, "no log has changed since it was read back"
-    proofs = {one.topic: one.rows for one in restores.check_verify(bench, ticket, None).partitions}
+    assert restores.plan_verify(bench, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
+    proofs = {one.topic: one.rows for one in restores.check_verify(bench, ticket, load_of(ticket), None).partitions}
     assert proofs[tp.topic] == 4 + ROWS
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
     assert digest_of_range(access.connection, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"

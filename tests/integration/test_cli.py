@@ -117,12 +117,20 @@ def test_a_broker_that_is_down(command: Command, tmp_path: Path) -> None:
     assert [path.name for path in stored(tmp_path) if "savepoints" in path.parts] == []
 
 
-@pytest.mark.parametrize("verb", [["backup"], ["restore", "--reason", "x"]])
-def test_a_connection_nobody_defined(command: Command, verb: list[str]) -> None:
+def test_a_connection_nobody_defined(command: Command) -> None:
     expect(
-        command(*verb, NAME, AIRFLOW_CONN_KAFKA_DEFAULT=MISSING), 4, "connection kafka_default is not defined", "AIRFLOW_CONN_KAFKA_DEFAULT"
+        command("backup", NAME, AIRFLOW_CONN_KAFKA_DEFAULT=MISSING),
+        4,
+        "connection kafka_default is not defined",
+        "AIRFLOW_CONN_KAFKA_DEFAULT",
     )
-    expect(command(*verb, NAME, AIRFLOW_CONN_SPARK_DEFAULT=MISSING), 4, "connection spark_default is not defined")
+    expect(command("backup", NAME, AIRFLOW_CONN_SPARK_DEFAULT=MISSING), 4, "connection spark_default is not defined")
+
+
+def test_what_only_reads_the_repository_needs_no_connection(command: Command) -> None:
+    restore = ("restore", NAME, "--reason", "x")
+    expect(command(*restore, AIRFLOW_CONN_KAFKA_DEFAULT=MISSING), 4, "order-processor has no exact savepoint", "take one first")
+    expect(command(*restore, AIRFLOW_CONN_SPARK_DEFAULT=MISSING), 4, "connection spark_default is not defined")
 
 
 def test_a_repository_that_cannot_be_written(command: Command, tmp_path: Path) -> None:
@@ -163,6 +171,7 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     (listed,) = json.loads(command("savepoints", "list", NAME, "--json").out)
     assert listed["savepoint_id"] == ID
     assert "not a compressed manifest" in listed["damaged"]
+    assert listed["survives_cluster_loss"] is False
     assert "damaged" in command("savepoints", "list", NAME).out
     audited = command("verify", NAME, "--json")
     assert audited.code == 27

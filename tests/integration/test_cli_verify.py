@@ -33,6 +33,7 @@ name: golden
 application: {{id: golden, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
 storage: {storage}
+backup: {{survive_cluster_loss: false}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
 """
 
@@ -108,7 +109,7 @@ def several(root: Path) -> None:
 CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[str]]] = {
     "good": ("good", None, [], 0, []),
     "good, one": ("good", None, [SECOND], 0, []),
-    "older": ("older", None, [], 0, []),
+    "reduced": ("reduced", None, [], 0, []),
     "a whole one beside a damaged one": ("torn-manifest", None, [FIRST], 0, []),
     "missing segment": ("missing-segment", None, [], 26, ["missing-file"]),
     "truncated segment": ("truncated-segment", None, [], 25, ["altered-file"]),

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from streams_recovery import clones, restores, savepoints
+from streams_recovery import clones, restores, savepoints, standstills
 from streams_recovery.cli.main import app
 from streams_recovery.clones import Step
 from streams_recovery.clones.switching import entry
@@ -211,6 +211,31 @@ def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reac
         assert roles(cloned) == (Role.LIVE, Role.BESIDE)
     assert report.again == {}
     assert free(cloned)
+
+
+def test_an_old_application_that_could_not_be_started_again_is_started_by_the_retry(cloned: Both, tmp_path: Path) -> None:
+    old, broken = cloned.old, tmp_path / "old" / "broken"
+    broken.touch()
+    with cloned.clone() as clone:
+        ticket = open_switch(old, clone, request(CUT_OVER))
+        clones.stop(old, clone, ticket)
+        with pytest.raises(ApplicationNotReady, match="it cannot be started"):
+            clones.abandon(old, clone, ticket)
+        broken.unlink()
+        assert clones.abandon(old, clone, ticket).started == (old.application_id,)
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
+    assert (standstills.left(old), free(cloned)) == (None, True)
+
+
+def test_what_a_cut_over_that_was_killed_has_stopped_is_brought_back_by_the_next_savepoint(cloned: Both) -> None:
+    old = cloned.old
+    with cloned.clone() as clone:
+        ticket = open_switch(old, clone, request(CUT_OVER))
+        clones.stop(old, clone, ticket)
+        for bench in (old, clone):
+            bench.lock.take_from(f"switch {ticket.run}")
+        savepoints.finish(old, begun(old))
+    assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
 
 
 def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> None:

@@ -12,7 +12,6 @@ from streams_recovery import restores, upkeep
 from streams_recovery.cli.running import Runner
 from streams_recovery.compacting import CompactRequest
 from streams_recovery.config.application import Store
-from streams_recovery.core import codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import StoreKind, TopicPartition
@@ -20,7 +19,7 @@ from streams_recovery.jobs.submitter import Submitter
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.workbench import Workbench
 from tests.integration.restoring import loaded
-from tests.integration.small import Small, asked, published, rows_of
+from tests.integration.small import Small, asked, left, published, rows_of
 
 Row = dict[str, object]
 
@@ -57,12 +56,11 @@ def audited(bench: Workbench) -> AuditReport:
     """All savepoints read whole, here instead of in tasks."""
     ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="audit")
     job = upkeep.plan_reading(bench, ticket)
-    assert job.spec_key is not None
+    assert job.spec is not None
     assert job.result_key is not None
-    files = bench.notes.read_key(AuditSpec, job.spec_key).files
+    files = bench.notes.read(AuditSpec, job.spec).files
     done = AuditResult(files=tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files), seconds=0)
-    bench.repository.create(job.result_key, codec.dumps(done))
-    return upkeep.conclude_audit(bench, ticket, job.result_key)
+    return upkeep.conclude_audit(bench, ticket, left(bench, job.result_key, done))
 
 
 def restored(bench: Workbench, savepoint: Manifest) -> int:

@@ -40,7 +40,8 @@ class Trial:
         return restores.RestoreRequest(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
 
     def conclude(self, ticket: restores.RestoreTicket | None, *, run: str = RUN, left: tuple[str, ...] = ()) -> drills.DrillEntry:
-        return drills.conclude(self.own, run_id=run, requested_by="test", began_at=self.own.clock(), ticket=ticket, left=left)
+        at = self.own.clock()
+        return drills.conclude(self.own, run_id=run, requested_by="test", began_at=at, ticket=ticket, report=None, left=left)
 
     def here(self) -> set[str]:
         """Everything on the cluster that a drill would make."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from streams_recovery import restores
-from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.errors import Altered, Damaged, NotFound
 from streams_recovery.core.estimate import STEPS, Timed, estimate
 from streams_recovery.core.proofs import Proof
 from streams_recovery.core.throttle import Throttle
 from streams_recovery.restores.opening import entries, stored_plan
-from streams_recovery.restores.proving import earlier_restores, keep_evidence, report_of, sizes_of
+from streams_recovery.restores.proving import Checked, earlier_restores, keep_evidence, report_of, sizes_of
 from tests.integration.restoring import loaded, opened, saved, verified
 from tests.integration.small import Small, asked, publish
 
@@ -31,16 +31,18 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
 
     for less in (replace(found, partitions=found.partitions[1:]), replace(found, partitions=())):
         with pytest.raises(Damaged, match="has no evidence that it is equal"):
-            report_of(bench, ticket, planned, less, journal, ())
+            report_of(bench, ticket, planned, Checked(verified=less, asked=()), journal, ())
 
-    report = report_of(bench, ticket, planned, found, journal, ())
+    report = report_of(bench, ticket, planned, Checked(verified=found, asked=()), journal, ())
     stored = (tmp_path / "repository" / bench.layout.manifest(savepoint)).read_bytes()
     assert report.manifests == {savepoint: hashlib.sha256(stored).hexdigest()}
     assert (report.verdict, report.rows, report.keys_compared) == (restores.Verdict.EQUAL, 7, 0)
     assert [[(one.proof, one.rows) for one in topic.partitions] for topic in report.topics] == [[(Proof.ROWS, 3)], [(Proof.ROWS, 4)]]
     assert report.seconds is None, "it has not recovered"
     kept = keep_evidence(bench.repository, bench.layout, report)
-    assert keep_evidence(bench.repository, bench.layout, replace(report, rows=1)) == kept, "what was written first counts"
+    assert keep_evidence(bench.repository, bench.layout, replace(report, finished_at=1)) == kept, "what was written first counts"
+    with pytest.raises(Altered, match=f"{bench.layout.report(ticket.restore_id)} is not the evidence of this restore"):
+        keep_evidence(bench.repository, bench.layout, replace(report, rows=1))
     read, page = restores.evidence(bench)
     assert (read, restores.evidence(bench, ticket.restore_id)[0]) == (report, report)
     file = tmp_path / "repository" / bench.layout.report(ticket.restore_id)

@@ -10,7 +10,7 @@ import pytest
 
 from streams_recovery import reprocessing, restores
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, NotFound, PrefixDiffers, Refused
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, PrefixDiffers, Refused
 from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
@@ -40,7 +40,8 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     bench, ticket = again.given(claimed)
     copy = TopicPartition(bench.config.topics.inputs[0], 0)
     assert stamps(bench, copy) == [10]
-    assert str(copy) not in {f"{one.topic}-{one.partition}" for one in verified(bench, ticket).partitions}
+    before = verified(bench, ticket)
+    assert str(copy) not in {f"{one.topic}-{one.partition}" for one in before.partitions}
     note(bench, ticket, Phase.RECOVERED)
     for too_early in (restores.stop_at_ends, lambda *_: reprocessing.hand_over(bench, ticket, request)):
         with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
@@ -49,7 +50,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
         with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
             too_early(bench, ticket)
     with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
-        restores.finish(bench, ticket, restores.verified(bench, ticket))
+        restores.finish(bench, ticket, before)
 
     commit(bench, {copy: 1})
     ended = restores.stop_before_interval(bench, ticket)
@@ -61,16 +62,14 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
         restores.check_feed(bench, ticket, None)
     load(bench, job)
     assert stamps(bench, copy) == [10, 20, 20, 30, 40, 40]
-    with pytest.raises(NotFound, match="has left no note fed"):
-        restores.check_verify_feed(bench, ticket, None)
+    with pytest.raises(Damaged, match="1 of 1 partitions are not proven equal"):
+        restores.check_verify_feed(bench, ticket, before, None, None)
     # The same again, as a run that died before it could say so would find it.
     assert replace(restores.stop_before_interval(bench, ticket), seconds=ended.seconds) == ended
-    job = restores.plan_feed(bench, ticket)
-    load(bench, job)
-    fed = restores.check_feed(bench, ticket, job.result_key)
+    fed = restores.check_feed(bench, ticket, load(bench, restores.plan_feed(bench, ticket)))
     assert (fed.rows, fed.present, stamps(bench, copy)) == (6, 6, [10, 20, 20, 30, 40, 40])
-    assert restores.plan_verify_feed(bench, ticket).spec_key is None
-    compared = restores.check_verify_feed(bench, ticket, None)
+    assert restores.plan_verify_feed(bench, ticket, fed.result).spec is None
+    compared = restores.check_verify_feed(bench, ticket, before, fed.result, None)
     assert [one.rows for one in compared.partitions if one.topic == copy.topic] == [6]
     with pytest.raises(Refused, match="belongs between recovered and fed"):
         restores.plan_feed(bench, ticket)
@@ -80,8 +79,9 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
         restores.stop_at_ends(bench, ticket)
     commit(bench, {copy: 6})
     assert restores.stop_at_ends(bench, ticket).partitions == 1
-    assert restores.finish(bench, ticket, restores.verified(bench, ticket)).verdict is restores.Verdict.EQUAL
-    reprocessing.remove(bench, ticket)
+    assert restores.verified_before(bench, ticket) == compared, "for whoever resumes it"
+    assert restores.finish(bench, ticket, compared).verdict is restores.Verdict.EQUAL
+    reprocessing.remove(bench, ticket, None)
 
 
 def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> None:
@@ -90,7 +90,7 @@ def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> No
     copy = f"again.{again.own.application_id}.in-{request.slice.interval.name}"
     bench, ticket = again.given(again.claim(request), lambda bench: write(bench, copy, [(b"k", b"a stranger's", 1)] * 2))
     assert stamps(bench, TopicPartition(copy, 0)) == [10]
-    reprocessing.remove(bench, ticket)
+    reprocessing.remove(bench, ticket, None)
 
 
 def test_an_application_that_did_not_close_is_not_given_the_interval(again: Again) -> None:
@@ -149,7 +149,7 @@ def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> N
     with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
         restores.plan_feed(bench, ticket)
     assert bench.cluster.describe_topics([copy.topic])[copy.topic].topic_id == before
-    reprocessing.remove(bench, ticket)
+    reprocessing.remove(bench, ticket, None)
 
 
 def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again) -> None:
@@ -159,9 +159,9 @@ def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again
     whole = verified(bench, ticket)
     note(bench, ticket, Phase.RECOVERED)
     assert restores.stop_before_interval(bench, ticket).partitions == 0
-    assert restores.plan_feed(bench, ticket).spec_key is None
+    assert restores.plan_feed(bench, ticket).spec is None
     assert restores.check_feed(bench, ticket, None).rows == 0
-    assert restores.plan_verify_feed(bench, ticket).spec_key is None
-    assert restores.check_verify_feed(bench, ticket, None) == whole
+    assert restores.plan_verify_feed(bench, ticket, None).spec is None
+    assert restores.check_verify_feed(bench, ticket, whole, None, None) == whole
     assert restores.phase_of(bench, ticket) is Phase.FED
-    reprocessing.remove(bench, ticket)
+    reprocessing.remove(bench, ticket, None)

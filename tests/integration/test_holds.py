@@ -14,7 +14,8 @@ from confluent_kafka import Producer
 from streams_recovery import holds
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.hold import MAX, RESTORE_HOLD, HoldPurpose, TopicHold
+from streams_recovery.core.guard import RESTORE_MARK, marked, owner_config
+from streams_recovery.core.hold import HoldPurpose, TopicHold, restore_hold
 from streams_recovery.workbench import Workbench, open_workbench
 
 DAY_MS = 86_400_000
@@ -24,6 +25,7 @@ name: held
 application: {{id: {id}, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
 storage: {{backend: filesystem, path: {path}}}
+backup: {{survive_cluster_loss: false}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
 """
 
@@ -52,6 +54,18 @@ def produce(bench: Workbench, topic: str, timestamp: int) -> None:
     assert producer.flush(30) == 0
 
 
+def guarded(bench: Workbench, run: str, topic: str) -> int:
+    return holds.guard(bench, run, bench.cluster.describe_topics([topic]).values())
+
+
+def restored(bench: Workbench, store: str, final: dict[str, str]) -> str:
+    """A topic as a restore leaves it: under hold, and with a record in the hold log."""
+    topic = changelog(bench, store, restore_hold(final))
+    hold = TopicHold(topic=topic, topic_id=bench.cluster.describe_topics([topic])[topic].topic_id)
+    holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    return topic
+
+
 @pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     "before",
@@ -63,26 +77,27 @@ def produce(bench: Workbench, topic: str, timestamp: int) -> None:
 )
 def test_a_guard_that_a_killed_run_left_is_released_by_the_next(bench: Workbench, before: dict[str, str]) -> None:
     topic = changelog(bench, "totals", before)
-    holds.guard(bench, "killed", bench.cluster.describe_topics([topic]).values())
-    assert config_of(bench, topic)["min.compaction.lag.ms"] == MAX
+    mark = guarded(bench, "killed", topic)
+    assert marked(config_of(bench, topic), mark)
     # The process is gone; another one opens the same repository.
-    assert [item.run for item in holds.outstanding(bench)] == ["killed"]
+    assert [(item.run, item.mark) for item in holds.outstanding(bench)] == [("killed", mark)]
     assert holds.release_copy_holds(bench) == (topic,)
     assert config_of(bench, topic) == before
     assert holds.outstanding(bench) == ()
+    holds.require_guard(bench, guarded(bench, "next", topic), [topic])
 
 
 def test_a_guard_over_a_guard_remembers_what_was_there_first(bench: Workbench) -> None:
     topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
     for run in ("first", "second"):
-        holds.guard(bench, run, bench.cluster.describe_topics([topic]).values())
+        guarded(bench, run, topic)
     holds.release_copy_holds(bench)
     assert config_of(bench, topic) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
 
 
 def test_a_topic_that_was_made_again_is_left_as_it_is(bench: Workbench) -> None:
     topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
-    holds.guard(bench, "killed", bench.cluster.describe_topics([topic]).values())
+    guarded(bench, "killed", topic)
     bench.cluster.delete_topics([topic])
     changelog(bench, "totals", {"cleanup.policy": "compact"})
     holds.release_copy_holds(bench)
@@ -90,17 +105,42 @@ def test_a_topic_that_was_made_again_is_left_as_it_is(bench: Workbench) -> None:
     assert holds.outstanding(bench) == ()
 
 
+def test_a_topic_that_was_made_again_under_a_restore_s_hold_is_guarded_like_any_other(bench: Workbench) -> None:
+    topic = restored(bench, "totals", {"cleanup.policy": "compact"})
+    bench.cluster.delete_topics([topic])
+    changelog(bench, "totals", {"cleanup.policy": "compact"})
+    mark = guarded(bench, "run", topic)
+    assert marked(config_of(bench, topic), mark)
+
+
+def test_a_restored_topic_is_guarded_beside_its_hold(bench: Workbench) -> None:
+    final = {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS), "max.compaction.lag.ms": "600000"}
+    topic = restored(bench, "windows", final)
+    produce(bench, topic, time.time_ns() // 1_000_000)
+    mark = guarded(bench, "run", topic)
+    assert holds.release_restore_holds(bench) == ()
+    assert owner_config(config_of(bench, topic)) == final
+    holds.require_guard(bench, mark, [topic])
+    holds.release_copy_holds(bench)
+    assert config_of(bench, topic) == final
+
+
 @pytest.mark.fault("F34")
-def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workbench) -> None:
-    final = {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS)}
-    topic = changelog(bench, "windows", {"cleanup.policy": "compact,delete", **RESTORE_HOLD})
-    found = bench.cluster.describe_topics([topic])[topic]
-    hold = TopicHold(topic=topic, topic_id=found.topic_id, previous={key: final.get(key) for key in RESTORE_HOLD})
-    holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", (hold,))
+@pytest.mark.parametrize(
+    "final",
+    [
+        {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS)},
+        {"cleanup.policy": "compact,delete"},
+        {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2 * DAY_MS)},
+    ],
+    ids=["window store", "retention of the broker", "versioned store"],
+)
+def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workbench, final: dict[str, str]) -> None:
+    topic = restored(bench, "windows", final)
     now = time.time_ns() // 1_000_000
-    produce(bench, topic, now - 3 * DAY_MS)
+    produce(bench, topic, now - 30 * DAY_MS)
     assert holds.release_restore_holds(bench) == (topic,)
-    assert config_of(bench, topic)["retention.ms"] == "-1"
+    assert int(config_of(bench, topic)["retention.ms"]) > now
     produce(bench, topic, now)
     assert holds.release_restore_holds(bench) == ()
     assert config_of(bench, topic) == final

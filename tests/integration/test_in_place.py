@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
+from streams_recovery import restores, upkeep
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.guard import owner_config
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
 from streams_recovery.core.plan_text import markdown
@@ -64,7 +65,7 @@ class Here:
         return self.bench.cluster.describe_topics([self.input.topic])[self.input.topic].topic_id
 
     def kept(self) -> set[str]:
-        return marked(NumberedLog(self.bench.repository, self.bench.layout.keeps, KeepMark).read_all())
+        return set(marked(NumberedLog(self.bench.repository, self.bench.layout.keeps, KeepMark).read_all()))
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     assert here.topic_id() != before
     assert committed(bench, here.input) == [(2, "AgAA")]
     assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
-    config = bench.cluster.describe_topics([here.input.topic])[here.input.topic].config
+    config = owner_config(bench.cluster.describe_topics([here.input.topic])[here.input.topic].config)
     assert {key: config[key] for key in SETTINGS} == SETTINGS, "all that its owner had set"
     assert here.kept() == {here.late}
     restores.wipe(bench, ticket)
@@ -269,10 +270,7 @@ def test_what_somebody_writes_into_an_input_that_is_made_again_is_never_deleted(
 def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport:
     """The job, done here, and its end."""
     bench = here.bench
-    job = restores.plan_append_job(bench, ticket)
-    load(bench, job)
-    assert job.result_key is not None
-    return restores.finish_append(bench, ticket, job.result_key)
+    return restores.finish_append(bench, ticket, load(bench, restores.plan_append_job(bench, ticket)))
 
 
 def opened_append(here: Here, restore_id: str = "latest") -> restores.AppendTicket:
@@ -297,6 +295,17 @@ def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
     assert (here.kept(), bench.lock.holder()) == (set(), None)
     with pytest.raises(Refused, match=f"the later input of restore {restore_id} was appended"):
         restores.plan_append(bench, restore_id)
+
+
+def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
+    bench = here.bench
+    restore_id = closed(here)
+    assert here.kept() == {here.late}
+    upkeep.mark(bench, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
+    assert appended(here, opened_append(here, restore_id)).rows == 2
+    assert here.kept() == {here.late}, "the auditor has not released it"
+    upkeep.mark(bench, here.late, keep=False, requested_by="auditor", reason="the audit is over")
+    assert here.kept() == set()
 
 
 def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> None:

@@ -19,6 +19,7 @@ ENDS = parse_limit("ends")
 
 def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
     bench, name = small.bench, spaced(small.input)
+    commit(bench, {small.tail: 4})
     begun = increments.begin(bench, ENDS, run_id="first")
     assert (begun.ends, begun.before, begun.until) == ({name: 5}, {name: 4}, None)
     produce(bench, small.input, 7)
@@ -26,7 +27,7 @@ def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
     assert watching.ends_reached(bench, facts) == watching.Look(done=False, told=f"1 of 1 partitions are behind: {small.input} by 1")
     assert increments.end(bench, begun).behind == {name: 1}
     commit(bench, {small.input: 5})
-    assert watching.ends_reached(bench, facts) == watching.Look(done=True, told="1 partitions are read")
+    assert watching.ends_reached(bench, facts) == watching.Look(done=True, told="2 partitions are read")
     report = increments.end(bench, begun)
     assert (report.processed, report.behind, report.closed_cleanly) == ({name: 1}, {}, True)
     assert bench.lock.holder() is None
@@ -35,7 +36,7 @@ def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
 def test_without_news_nothing_is_started_unless_there_is_a_time_to_run_for(bootstrap: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
-        commit(small.bench, {small.input: 5})
+        commit(small.bench, {small.input: 5, small.tail: 4})
         assert increments.begin(small.bench, ENDS, run_id="one").instances == ()
         assert not started.exists()
         timed = increments.begin(small.bench, parse_limit("duration:PT1H"), run_id="two")

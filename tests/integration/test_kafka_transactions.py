@@ -7,14 +7,12 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
 
 pytestmark = pytest.mark.kafka
@@ -138,25 +136,6 @@ def test_a_plain_producer_is_remembered_by_nobody(transactions: Transactions, co
     write(Producer(connection.client_config()), topic, 0)
     found = transactions.transactional_writers([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
     assert (found.transactional, found.other, found.proven) == ((), (), False)
-
-
-def test_a_transaction_that_holds_a_group_s_offsets_is_found(
-    transactions: Transactions, connection: KafkaConnection, topic: str, producer: Callable[[str], Producer]
-) -> None:
-    group_id = f"it-group.{topic}"
-    consumer = Consumer(connection.client_config(**{"group.id": group_id}))
-    opened = producer("one")
-    opened.send_offsets_to_transaction([ClientPartition(topic, 0, 5)], consumer.consumer_group_metadata(), 20)
-    try:
-        found = transactions.blocking_offsets(group_id)
-        assert f"{topic}-one" in [item.transactional_id for item in found]
-        assert {item.topic for item in found} == {"__consumer_offsets"}
-    finally:
-        consumer.close()
-        opened.abort_transaction(20)
-        opened.begin_transaction()
-        with ConsumerGroups(connection, timeout=20) as groups:
-            groups.delete(group_id)
 
 
 def test_partitions_that_do_not_exist_are_an_error(transactions: Transactions, topic: str) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from streams_recovery import holds, restores, savepoints
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
-from streams_recovery.core.hold import MAX, HoldEntry
+from streams_recovery.core.guard import marked
+from streams_recovery.core.hold import HoldEntry
 from streams_recovery.leases import LEASE_SECONDS
 from streams_recovery.savepoints import Ticket
 from streams_recovery.storage.lock import ApplicationLock
@@ -19,7 +21,7 @@ from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.workbench import Workbench, wall_clock
-from tests.integration.small import Small, asked, begun, copied, produce, publish
+from tests.integration.small import Small, asked, begun, copy, produce, publish
 
 pytestmark = pytest.mark.kafka
 
@@ -53,8 +55,8 @@ class Dozing(Repository):
         super().__init__(real.location)
         self.part, self.meanwhile, self.slept = part, meanwhile, False
 
-    def get(self, key: str) -> bytes:
-        data = super().get(key)
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        data = super().get(key, most_bytes=most_bytes)
         if self.part in key and not self.slept:
             self.slept = True
             self.meanwhile()
@@ -83,11 +85,11 @@ def complete(bench: Workbench, ticket: Ticket) -> str:
     """The steps after the first, in the order of every run; ranges are copied here, as Spark tasks would."""
     try:
         try:
-            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         finally:
             savepoints.resume(bench, ticket)
-        savepoints.gather(bench, ticket, copied(bench, savepoints.plan_copy(bench, ticket)))
-        return savepoints.publish(bench, ticket).savepoint_id
+        gathered = savepoints.gather(bench, ticket, *copy(bench, ticket, cut))
+        return savepoints.publish(bench, ticket, gathered.copied).savepoint_id
     finally:
         savepoints.finish(bench, ticket)
 
@@ -160,7 +162,7 @@ def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its
     assert held is not None
     assert held.acquired == ticket.lock.number
     assert {item.run for item in holds.outstanding(bench)} == {ticket.savepoint_id}
-    assert configs(bench)[small.changelog.topic]["min.compaction.lag.ms"] == MAX
+    assert marked(configs(bench)[small.changelog.topic], ticket.mark)
     assert bench.savepoints.ids() == known
     savepoint_id = complete(awake, ticket)
     assert whole(bench, savepoint_id)

@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 
 from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.errors import ApplicationNotReady, Refused, TargetNotEmpty
+from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.offset_strategy import parse
@@ -21,7 +22,7 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.restores.opening import note
 from streams_recovery.workbench import Workbench, open_workbench
 from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, commit, delete_below, produce, publish, take
+from tests.integration.small import Small, aborted, asked, commit, delete_below, produce, publish, take
 from tests.integration.test_targets import configured
 
 # Event times, in milliseconds after this; offsets are their places in the list.
@@ -252,7 +253,7 @@ def test_the_copy_has_the_records_of_the_moment_and_the_old_application_is_not_t
     loaded(other, ticket)
     assert copied(past) == [10, 20, 20, 30, 40, 40]
     config = other.cluster.describe_topics([past.copy.topic])[past.copy.topic].config
-    assert config["retention.ms"] == "-1"
+    assert marked(config, RESTORE_MARK)
     assert bench.cluster.high_watermarks([past.small.input, past.small.output]) == before
     assert bench.groups.committed(bench.application_id, [past.small.input])[past.small.input] is not None
     restores.abandon(other, ticket)
@@ -307,7 +308,13 @@ def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(p
         restores.stop_at_ends(other, ticket)
     assert "resume" in restores.abandon(other, ticket).next_step
     commit(other, {past.copy: 6, past.tail: 3})
-    resumed = restores.resume(other, ticket.restore_id, run_id="again", take_over=False)
+    # Nobody is ever given these, so their offsets are never committed.
+    aborted(other, past.copy)
+    aborted(other, past.tail)
+    with pytest.raises(PlanChanged):
+        restores.resume(other, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
+    approved = restores.plan_left(other, ticket.restore_id).hash
+    resumed = restores.resume(other, ticket.restore_id, run_id="again", approved_hash=approved, take_over=False)
     assert restores.stop_at_ends(other, resumed).partitions == 2
     restores.abandon(other, resumed)
 

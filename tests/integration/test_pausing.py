@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,15 @@ import pytest
 from streams_recovery import savepoints
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.model import QuiesceMode
-from tests.integration.small import RUNNING, begun, small_application
+from tests.integration.small import RUNNING, STOPPED, begun, says, small_application, take
 
 # Puts what the status program prints next in place of what it prints now.
 PAUSE = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
 
 
-def standing(*, standby_tasks: int | None, paused: bool = False) -> str:
-    return json.dumps([RUNNING[0] | {"streams_state": "PAUSED" if paused else "RUNNING", "standby_tasks": standby_tasks}])
+def standing(*, standby_tasks: int | None, paused: bool = False, commit_interval_ms: int | None = None) -> str:
+    state = {"streams_state": "PAUSED" if paused else "RUNNING", "standby_tasks": standby_tasks, "commit_interval_ms": commit_interval_ms}
+    return json.dumps([RUNNING[0] | state])
 
 
 @pytest.mark.fault("F51")
@@ -50,3 +52,36 @@ def test_an_application_with_standby_tasks_is_paused_only_once_they_are_gone(
                 assert savepoints.quiesce(small.bench, ticket).still
         finally:
             savepoints.finish(small.bench, ticket)
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("reported", [1_500, None])
+def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(bootstrap: str, tmp_path: Path, reported: int | None) -> None:
+    """The configuration says 200 ms. Shorter than the real one, a pause would show offsets that are not committed yet, and nothing would tell."""
+    now, paused, resumed = (tmp_path / f"{name}.json" for name in ("now", "paused", "resumed"))
+    resumed.write_text(standing(standby_tasks=0, commit_interval_ms=reported))
+    now.write_text(resumed.read_text())
+    paused.write_text(standing(standby_tasks=0, paused=True, commit_interval_ms=reported))
+    become = [sys.executable, "-c", PAUSE, str(now)]
+    programs = {"status": ["cat", str(now)], "pause": [*become, str(paused)], "resume": [*become, str(resumed)]}
+    with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
+        config = small.bench.config
+        configured = config.model_copy(update={"application": config.application.model_copy(update={"commit_interval_ms": 200})})
+        summary = take(small, mode=QuiesceMode.PAUSE, bench=replace(small.bench, config=configured))
+        held = small.bench.savepoints.read(summary.savepoint_id).proof.held_seconds
+        assumed = [warning for warning in summary.warnings if "its label assumes" in warning]
+    if reported:
+        assert held >= 1.5
+        assert assumed == []
+    else:
+        (said,) = assumed
+        assert "one commits every 200 ms, as application.commit_interval_ms says" in said
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize("said_closed", [True, False])
+def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp_path: Path, said_closed: bool) -> None:
+    stopped = says([STOPPED[0] | {"said_closed": said_closed}])
+    with small_application(bootstrap, tmp_path, programs={"status": stopped, "stop": stopped}, guarantee="at_least_once") as small:
+        warnings = take(small).warnings
+    assert any("assumes that one closed Kafka Streams before it ended" in warning for warning in warnings) is not said_closed

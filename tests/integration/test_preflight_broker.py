@@ -9,7 +9,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.obstacles import Severity
 from streams_recovery.core.plan_text import markdown
 from streams_recovery.core.preflight import AUTO_CREATE
-from tests.integration.small import Small, asked, produce, take
+from tests.integration.small import Small, asked, produce, surviving, take
 
 pytestmark = pytest.mark.kafka
 
@@ -20,7 +20,10 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
     assert facts.metadata_level is not None
     assert facts.metadata_level >= 30, "4.3 or newer"
     assert facts.settings[AUTO_CREATE] == "false"
-    assert preflight.before_backup(small.bench) == ()
+    (only,) = preflight.before_backup(small.bench)
+    assert (only.kind, only.severity) == ("cluster-loss", Severity.WARNING)
+    assert f"the records of {small.input.topic} are not in them: set backup.survive_cluster_loss: true" in str(only)
+    assert preflight.before_backup(surviving(small).bench) == ()
     take(small)
     assert preflight.before_restore(small.bench, small.bench.savepoints.latest()) == ()
 
@@ -44,7 +47,8 @@ def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: 
     settings = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "true"}
     small.bench.cluster.alter_configs({small.changelog.topic: dict(settings)})
     found = preflight.before_backup(small.bench)
-    assert {(one.kind, one.severity) for one in found} == {("durability", Severity.WARNING), ("timestamps", Severity.WARNING)}
+    assert {one.severity for one in found} == {Severity.WARNING}
+    assert {one.kind for one in found} == {"durability", "timestamps", "cluster-loss"}
     take(small)
     produce(small.bench, small.output, 3)
     planned = restores.plan(small.bench, asked(small.bench, replace=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -11,16 +10,15 @@ from confluent_kafka import Producer
 from spark_jobs.access import Access
 from spark_jobs.transforms.reading_back import ReadShare, read_share
 from streams_recovery import restores
-from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs import RestoreResult, VerifySpec
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.proofs import Proof
 from streams_recovery.restores.opening import entries, note, stored_plan
-from streams_recovery.restores.proving import report_of
+from streams_recovery.restores.proving import Checked, report_of
 from streams_recovery.workbench import Workbench
-from tests.integration.restoring import compare, load, loaded, opened, saved, verified
+from tests.integration.restoring import checked, compare, load, load_of, loaded, opened, saved, verified
 from tests.integration.small import Small, asked, delete_below, produce, publish, recreate
 from tests.spark.rows import read, rows_in, write
 
@@ -40,9 +38,8 @@ def restored(small: Small, **changes: object) -> restores.RestoreTicket:
 
 def wanted(bench: Workbench, ticket: restores.RestoreTicket) -> list[TopicPartition]:
     """The partitions that a comparison would be about now."""
-    job = restores.plan_verify(bench, ticket)
-    spec_key = job.spec_key
-    spec = None if spec_key is None else bench.notes.read_key(VerifySpec, spec_key)
+    job = restores.plan_verify(bench, ticket, load_of(ticket))
+    spec = None if job.spec is None else bench.notes.read(VerifySpec, job.spec)
     return [] if spec is None else [TopicPartition(one.topic, one.partition) for one in spec.partitions]
 
 
@@ -53,9 +50,10 @@ def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) 
         producer.produce(small.changelog.topic, None, b"k%d" % number, small.changelog.partition)
     assert producer.flush(30) == 0
     ticket = restored(small)
-    [state] = [one for one in verified(bench, ticket).partitions if one.topic == small.changelog.topic]
+    found = verified(bench, ticket)
+    [state] = [one for one in found.partitions if one.topic == small.changelog.topic]
     assert (state.proof, state.rows, state.keys_compared) == (Proof.ROWS, 8, None)
-    report = report_of(bench, ticket, stored_plan(bench, ticket), restores.verified(bench, ticket), entries(bench, ticket), ())
+    report = report_of(bench, ticket, stored_plan(bench, ticket), Checked(verified=found, asked=()), entries(bench, ticket), ())
     assert report.verdict is restores.Verdict.EQUAL
     restores.abandon(bench, ticket)
 
@@ -73,19 +71,20 @@ def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small
     ticket = opened(bench, asked(bench))
     saved(bench, ticket)
     loaded(bench, ticket)
-    proofs = {TopicPartition(one.topic, one.partition): (one.proof, one.rows) for one in verified(bench, ticket).partitions}
+    found = verified(bench, ticket)
+    proofs = {TopicPartition(one.topic, one.partition): (one.proof, one.rows) for one in found.partitions}
     assert proofs == {
         small.changelog: (Proof.ROWS, 1),
         small.tail: (Proof.ROWS, 3),
         TopicPartition(mine[2], 0): (Proof.EMPTY, 0),
         TopicPartition(mine[2], 1): (Proof.EMPTY, 0),
     }
-    report = report_of(bench, ticket, stored_plan(bench, ticket), restores.verified(bench, ticket), entries(bench, ticket), ())
+    report = report_of(bench, ticket, stored_plan(bench, ticket), Checked(verified=found, asked=()), entries(bench, ticket), ())
     assert report.verdict is restores.Verdict.EQUAL
     produce(bench, TopicPartition(mine[2], 1), 1)
     assert wanted(bench, ticket) == [TopicPartition(mine[2], 1)]
     with pytest.raises(Damaged, match=f"1 of 4 partitions .*{mine[2]}-1: it was not read back"):
-        restores.check_verify(bench, ticket, None)
+        restores.check_verify(bench, ticket, load_of(ticket), None)
     restores.abandon(bench, ticket)
     bench.cluster.delete_topics(mine[2:])
 
@@ -114,13 +113,12 @@ def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(s
     assert wanted(bench, ticket) == []
     produce(bench, small.changelog, 1)
     with pytest.raises(Damaged, match=f"1 of 2 partitions .*{small.changelog}: it changed after it was read"):
-        restores.check_verify(bench, ticket, None)
+        restores.check_verify(bench, ticket, load_of(ticket), None)
     assert wanted(bench, ticket) == [small.changelog], "the other one is proven"
     with pytest.raises(Damaged, match=f"{small.changelog}: 4 records in the savepoint, 5 in the topic"):
         verified(bench, ticket)
     assert restores.phase_of(bench, ticket) is Phase.LOADED
-    with pytest.raises(NotFound):
-        restores.verified(bench, ticket)
+    assert restores.verified_before(bench, ticket) is None
     restores.abandon(bench, ticket)
 
 
@@ -131,19 +129,18 @@ def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(s
     recreate(bench, tp.topic)
     write(bench.connection, tp, rows)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
-        restores.check_verify(bench, ticket, None)
-    job = restores.plan_verify(bench, ticket)
-    compare(bench, job)
-    proofs = {one.topic: (one.proof, one.rows) for one in restores.check_verify(bench, ticket, job.result_key).partitions}
+        restores.check_verify(bench, ticket, load_of(ticket), None)
+    compared = compare(bench, restores.plan_verify(bench, ticket, load_of(ticket)))
+    proofs = {one.topic: (one.proof, one.rows) for one in restores.check_verify(bench, ticket, load_of(ticket), compared).partitions}
     assert proofs == {tp.topic: (Proof.KEYS, 4), small.tail.topic: (Proof.ROWS, 3)}
 
     bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})
     delete_below(bench, tp, 1)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
-        restores.check_verify(bench, ticket, job.result_key)
+        restores.check_verify(bench, ticket, load_of(ticket), compared)
     bench.cluster.delete_topics([tp.topic])
     with pytest.raises(NotFound):
-        restores.plan_verify(bench, ticket)
+        restores.plan_verify(bench, ticket, load_of(ticket))
     restores.abandon(bench, ticket)
 
 
@@ -153,20 +150,25 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
     job = restores.plan_load
     with pytest.raises(Exception, match="belongs between created and loaded"):
         job(bench, ticket)
-    accepted = sorted(bench.repository.keys(bench.layout.work(ticket.restore_id, "load-result").rpartition("/")[0] + "/"))
-    [key] = [one for one in accepted if "load-result" in one]
-    whole = bench.notes.read_key(RestoreResult, key)
-    stored = Path(str(bench.config.storage.path)) / key
-    for less, missing in ((replace(whole, read=()), 2), (replace(whole, read=whole.read[1:]), 1), (replace(whole, partitions=()), 2)):
-        stored.write_bytes(codec.dumps(less))
-        assert len(wanted(bench, ticket)) == missing
-        with pytest.raises(Damaged, match=f"{missing} of 2 partitions are not proven equal .*: it was not read back"):
-            restores.check_verify(bench, ticket, None)
-    altered = replace(whole, read=tuple(replace(one, digest="0" * 64) for one in whole.read))
-    stored.write_bytes(codec.dumps(altered))
-    assert len(wanted(bench, ticket)) == 2
-    with pytest.raises(Damaged, match="not the same"):
-        restores.check_verify(bench, ticket, None)
+    accepted = load_of(ticket)
+    assert accepted is not None
+    whole = bench.notes.read(RestoreResult, accepted)
+
+    def compared(result: RestoreResult) -> int:
+        left = bench.notes.write(ticket.restore_id, "told", result)
+        job = restores.plan_verify(bench, ticket, left)
+        with pytest.raises(Damaged) as told:
+            restores.check_verify(bench, ticket, left, None)
+        assert f"{job.ranges} of 2 partitions are not proven equal" in told.value.reason
+        assert (
+            "not the same" if result.read and result.partitions and result.read[0].digest == "0" * 64 else "not read back"
+        ) in told.value.reason
+        return job.ranges
+
+    assert compared(replace(whole, read=())) == 2
+    assert compared(replace(whole, read=whole.read[1:])) == 1
+    assert compared(replace(whole, partitions=())) == 2
+    assert compared(replace(whole, read=tuple(replace(one, digest="0" * 64) for one in whole.read))) == 2
     restores.abandon(bench, ticket)
 
 
@@ -176,13 +178,10 @@ def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(smal
     first = verified(bench, ticket)
     restores.prepare(bench, ticket)
     note(bench, ticket, Phase.CREATED)
-    job = restores.plan_load(bench, ticket)
-    load(bench, job)
-    again = restores.plan_load(bench, ticket)
-    load(bench, again)
-    result = bench.notes.read_key(RestoreResult, str(again.result_key))
-    assert sum(one.present for one in result.partitions) == 7
-    assert restores.check_load(bench, ticket, again.result_key).present == 7
+    load(bench, restores.plan_load(bench, ticket))
+    again = load(bench, restores.plan_load(bench, ticket))
+    assert sum(one.present for one in bench.notes.read(RestoreResult, again).partitions) == 7
+    assert checked(bench, ticket, again).present == 7
     assert verified(bench, ticket) == first
     restores.abandon(bench, ticket)
 
@@ -192,7 +191,7 @@ def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     ticket = restored(small, compare_keys=True)
     assert wanted(bench, ticket) == [small.changelog], "only state has keys"
     with pytest.raises(Damaged, match=f"{small.changelog}: its keys were not compared"):
-        restores.check_verify(bench, ticket, None)
+        restores.check_verify(bench, ticket, load_of(ticket), None)
     summary = verified(bench, ticket)
     assert [(one.topic, one.proof) for one in summary.partitions] == [(small.tail.topic, Proof.ROWS), (small.changelog.topic, Proof.KEYS)]
     assert summary.keys_compared == 4

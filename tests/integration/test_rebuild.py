@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from streams_recovery import restores
-from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.model import CommittedOffset, Profile, TopicPartition
 from streams_recovery.core.offset_strategy import OffsetStrategy, parse
 from streams_recovery.core.plan import FROM_INPUT
 from streams_recovery.core.plan_text import markdown
 from streams_recovery.restores import OutputPolicy, RestoreRequest, RestoreTicket
 from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.upkeep.holdings import holdings
 from streams_recovery.workbench import Workbench
-from tests.integration.restoring import opened, saved
-from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate
+from tests.integration.restoring import loaded, opened, saved, verified
+from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate, surviving
 
 
 def strategy(text: str) -> OffsetStrategy:
@@ -32,6 +34,8 @@ def cleared(bench: Workbench, request: RestoreRequest) -> RestoreTicket:
     ticket = opened(bench, request)
     saved(bench, ticket)
     restores.prepare(bench, ticket)
+    assert restores.plan_load(bench, ticket).spec is None
+    restores.check_load(bench, ticket, None)
     return ticket
 
 
@@ -59,7 +63,7 @@ def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: 
     ticket = cleared(bench, rebuild(bench))
     with pytest.raises(Refused, match="this step belongs between verified"):
         restores.set_offsets(bench, ticket)
-    assert set(restores.verify_cleared(bench, ticket).gone) == {small.changelog.topic, small.tail.topic}
+    assert set(restores.verify_cleared(bench, ticket, verified(bench, ticket)).gone) == {small.changelog.topic, small.tail.topic}
     # The broker forgets offsets on a topic some time after the topic; whatever it has not forgotten by now is removed.
     commit(bench, {small.output: 3})
     assert restores.set_offsets(bench, ticket).removed >= 1
@@ -81,7 +85,7 @@ def test_nothing_is_begun_while_an_internal_topic_is_left(small: Small) -> None:
     ticket = cleared(bench, rebuild(bench))
     bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
     with pytest.raises(TargetNotEmpty, match=f"still there, or there again: {small.changelog.topic}"):
-        restores.verify_cleared(bench, ticket)
+        restores.verify_cleared(bench, ticket, verified(bench, ticket))
     restores.abandon(bench, ticket)
 
 
@@ -156,3 +160,83 @@ def test_another_plan_than_the_approved_one_stops_before_anything(small: Small) 
     recreate(bench, small.tail.topic)
     with pytest.raises(PlanChanged):
         restores.open_restore(bench, rebuild(bench), run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+
+
+def archiving(small: Small) -> Small:
+    """The application with minimal savepoints that survive the loss of the cluster, and whose outputs are archived too."""
+    topics = small.bench.config.topics.model_copy(update={"include": (small.output.topic,)})
+    chosen = replace(small, bench=replace(small.bench, config=small.bench.config.model_copy(update={"topics": topics})))
+    return surviving(chosen, profile=Profile.MINIMAL)
+
+
+def emptied(small: Small) -> None:
+    small.bench.cluster.delete_topics(small.topics)
+    small.bench.groups.delete(small.bench.application_id)
+
+
+def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoint(small: Small) -> None:
+    small = archiving(small)
+    bench, savepoint = small.bench, publish(small)
+    assert bench.savepoints.read(savepoint).profile is Profile.MINIMAL
+    emptied(small)
+    with pytest.raises(NotFound, match=f"do not exist: {small.input.topic}, {small.output.topic}.*--inputs-from"):
+        restores.plan(bench, rebuild(bench))
+    with pytest.raises(Refused, match=f"are begun at their start, not by 'latest': {small.input}"):
+        restores.plan(bench, rebuild(bench, "latest", inputs_from=savepoint))
+
+    planned = restores.plan(bench, rebuild(bench, inputs_from="latest"))
+    assert (planned.savepoint_id, planned.inputs_from, planned.rows) == (None, savepoint, 5 + 4)
+    assert [(item.tp, item.offset, item.metadata) for item in planned.offsets] == [(small.input, 0, "")]
+    assert planned.observed.records_to_catch_up == 5
+    page = markdown(planned)
+    assert f"comes from savepoint `{savepoint}`" in page
+    assert f"| {small.input.topic} | input | 1 | 5 |" in page
+
+    ticket = opened(bench, rebuild(bench, inputs_from=savepoint))
+    assert saved(bench, ticket).savepoint_id is None, "there was nothing left to save"
+    assert loaded(bench, ticket) == 5 + 4
+    found = verified(bench, ticket)
+    assert found.rows_compared == 5 + 4
+    with pytest.raises(Refused, match="this step belongs between verified"):
+        restores.set_offsets(bench, ticket)
+    restores.verify_cleared(bench, ticket, found)
+    assert restores.verified_before(bench, ticket) == found, "for whoever resumes it"
+    restores.set_offsets(bench, ticket)
+    assert committed(small)[small.input.topic] == CommittedOffset(offset=0, metadata="", leader_epoch=None)
+    assert (end(small, small.input), end(small, small.output)) == (5, 4)
+    assert restores.phase_of(bench, ticket) is Phase.OFFSETS_SET
+    assert savepoint in holdings(bench).in_use, "a restore that is not finished needs it"
+    restores.abandon(bench, ticket)
+
+
+def test_what_is_there_stays_and_outputs_can_begin_empty(small: Small) -> None:
+    small = archiving(small)
+    bench, savepoint = small.bench, publish(small)
+    before = bench.cluster.describe_topics([small.input.topic])[small.input.topic]
+    bench.cluster.delete_topics([small.output.topic])
+    planned = restores.plan(bench, rebuild(bench, inputs_from=savepoint, outputs=OutputPolicy.RECREATE))
+    assert [(step.name, step.rows) for step in planned.create] == [(small.output.topic, 0)]
+    ticket = opened(bench, rebuild(bench, inputs_from=savepoint))
+    saved(bench, ticket)
+    assert loaded(bench, ticket) == 4
+    assert bench.cluster.describe_topics([small.input.topic])[small.input.topic].topic_id == before.topic_id
+    restores.abandon(bench, ticket)
+
+
+@pytest.mark.fault("F54")
+def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_not(small: Small) -> None:
+    delete_below(small.bench, small.input, 2)
+    small = archiving(small)
+    publish(small)
+    emptied(small)
+    with pytest.raises(Refused, match=f"{small.input} starts at 2; the state needs all of it, from offset 0"):
+        restores.plan(small.bench, rebuild(small.bench, inputs_from="latest"))
+    planned = restores.plan(small.bench, rebuild(small.bench, inputs_from="latest", accept_gap=True))
+    assert ([item.offset for item in planned.offsets], planned.rows) == ([0], 3 + 4)
+
+
+def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:
+    savepoint = publish(small)
+    emptied(small)
+    with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
+        restores.plan(small.bench, rebuild(small.bench, inputs_from=savepoint))

@@ -85,7 +85,9 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     reprocessing.clear(bench, again.own.application_id, request, run_id="run-1")
     planned = reprocessing.plan(bench, again.own.application_id, request)
     assert (planned.records, "0 records. Nothing is started" in planned.text) == (0, True)
-    entry = reprocessing.conclude(again.own, request, run_id="run-1", requested_by="test", planned=planned, ticket=None, left=())
+    entry = reprocessing.conclude(
+        again.own, request, run_id="run-1", requested_by="test", planned=planned, ticket=None, handed=None, left=()
+    )
     assert (entry.succeeded, entry.records, entry.outcome) == (True, 0, "no input: 0 records, nothing was started")
     assert reprocessing.busy(again.own) == ()
     assert again.here() == set()
@@ -140,7 +142,7 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
         assert holds.outstanding(bench)
         report = reprocessing.hand_over(bench, ticket, request)
         assert [(one.output, one.topic, one.results, one.outside) for one in report.outputs] == [(again.small.output.topic, output, 2, 2)]
-        entry = again.ended(bench, claimed, ticket)
+        entry = again.ended(bench, claimed, ticket, report)
         assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "handed over", None)
         assert again.here() == {output}
         assert read(own, output) == results
@@ -153,7 +155,7 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
 
     bench, ticket = again.processed(claimed, [])
     assert read(own, output) == [], "an earlier run's results are gone with the next run's beginning"
-    reprocessing.remove(bench, ticket)
+    reprocessing.remove(bench, ticket, None)
     assert again.here() == set(), "and of a run that handed nothing over nothing stays"
     entry = again.ended(bench, claimed, None)
     with pytest.raises(Damaged, match="the interval failed before it began"):
@@ -199,7 +201,7 @@ def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], *
         return reprocessing.hand_over(bench, ticket, request)
     finally:
         note(bench, ticket, Phase.CLOSED)
-        reprocessing.remove(bench, ticket)
+        reprocessing.remove(bench, ticket, None)
 
 
 def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of_the_interval(again: Again) -> None:
@@ -266,7 +268,7 @@ def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> 
     alive = [{**GONE[0], "state": "running"}]
     with configured(again, bench, status=says(alive)) as running, pytest.raises(ApplicationRunning, match="again"):
         reprocessing.hand_over(running, ticket, claimed.request)
-    reprocessing.remove(bench, ticket)
+    reprocessing.remove(bench, ticket, None)
 
 
 def test_durations_of_the_section_are_defaults(again: Again) -> None:

@@ -17,6 +17,7 @@ from streams_recovery.config.application import Groups
 from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound, PlanChanged, Refused
 from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
@@ -50,7 +51,8 @@ def test_a_savepoint_keeps_the_offsets_of_other_groups_on_request(small: Small, 
     assert [(group.group_id, [(o.tp, o.offset, o.metadata) for o in group.offsets]) for group in kept.groups] == [
         (reader, [(small.output, 3, "mine")])
     ]
-    group_offsets.keep_with_savepoint(bench, savepoint)
+    key = bench.layout.work(savepoint, f"{group_offsets.NOTE}.0001")
+    group_offsets.keep_with_savepoint(bench, NoteRef.of(key, bench.repository.get(key)))
     assert len(list(bench.repository.keys(bench.layout.offset_snapshots))) == 1, "repeating it adds nothing"
 
 

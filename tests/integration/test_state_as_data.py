@@ -100,7 +100,7 @@ def opened_bench(bootstrap: str, directory: Path) -> Iterator[Workbench]:
         "topics": {"inputs": [f"{name}.in"]},
         "stores": stores,
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
-        "backup": {"consistency": {"timeout_seconds": 10}},
+        "backup": {"survive_cluster_loss": False, "consistency": {"timeout_seconds": 10}},
         "runs": {
             "kind": "command",
             "command": {"status": says(STOPPED), "stop": says(STOPPED), "start": ["true"], "wipe": ["true"]},

@@ -71,7 +71,7 @@ def counting(bootstrap: str, tmp_path: Path) -> Iterator[Counting]:
         "topics": {"inputs": [f"{name}.in"]},
         "stores": {"minutes": {"kind": "window"}},
         "storage": {"backend": "filesystem", "path": str(tmp_path / "repository")},
-        "backup": {"consistency": {"timeout_seconds": 10}},
+        "backup": {"survive_cluster_loss": False, "consistency": {"timeout_seconds": 10}},
         "runs": {
             "kind": "command",
             "command": {"status": says(STOPPED), "stop": says(STOPPED), "start": ["true"], "wipe": ["true"]},

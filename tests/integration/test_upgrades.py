@@ -33,13 +33,13 @@ def captured(old: Workbench) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
     return ticket, savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
 
 
-def upgraded(both: Both) -> savepoints.Ticket:
-    """An upgrade whose savepoint is taken and whose old application is on record as replaced."""
+def upgraded(both: Both) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
+    """An upgrade whose cut is taken and whose old application is on record as replaced."""
     ticket, cut = captured(both.old)
     with both.clone() as clone:
         clones.retire(both.old, clone, ticket, cut)
         clones.retire(both.old, clone, ticket, cut)
-    return ticket
+    return ticket, cut
 
 
 def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both) -> None:
@@ -48,10 +48,9 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     with both.clone() as clone:
         plan = clones.plan_upgrade(old, clone)
         assert (plan.running, plan.outputs) == (("one (pid 1)",), {both.own: real})
-    ticket = upgraded(both)
+    ticket, cut = upgraded(both)
     assert both.started_with("old") is None
-    savepoints.gather(old, ticket, copy(old, ticket))
-    taken = savepoints.publish(old, ticket).savepoint_id
+    taken = savepoints.publish(old, ticket, savepoints.gather(old, ticket, *copy(old, ticket, cut)).copied).savepoint_id
     savepoints.finish(old, ticket)
     take(both.small)
     assert both.started_with("old") is None, "the next hourly savepoint does not bring it back"
@@ -60,7 +59,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         restore = opened(clone, asked(clone, source=old.application_id, savepoint=taken))
         with pytest.raises(Refused, match="is in phase stopped"):
             clones.make_live(old, clone, restore)
-        both.restored(clone, restore, before_start=True)
+        proven = both.restored(clone, restore, before_start=True)
         set_to, wrong = CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None), {both.small.input: 3}
         commit(clone, wrong)
         with pytest.raises(Damaged, match="would not begin where"):
@@ -69,7 +68,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         assert clones.make_live(old, clone, restore).live == both.clone_id
         clones.make_live(old, clone, restore)
     with both.clone() as clone:
-        both.begun(clone, restore)
+        both.begun(clone, restore, proven)
         assert clones.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
     assert roles(both) == (Role.REPLACED, Role.LIVE)
@@ -80,7 +79,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
 def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_application_back(both: Both) -> None:
     old = both.old
     old.application.start()
-    ticket = upgraded(both)
+    ticket, _ = upgraded(both)
     with pytest.raises(Refused, match="handed its outputs over"):
         old.application.start()
     savepoints.finish(old, ticket)

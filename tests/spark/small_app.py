@@ -28,7 +28,7 @@ application: {{id: {id}, guarantee: exactly_once_v2}}
 source: {{timeout_seconds: {timeout}}}
 topics: {{inputs: [{id}.in]}}
 storage: {{backend: filesystem, path: {path}}}
-backup: {{consistency: {{mode: stop}}}}
+backup: {{survive_cluster_loss: false, consistency: {{mode: stop}}}}
 restore: {restore}
 runs:
   kind: command

@@ -10,7 +10,6 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.loading import load_partitions
 from spark_jobs.transforms.reading_back import read_back
 from streams_recovery import restores
-from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.journal import Phase
@@ -40,7 +39,7 @@ def damages(rows):
 def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
     ticket = case.created()
     case.load(ticket)
-    assert restores.plan_verify(case.bench, ticket).spec_key is None
+    assert restores.plan_verify(case.bench, ticket, case.loads[ticket.restore_id]).spec is None
     summary = case.verify(ticket)
     assert [(one.proof, one.rows, one.keys_compared) for one in summary.partitions] == [(Proof.ROWS, ROWS, None)] * PARTITIONS
     asked = replace(ticket, request=replace(ticket.request, compare_keys=True))
@@ -54,7 +53,7 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
     for how, rows in damages(case.saved_rows(0)).items():
         # What another producer than ours would have made of the same files.
         plan = restores.plan_load(bench, ticket)
-        spec = bench.notes.read_key(RestoreSpec, plan.spec_key)
+        spec = bench.notes.read(RestoreSpec, plan.spec)
         access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
         loaded = load_partitions(spark, replace(spec, read_back=False), access)
         assert loaded.read == (), how
@@ -62,24 +61,24 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         bench.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
         write(bench.connection, tp, rows)
         write(bench.connection, other, case.saved_rows(1))
-        bench.repository.create(plan.result_key, codec.dumps(replace(loaded, read=read_back(spark, spec.partitions, access))))
-        restores.check_load(bench, ticket, plan.result_key)
+        result = bench.notes.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
+        restores.check_load(bench, ticket, result)
 
-        check = restores.plan_verify(bench, ticket)
-        wanted = bench.notes.read_key(VerifySpec, check.spec_key)
+        check = restores.plan_verify(bench, ticket, result)
+        wanted = bench.notes.read(VerifySpec, check.spec)
         assert [(one.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
         assert wanted.keyed == (topic,), how
-        case.job("verify", check, ticket)
-        found = bench.notes.read_key(VerifyResult, check.result_key)
+        compared = case.job("verify", check, ticket)
+        found = bench.notes.read(VerifyResult, compared)
         assert [(one.partition, one.keys_compared, one.keys_different, one.examples) for one in found.keys] == [
             (0, KEYS, 1, (b"k49".hex(),))
         ], how
         told = f"{tp}: {ROWS} records in the savepoint, {ROWS} in the topic, not the same; 1 of {KEYS} keys differ, such as {b'k49'.hex()}"
         with pytest.raises(Damaged, match=told) as differs:
-            restores.check_verify(bench, ticket, check.result_key)
+            restores.check_verify(bench, ticket, result, compared)
         assert differs.value.facts["partitions"] == [str(tp)], how
         with pytest.raises(Damaged, match="not the same"):
-            restores.check_verify(bench, ticket, None)
+            restores.check_verify(bench, ticket, result, None)
         assert restores.phase_of(bench, ticket) is Phase.LOADED, how
         bench.cluster.delete_topics([topic])  # a stranger's to this restore
         restores.prepare(bench, ticket)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
 from streams_recovery import drills, restores
-from tests.spark.small_app import PROJECT, SmallApp
+from tests.spark import fleet
+from tests.spark.small_app import SmallApp
 
 pytestmark = pytest.mark.deep
 
@@ -16,10 +16,7 @@ pytestmark = pytest.mark.deep
 def test_a_drill_from_a_terminal_is_measured_proven_and_removed(bootstrap, tmp_path):
     app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=2, rows=200)
     app.configure("small")
-    programs = {
-        verb: [sys.executable, "-I", "-S", str(PROJECT / "tests" / "spark" / "fleet.py"), str(tmp_path / "drill"), verb]
-        for verb in ("status", "stop", "start", "wipe")
-    }
+    programs = fleet.programs(tmp_path / "drill")
     with (tmp_path / "small.yaml").open("a") as file:
         file.write(f"drill: {json.dumps({'schedule': 'none', 'application_id': f'drill-{app.id}', 'command': programs})}\n")
     app.build()

@@ -13,6 +13,7 @@ from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.layout import Layout
 from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 
 pytestmark = pytest.mark.spark
@@ -21,7 +22,10 @@ RESULT = Layout("app").work("run", "load-result.0001")
 JOB = """
 import os, sys, time
 from spark_jobs import job
+from functools import partial
+from pathlib import Path
 from streams_recovery.core.jobs import RestoreSpec
+from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.storage.repository import Repository
@@ -29,7 +33,8 @@ from streams_recovery.storage.repository import Repository
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))
 ticket = LockTicket(owner="restore 1", number=int(sys.argv[2])) if int(sys.argv[2]) else None
 spec = RestoreSpec(application_id="app", partitions=(), lock=ticket)
-with job._under_lock(repository, spec, sys.argv[3], os._exit):
+tell = partial(write_receipt, Path(sys.argv[5]))
+with job._under_lock(repository, spec, lambda error: os._exit(job._failed(repository, sys.argv[3], error, tell))):
     print("working", flush=True)
     time.sleep(float(sys.argv[4]))
 print("done", flush=True)
@@ -47,28 +52,32 @@ def lock(repository):
     return ApplicationLock(repository, Layout("app"), lambda: time.time_ns() // 1_000_000)
 
 
-def started(location, number, seconds):
-    return subprocess.Popen(
-        [sys.executable, "-c", JOB, location.path, str(number), RESULT, str(seconds)], stdout=subprocess.PIPE, text=True
-    )
+@pytest.fixture
+def started(location, tmp_path):
+    def start(number, seconds):
+        arguments = [location.path, str(number), RESULT, str(seconds), str(tmp_path / "receipt.json")]
+        return subprocess.Popen([sys.executable, "-c", JOB, *arguments], stdout=subprocess.PIPE, text=True)
+
+    return start
 
 
 @pytest.mark.fault("F16")
-def test_it_ends_when_the_lock_is_taken(repository, location, lock):
+def test_it_ends_when_the_lock_is_taken(repository, started, lock, tmp_path):
     ticket = lock.acquire("restore 1", lease_seconds=60, purpose="restore")
-    running = started(location, ticket.number, 120)
+    running = started(ticket.number, 120)
     assert running.stdout.readline() == "working\n"
     lock.take_from("restore 1")
     assert running.wait(60) == LockLost.exit_code
     assert running.stdout.read() == ""
     with pytest.raises(LockLost, match="this job ended itself"):
-        read_outcome(repository, RESULT, dict)
+        read_outcome(repository, read_receipt(tmp_path / "receipt.json"), RESULT, dict)
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_it_works_on_while_the_lock_is_held_or_there_is_none(repository, location, lock, held):
+def test_it_works_on_while_the_lock_is_held_or_there_is_none(repository, started, lock, held, tmp_path):
     ticket = lock.acquire("restore 1", lease_seconds=1, purpose="restore")
-    running = started(location, ticket.number if held else 0, 5)
+    running = started(ticket.number if held else 0, 5)
     assert running.communicate(timeout=60)[0] == "working\ndone\n"
     assert running.returncode == 0
     assert list(repository.keys(failure_key(RESULT).rpartition("/")[0] + "/")) == []
+    assert read_receipt(tmp_path / "receipt.json") is None

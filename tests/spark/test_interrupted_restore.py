@@ -25,6 +25,7 @@ from streams_recovery.core.errors import (
     Refused,
     TargetNotEmpty,
 )
+from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSpec
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition
@@ -48,16 +49,17 @@ class Case:
     def __init__(self, submitter, app, bench):
         self.submitter, self.app, self.bench = submitter, app, bench
         self.said = []
+        self.loads = {}
 
     def job(self, name, plan, _ticket):
         """In the session of the tests, without keeping the lock."""
         bench = self.bench
-        if plan.spec_key is None:
-            return
-        self.submitter.submit(
+        if plan.spec is None:
+            return None
+        return self.submitter.submit(
             SparkJob(
                 name=name,
-                spec_key=plan.spec_key,
+                spec=plan.spec,
                 result_key=plan.result_key,
                 repository=bench.repository,
                 connection=bench.connection,
@@ -83,14 +85,14 @@ class Case:
         return ticket
 
     def load(self, ticket):
-        plan = restores.plan_load(self.bench, ticket)
-        self.job("restore", plan, ticket)
-        return restores.check_load(self.bench, ticket, plan.result_key)
+        summary = restores.check_load(self.bench, ticket, self.job("restore", restores.plan_load(self.bench, ticket), ticket))
+        self.loads[ticket.restore_id] = summary.result
+        return summary
 
     def verify(self, ticket):
-        check = restores.plan_verify(self.bench, ticket)
-        self.job("verify", check, ticket)
-        return restores.check_verify(self.bench, ticket, check.result_key)
+        loaded = self.loads[ticket.restore_id]
+        compared = self.job("verify", restores.plan_verify(self.bench, ticket, loaded), ticket)
+        return restores.check_verify(self.bench, ticket, loaded, compared)
 
     def topic_id(self):
         return self.bench.cluster.describe_topics([self.app.changelog])[self.app.changelog].topic_id
@@ -192,7 +194,7 @@ def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_reco
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={})  # killed before it was noted
     restores.plan_load(case.bench, ticket)
     config = cluster.describe_topics([name])[name].config
-    assert config["retention.ms"] == "-1", "created again under hold"
+    assert marked(config, RESTORE_MARK), "created again under hold"
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
     write(case.bench.connection, case.app.logs[0], case.saved_rows(0)[:1])
@@ -227,11 +229,11 @@ def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     ticket = case.created()
     plan = restores.plan_load(case.bench, ticket)
     # The second attempt planned before the first one wrote.
-    case.job("restore", plan, ticket)
+    result = case.job("restore", plan, ticket)
     for tp in case.app.logs:
         write(case.bench.connection, tp, case.saved_rows(tp.partition))
     with pytest.raises(Damaged, match=rf"should hold {ROWS} rows; the job wrote {ROWS}, the log holds \[0, {2 * ROWS}\)"):
-        restores.check_load(case.bench, ticket, plan.result_key)
+        restores.check_load(case.bench, ticket, result)
     assert restores.phase_of(case.bench, ticket) is Phase.CREATED
     assert case.load(ticket).present == 0
     assert case.app.contents() == case.truth
@@ -321,8 +323,8 @@ def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     dead = take_steps(case, phase)
     assert restores.phase_of(case.bench, dead) is phase
     with pytest.raises(LockHeld, match="restore"):
-        restores.resume(case.bench, dead.restore_id, run_id="again", take_over=False)
-    ticket = restores.resume(case.bench, dead.restore_id, run_id="again", take_over=True)
+        restores.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=False)
+    ticket = restores.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=True)
     with pytest.raises(LockLost):
         restores.plan_load(case.bench, dead)
     report = carry_out(case.bench, ticket, case.job, case.said.append)
@@ -334,16 +336,16 @@ def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     assert case.bench.lock.holder() is None
     assert holds.outstanding(case.bench) == ()
     with pytest.raises(Refused, match="is over"):
-        restores.resume(case.bench, dead.restore_id, run_id="once more", take_over=True)
+        restores.resume(case.bench, dead.restore_id, run_id="once more", approved_hash=dead.plan_hash, take_over=True)
     assert case.bench.lock.holder() is None
 
 
 def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     with pytest.raises(NotFound, match="there is no restore"):
-        restores.resume(case.bench, "20260101T000000Z-0123456789", run_id="r", take_over=True)
+        restores.resume(case.bench, "20260101T000000Z-0123456789", run_id="r", approved_hash="", take_over=True)
     harmless = case.opened()
     with pytest.raises(Refused, match="before it had replaced anything"):
-        restores.resume(case.bench, harmless.restore_id, run_id="r", take_over=True)
+        restores.resume(case.bench, harmless.restore_id, run_id="r", approved_hash="", take_over=True)
     assert case.bench.lock.holder().owner == harmless.lock.owner, "nobody lost the lock for nothing"
     restores.abandon(case.bench, harmless)
     first = case.created()
@@ -354,7 +356,7 @@ def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     left = restores.abandon(case.bench, second)
     assert f"streams-recovery resume small {second.restore_id}" in left.next_step
     with pytest.raises(Refused, match=f"followed by a later one. Next: resume {second.restore_id}"):
-        restores.resume(case.bench, first.restore_id, run_id="r", take_over=True)
+        restores.resume(case.bench, first.restore_id, run_id="r", approved_hash="", take_over=True)
     assert case.bench.lock.holder() is None
 
 
@@ -402,7 +404,7 @@ def test_a_load_keeps_to_its_throttle(case, rate):
 def test_partitions_of_the_load_are_those_of_the_plan(case):
     ticket = case.created()
     plan = restores.plan_load(case.bench, ticket)
-    spec = case.bench.notes.read_key(RestoreSpec, plan.spec_key)
+    spec = case.bench.notes.read(RestoreSpec, plan.spec)
     assert [TopicPartition(part.topic, part.partition) for part in spec.partitions] == case.app.logs
     assert [(part.first_offset, part.present, part.topic_id) for part in spec.partitions] == [(0, 0, case.topic_id())] * PARTITIONS
     assert spec.lock == ticket.lock

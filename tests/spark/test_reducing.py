@@ -64,8 +64,8 @@ def reduce(spark, access, *partitions):
 def rows_of(access, done):
     """What is in the new files, in their order."""
     root = Path(access.location.path)
-    files = [copied.file.key for copied in done.ranges if copied.file]
-    rows = [row for key in files for batch in read_segment(root / key, where=key) for row in batch.to_pylist()]
+    files = [copied.file for copied in done.ranges if copied.file]
+    rows = [row for file in files for batch in read_segment(root / file.key, file) for row in batch.to_pylist()]
     headers = (row["headers"] and [(each["key"], each["value"]) for each in row["headers"]] for row in rows)
     return [(row["offset"], row["timestamp"], row["key"], row["value"], each) for row, each in zip(rows, headers, strict=True)]
 

@@ -33,7 +33,7 @@ def shop(tmp_path):
 
 def spec_of(bench, store, *, deleted=False, directory=None):
     request = tables.ExportRequest(store=store, savepoint=SECOND, run_id=f"r{directory}", deleted=deleted, directory=directory)
-    return bench.notes.read_key(StateSpec, tables.begin_export(bench, request).job.spec_key)
+    return bench.notes.read(StateSpec, tables.begin_export(bench, request).job.spec)
 
 
 def access_of(bench):

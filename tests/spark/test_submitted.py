@@ -23,9 +23,12 @@ from streams_recovery.core.jobs import (
     VerifySpec,
 )
 from streams_recovery.core.model import TopicPartition
-from streams_recovery.jobs.run import run_submit
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.jobs.outcome import read_outcome
+from streams_recovery.jobs.run import run_submit, tail
 from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import spark_call, submit_argv
+from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from tests.spark.rows import end_of, topic, write
 
@@ -60,26 +63,20 @@ def submit(connection, location, package, tmp_path, new_key):
     (tmp_path / "driver").mkdir()
     (tmp_path / "driver" / "sitecustomize.py").write_text(HIDING)
 
-    def run(job, spec, kind, *, master=TWO_EXECUTORS, spec_key=None, prefix=()):
-        if spec_key is None:
-            spec_key = new_key(f"{job}-spec")
-            repository.create(spec_key, codec.dumps(spec))
+    def run(job, spec, kind, *, master=TWO_EXECUTORS, spec_ref=None, prefix=()):
+        if spec_ref is None:
+            spec_ref = NoteRef.of(new_key(f"{job}-spec"), codec.dumps(spec))
+            repository.create(spec_ref.key, codec.dumps(spec))
         result_key = new_key(f"{job}-result")
         with secrets_file(connection, None, directory=tmp_path) as secrets:
-            call = spark_call(
-                job,
-                spec_key=spec_key,
-                result_key=result_key,
-                location=location,
-                package=package,
-                secrets_file=secrets,
-                master=master,
-            )
+            files = JobFiles(package=package, secrets=secrets, receipt=tmp_path / "receipt.json")
+            call = spark_call(job, spec=spec_ref, result_key=result_key, location=location, files=files, master=master)
             argv = submit_argv(call, master, extra={"spark.driver.maxResultSize": str(RESULT_LIMIT), "spark.executor.cores": "1"})
             environment = {**call.environment, "PYTHONPATH": str(tmp_path / "driver")}
-            return run_submit(
-                [*prefix, *argv], environment, log=tmp_path / "job.log", repository=repository, result_key=result_key, kind=kind
-            )
+            files.receipt.unlink(missing_ok=True)
+            run_submit([*prefix, *argv], environment, log=tmp_path / "job.log")
+            left = read_outcome(repository, read_receipt(files.receipt), result_key, kind, log_tail=tail(tmp_path / "job.log"))
+            return codec.loads(kind, left.checked(repository.get(left.key)), where=left.key)
 
     return run
 
@@ -116,7 +113,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
 
 def test_a_specification_that_is_not_there_ends_the_job_by_name(submit):
     with pytest.raises(NotFound, match=r"app/work/run/none\.json"):
-        submit("verify", None, VerifyResult, master="local[1]", spec_key="app/work/run/none.json")
+        submit("verify", None, VerifyResult, master="local[1]", spec_ref=NoteRef(key="app/work/run/none.json", sha256=""))
 
 
 @pytest.mark.deep

@@ -26,6 +26,7 @@ from streams_recovery.core.jobs import (
 )
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.jobs.submitter import RESULTS, SparkJob
@@ -55,17 +56,18 @@ class Side:
         key = f"app/work/run/{job}-{uuid.uuid4().hex}"
         self.repository.create(f"{key}.spec.json", codec.dumps(spec))
         self.result_key = f"{key}.result.json"
-        self.submitter.submit(
+        left = self.submitter.submit(
             SparkJob(
                 name=job,
-                spec_key=f"{key}.spec.json",
+                spec=NoteRef.of(f"{key}.spec.json", codec.dumps(spec)),
                 result_key=self.result_key,
                 repository=self.repository,
                 connection=self.connection,
                 credentials=None,
             )
         )
-        return codec.loads(RESULTS[job], self.repository.get(self.result_key), where=self.result_key)
+        assert left.key == self.result_key
+        return codec.loads(RESULTS[job], left.checked(self.repository.get(left.key)), where=left.key)
 
     def plain(self, result):
         """What of it must be equal on both sides."""
@@ -130,8 +132,10 @@ def test_a_job_that_fails_without_a_reason_of_ours_is_told_with_its_log(reposito
 def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(repository, connection, location, spark):
     lock = ApplicationLock(repository, Layout("app"), lambda: time.time_ns() // 1_000_000)
     ticket = lock.acquire("restore 1", lease_seconds=60, purpose="restore")
-    spec_key, result_key = "app/work/run/spec.json", "app/work/run/result.json"
-    repository.create(spec_key, codec.dumps(RestoreSpec(application_id="app", partitions=(), lock=ticket)))
+    result_key, told = "app/work/run/result.json", []
+    data = codec.dumps(RestoreSpec(application_id="app", partitions=(), lock=ticket))
+    spec = NoteRef.of("app/work/run/spec.json", data)
+    repository.create(spec.key, data)
 
     def slow(session, *_):
         lock.take_from("restore 1")
@@ -144,7 +148,15 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
     access = Access(connection=connection, location=location, credentials=None)
     job = Job(name="restore", kind=RestoreSpec, work=slow)
     with pytest.raises(Exception, match=r"(?i)cancel"):
-        do_job(job, access, spec_key, result_key, session=lambda: nullcontext(spark), end=lambda _: spark.sparkContext.cancelAllJobs())
+        do_job(
+            job,
+            access,
+            spec,
+            result_key,
+            session=lambda: nullcontext(spark),
+            end=lambda _: spark.sparkContext.cancelAllJobs(),
+            tell=told.append,
+        )
     with pytest.raises(LockLost, match="this job ended itself"):
-        read_outcome(repository, result_key, RestoreResult)
+        read_outcome(repository, told[-1], result_key, RestoreResult)
     assert spark.range(3).count() == 3

@@ -17,7 +17,7 @@ from streams_recovery import restores
 from streams_recovery.waiting import poll
 from tests.support.story import play_through
 from tests.system.listening import Listening
-from tests.system.playing import Play, internal_rows
+from tests.system.playing import PATIENCE, Play, internal_rows
 from tests.system.stage import stage
 
 BACKUP, RESTORE, UNDO = f"streams_backup_{APPLICATION}", "streams_restore_full", "streams_undo"
@@ -100,7 +100,8 @@ def a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
 def a_savepoint_of_an_idle_application_needs_no_spark_and_no_files(play: Play) -> None:
     segments = sorted((play.on.stack.directory / "repository" / "order-processor" / "segments").rglob("*"))
     run_id = play.succeed(BACKUP)
-    assert play.airflow.result(BACKUP, run_id, "copy_records") == {"result_key": None, "ranges": 0, "offsets": 0}
+    copied = play.airflow.result(BACKUP, run_id, "copy_records")
+    assert (copied["result"], copied["ranges"], copied["offsets"]) == (None, 0, 0)
     summary = play.airflow.result(BACKUP, run_id, "publish")
     assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")
     assert summary["records"] > 0
@@ -124,6 +125,25 @@ def a_rejected_restore_leaves_everything_as_it_was(play: Play) -> None:
     assert "open_restore" not in tasks or tasks["open_restore"] == "upstream_failed"
     assert play.on.internal_topics() == []
     assert play.on.held() == []
+
+
+def runs_that_wait_do_not_wait_for_each_other_and_an_early_answer_counts(play: Play) -> None:
+    runs = [play.airflow.trigger(RESTORE, {"application": APPLICATION}) for _ in range(2)]
+
+    def both_ask() -> bool | None:
+        return True if all(play.airflow.tasks(RESTORE, run_id).get("approve") == "awaiting_input" for run_id in runs) else None
+
+    assert poll(both_ask, seconds=PATIENCE, interval=0.5), "at Airflow's own heartbeat, which nothing here shortens"
+    for run_id in runs:
+        seen: dict[str, list[str]] = {}
+
+        def told(task: str, state: str, seen: dict[str, list[str]] = seen) -> None:
+            seen.setdefault(task, []).append(state)
+
+        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, told=told, approve=lambda _: False) == "failed"
+        assert seen["approve"][-1] == "failed"
+        assert "up_for_retry" not in seen["approve"], "it was answered once"
+        assert "The plan was rejected" in play.airflow.failures(RESTORE, run_id)
 
 
 def a_member_nobody_can_stop_is_named_and_stops_the_restore(play: Play) -> None:
@@ -213,6 +233,7 @@ STORY = (
     a_savepoint_of_an_idle_application_needs_no_spark_and_no_files,
     a_restore_onto_living_state_names_topics_and_counts,
     a_rejected_restore_leaves_everything_as_it_was,
+    runs_that_wait_do_not_wait_for_each_other_and_an_early_answer_counts,
     a_member_nobody_can_stop_is_named_and_stops_the_restore,
     after_all_that_the_restore_succeeds,
     living_state_is_replaced_only_when_the_application_id_was_typed,

@@ -23,6 +23,7 @@ from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.workbench import open_workbench
 from tests.support.story import play_through
+from tests.system.changelogs import wrong_in_changelogs
 from tests.system.playing import Play, internal_rows
 from tests.system.stage import Stage, stage
 
@@ -184,7 +185,9 @@ def an_application_is_run_to_the_ends_of_its_input_and_is_down_again(play: Play)
     generator.feed(500)
     run_id = play.succeed(RUN)
     report = play.airflow.result(RUN, run_id, "stop_application")
-    assert report["behind"] == {}
+    assert (report["behind"], report["unread"]) == ({}, {})
+    wrong = wrong_in_changelogs(bench, truth(generator.world, range(generator.sent)))
+    assert set(wrong.values()) == {0}, wrong
     assert sum(count for name, count in report["processed"].items() if name.startswith("orders ")) >= 500
     assert {status.state.value for status in bench.application.status()} == {"gone"}
     run_id = play.succeed(RUN)

@@ -43,12 +43,12 @@ def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
     ticket = savepoints.begin(bench, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
     try:
         try:
-            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
         finally:
             savepoints.resume(bench, ticket)
     finally:
         savepoints.finish(bench, ticket)
-    return bench.notes.read(CutDraft, ticket.savepoint_id, "cut")
+    return bench.notes.read(CutDraft, taken.draft)
 
 
 def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] = (1,)) -> tuple[list[CutProof], int]:
@@ -65,7 +65,7 @@ def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] =
         proofs.append(draft.proof)
         found = problems(bench, draft, read)
         sys.stdout.write(
-            f"{on.stack.guarantee} {mode} {number}: {draft.consistency}, held {draft.proof.held_seconds} s, "
+            f"{on.stack.guarantee} {mode} {number}: {draft.consistency} after {draft.proof.attempts} attempts, held {draft.proof.held_seconds} s, "
             f"tails {sum(t.copied.file.rows for t in draft.tails if t.copied.file)}, {found or 'true'}\n"
         )
         if draft.consistency is Consistency.EXACT:

@@ -13,7 +13,10 @@ from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.cli.running import Runner
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.plan import RestorePlan
+from streams_recovery.core.evidence import Verdict
+from streams_recovery.core.model import Profile, TopicPartition, TopicRole
+from streams_recovery.core.offset_strategy import parse
+from streams_recovery.core.plan import FROM_INPUT, RestorePlan
 from streams_recovery.jobs.run import SparkSubmit
 from streams_recovery.savepoints import SavepointRequest
 from tests.integration.small import asked
@@ -23,27 +26,29 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
 LOST, LATER = 700, 500
 
 
-class WithInputs(Stack):
-    """A stack whose savepoints hold the records of all topics that the application reads."""
+class Minimal(Stack):
+    """A stack whose savepoints have no state, and the records of all that the application reads and writes."""
 
     def config(self) -> ApplicationConfig:
-        """The example's configuration, with inputs and globals archived."""
+        """The example's configuration with that."""
         found = super().config()
-        topics = found.topics.model_copy(update={"include": (*found.topics.inputs, *found.topics.globals)})
-        return found.model_copy(update={"topics": topics})
+        backup = found.backup.model_copy(update={"profile": Profile.MINIMAL})
+        topics = found.topics.model_copy(update={"include": found.topics.outputs})
+        return found.model_copy(update={"backup": backup, "topics": topics})
 
 
 @pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.deep)])
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param, kind=WithInputs) as found:
+    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as found:
         yield found
 
 
 @pytest.mark.fault("F50")
 def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     bench, generator = on.bench, on.generator
-    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
-    runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    runner = runner_of(on)
+    taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    assert taken.survives_cluster_loss, "the example's own configuration promises it"
     saved_ms = generator.newest_acknowledged_ms
     generator.feed(LOST)
     wait_counted(bench, generator.acknowledged, seconds=180)
@@ -66,6 +71,50 @@ def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     kept = [*range(ORDERS), *range(ORDERS + LOST, ORDERS + LOST + LATER)]
     assert set(differences(bench, truth(generator.world, kept)).values()) == {0}
     assert on.held() == []
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F50")
+@pytest.mark.fault("F54")
+def test_without_any_saved_state_it_is_built_again_from_the_archived_input(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with stage(tmp_path_factory.mktemp("stage"), kind=Minimal) as on:
+        bench, generator, runner = on.bench, on.generator, runner_of(on)
+        taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+        assert (taken.profile, taken.survives_cluster_loss) == (Profile.MINIMAL, True)
+        saved = bench.savepoints.read(taken.savepoint_id)
+        generator.feed(LOST)
+        wait_counted(bench, generator.acknowledged, seconds=180)
+
+        destroy(bench)
+        bench.cluster.delete_topics(list(bench.config.topics.declared))
+        earliest = parse("earliest", group="", read=lambda _: b"")
+        request = asked(bench, savepoint=FROM_INPUT, inputs_from="latest", offsets=earliest)
+        report = runner.restore(request, run_id="lost", requested_by="test", approve=lambda planned: shown(planned) and beginning(planned))
+        assert (report.savepoint_id, report.verdict) == (None, Verdict.EQUAL)
+        assert set(report.manifests) == {taken.savepoint_id}
+        assert report.rows == sum(topic.rows for topic in saved.topics if not topic.role.internal)
+        on.await_running()
+        wait_counted(bench, ORDERS, seconds=180)
+        assert set(differences(bench, truth(generator.world, range(ORDERS))).values()) == {0}
+        archived = {topic.name: topic.rows for topic in saved.topics if topic.role is TopicRole.OUTPUT}
+        for name, rows in archived.items():
+            partitions = bench.cluster.describe_topics([name])[name].partitions
+            ends = bench.cluster.high_watermarks([TopicPartition(name, number) for number in range(partitions)])
+            assert sum(ends.values()) > rows > 0, "what was written before, and what is written again behind it"
+
+        generator.feed(LATER)
+        wait_counted(bench, ORDERS + LATER, seconds=180)
+        kept = [*range(ORDERS), *range(ORDERS + LOST, ORDERS + LOST + LATER)]
+        assert set(differences(bench, truth(generator.world, kept)).values()) == {0}
+        assert on.held() == []
+
+
+def runner_of(on: Stage) -> Runner:
+    return Runner(bench=on.bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
+
+
+def beginning(planned: RestorePlan) -> bool:
+    return {item.offset for item in planned.offsets} == {0} and not planned.delete
 
 
 def shown(planned: RestorePlan) -> bool:

@@ -27,20 +27,18 @@ pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 READER, MORE, LATER = "reader-of-orders", 600, 250
 
 
-class Archiving(Stack):
-    """A stack whose savepoints hold the records of all topics that the application reads. Producers have stopped when nothing came for two seconds."""
+class Impatient(Stack):
+    """A stack in which producers have stopped when nothing came for two seconds."""
 
     def config(self) -> ApplicationConfig:
         """The example's configuration with that."""
         found = super().config()
-        topics = found.topics.model_copy(update={"include": (*found.topics.inputs, *found.topics.globals)})
-        restore = found.restore.model_copy(update={"producers_still_seconds": 2})
-        return found.model_copy(update={"topics": topics, "restore": restore})
+        return found.model_copy(update={"restore": found.restore.model_copy(update={"producers_still_seconds": 2})})
 
 
 @pytest.fixture
 def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(tmp_path_factory.mktemp("stage"), kind=Archiving) as found:
+    with stage(tmp_path_factory.mktemp("stage"), kind=Impatient) as found:
         yield found
 
 

@@ -72,13 +72,12 @@ def test_a_published_savepoint_names_the_protocol_and_a_stopped_group_is_empty(o
     ticket = begun(bench)
     try:
         try:
-            savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
             stopped = bench.groups.describe(bench.application_id)
             assert (stopped.kind, stopped.empty) == ("streams", True)
         finally:
             savepoints.resume(bench, ticket)
-        savepoints.gather(bench, ticket, copy(bench, ticket))
-        summary = savepoints.publish(bench, ticket)
+        summary = savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, *copy(bench, ticket, cut)).copied)
     finally:
         savepoints.finish(bench, ticket)
     manifest = bench.savepoints.read(summary.savepoint_id)

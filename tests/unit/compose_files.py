@@ -14,11 +14,15 @@ CONTROL = yaml.safe_load((ROOT / "docker-compose.control.yaml").read_text())
 SERVICES = BASE["services"] | {"docker-control": CONTROL["services"]["docker-control"]}
 TEXTS = {name: (ROOT / name).read_text() for name in ("docker-compose.yaml", "docker-compose.control.yaml")}
 DOCKERFILES = {path.parent.name: path.read_text() for path in (ROOT / "docker").glob("*/Dockerfile")}
-LOCK = dict(
-    line.split(" ;")[0].strip().split("==")
-    for line in (ROOT / "requirements.lock").read_text().splitlines()
-    if "==" in line and line[0] != "#"
-)
+
+
+def locked(name):
+    """The version of each package in a lock file."""
+    lines = (line.split() for line in (ROOT / name).read_text().splitlines() if re.match(r"[a-z0-9-]+==", line))
+    return dict(line[0].split("==") for line in lines)
+
+
+LOCK = locked("requirements.lock")
 AIRFLOW = ["airflow-init", "airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"]
 TASKS = SERVICES["airflow-scheduler"]
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?:(:\?|:-)([^}]*))?\}")
@@ -27,9 +31,13 @@ SECRETS = {
     "AIRFLOW_FERNET_KEY": "fernet",
     "AIRFLOW_JWT_SECRET": "jwt",
     "AIRFLOW_API_SECRET_KEY": "api",
-    "AIRFLOW_ADMIN_PASSWORD": "admin",
+    "AIRFLOW_ADMIN_PASSWORD": "admin-secret",
+    "S3_ROOT_ACCESS_KEY": "root-id",
+    "S3_ROOT_SECRET_KEY": "root-secret",
     "S3_ACCESS_KEY": "key-id",
     "S3_SECRET_KEY": "key-secret",
+    "SPARK_RPC_SECRET": "rpc-secret",
+    "ORDER_PROCESSOR_TOKEN": "order-token",
 }
 
 

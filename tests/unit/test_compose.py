@@ -73,8 +73,8 @@ def test_spark_is_the_locked_version():
 @pytest.mark.parametrize("name", ["airflow", "spark"])
 def test_packages_come_from_the_lock(name):
     text = DOCKERFILES[name]
-    assert f"-c {INSIDE}/requirements/requirements.lock" in text
-    assert f"-r {INSIDE}/requirements/requirements.txt" in text
+    assert f"COPY docker/{name}/requirements.lock {INSIDE}/requirements/" in text
+    assert f"--require-hashes -r {INSIDE}/requirements/requirements.lock" in text
     assert not re.search(r"pip install[^\n]*==", text.replace("\\\n", " "))
 
 

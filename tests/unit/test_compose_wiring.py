@@ -16,6 +16,7 @@ import yaml
 from streams_recovery.application.docker_compose_verbs import _settings
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
+from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
 from tests.unit.compose_files import (
     AIRFLOW,
     BASE,
@@ -142,17 +143,85 @@ def test_airflow_options_exist():
     assert checked > 10
 
 
-def test_the_password_is_written_for_its_owner_only(tmp_path):
+def initialise():
     spec = importlib.util.spec_from_file_location("initialise", ROOT / "docker/airflow/initialise.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    file = tmp_path / "passwords.json"
-    module.write_password(file, "rosebud")
-    module.write_password(file, "rosebud2")
-    assert json.loads(file.read_text()) == {"admin": "rosebud2"}
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert environment("airflow-init")[module.PASSWORDS] == environment("airflow-api-server")[module.PASSWORDS]
+    return module
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The files that airflow-init writes, by the paths they have in its container. It runs twice, and everything is written in both."""
+    inside = environment("airflow-init")
+    names = (initialise().PASSWORDS, "SPARK_CONF_DIR", "ORDER_PROCESSOR_TOKEN_FILE")
+    places = {name: tmp_path / inside[name].lstrip("/") for name in names}
+    for place in places.values():
+        place.parent.mkdir(parents=True, exist_ok=True)
+    settings = outside("airflow-init", inside["SPARK_SETTINGS"])
+    for password in ("rosebud", "rosebud2"):
+        here = {name: str(place) for name, place in places.items()} | {"SPARK_SETTINGS": str(settings), "AIRFLOW_ADMIN_PASSWORD": password}
+        initialise().write_secrets(inside | here)
+    return {f"/{path.relative_to(tmp_path)}": path for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_secrets_are_written_for_their_owner_only(written):
+    passwords = initialise().PASSWORDS
+    assert json.loads(written[environment("airflow-api-server")[passwords]].read_text()) == {"admin": "rosebud2"}
     assert environment("airflow-scheduler")["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].split(":")[0] == "admin"
+    assert len(written) == 3
+    for file in written.values():
+        assert file.stat().st_mode & 0o777 == 0o600
+        private = "/opt/airflow/private" in str(file)
+        volume = "airflow-private:/opt/airflow/private" if private else "airflow-auth:/opt/airflow/auth"
+        assert volume in SERVICES["airflow-init"]["volumes"]
+    holders = [name for name in SERVICES if any(volume.startswith("airflow-private:") for volume in SERVICES[name].get("volumes", []))]
+    assert holders == ["airflow-init", "airflow-scheduler", "airflow-triggerer"]
+    assert "install -d -o airflow -g root -m 0700 /opt/airflow/private" in DOCKERFILES["airflow"]
+
+
+def holders_of(secret):
+    """Services that find this value of .env in their environment, whole or as a part."""
+    return {name for name in SERVICES if any(SECRETS[secret] in value for value in environment(name).values())}
+
+
+def test_each_service_gets_the_secrets_it_works_with_and_no_others():
+    tasks = {"airflow-scheduler", "airflow-triggerer"}
+    assert holders_of("S3_ROOT_SECRET_KEY") == holders_of("S3_ROOT_ACCESS_KEY") == {"s3", "s3-init"}
+    assert holders_of("S3_SECRET_KEY") == {"s3-init", *tasks}
+    assert holders_of("SPARK_RPC_SECRET") == {"airflow-init", "spark-master", "spark-worker"}
+    assert holders_of("ORDER_PROCESSOR_TOKEN") == {"airflow-init", "order-processor-1", "order-processor-2"}
+    assert holders_of("AIRFLOW_ADMIN_PASSWORD") == {"airflow-init"}
+    assert holders_of("AIRFLOW_FERNET_KEY") == set(AIRFLOW)
+    for service in SERVICES:
+        assert any(name.startswith("AIRFLOW_CONN_") for name in environment(service)) == (service in tasks)
+
+
+# Spark
+
+
+def settings_of(text):
+    return dict(line.split(maxsplit=1) for line in text.splitlines() if line and line[0] != "#")
+
+
+@pytest.mark.parametrize("service", ["spark-master", "spark-worker"])
+def test_master_and_workers_know_each_other_and_encrypt(service):
+    found = settings_of(outside(service, environment(service)["SPARK_CONF_DIR"]).joinpath("spark-defaults.conf").read_text())
+    assert found["spark.authenticate"] == found["spark.network.crypto.enabled"] == "true"
+    assert found["spark.network.crypto.saslFallback"] == "false"
+    assert environment(service)["_SPARK_AUTH_SECRET"] == "rpc-secret"
+    assert "rpc-secret" not in " ".join(command(service))
+
+
+def test_drivers_know_the_same_secret(written, config):
+    directory = environment("airflow-scheduler")["SPARK_CONF_DIR"]
+    file = written[f"{directory}/spark-defaults.conf"]
+    assert settings_of(file.read_text())["spark.authenticate.secret"] == environment("spark-master")["_SPARK_AUTH_SECRET"]
+    assert config.spark.allow_insecure_rpc is False
+    set_at_submission = rpc_settings(
+        "spark://spark-master:7077", spark_defaults({"SPARK_CONF_DIR": str(file.parent)}), allow_insecure=False
+    )
+    assert set_at_submission["spark.authenticate"] == "true"
 
 
 # Configuration
@@ -169,8 +238,10 @@ def test_connections_of_the_configuration_are_defined(config):
     assert connections.spark_master(config.spark.connection) == "spark://spark-master:7077"
     credentials = connections.storage(config.storage.connection)
     assert (credentials.access_key_id, credentials.secret_access_key) == ("key-id", "key-secret")
-    assert environment("s3")["ROOT_ACCESS_KEY_ID"] == "key-id"
-    assert environment("s3")["ROOT_SECRET_ACCESS_KEY"] == "key-secret"
+    assert (environment("s3-init")["S3_ACCESS_KEY"], environment("s3-init")["S3_SECRET_KEY"]) == ("key-id", "key-secret")
+    assert environment("s3")["ROOT_ACCESS_KEY_ID"] == environment("s3-init")["S3_ROOT_ACCESS_KEY"] == "root-id"
+    assert environment("s3")["ROOT_SECRET_ACCESS_KEY"] == environment("s3-init")["S3_ROOT_SECRET_KEY"] == "root-secret"
+    assert f"s3-users:{environment('s3')['VGW_IAM_DIR']}" in SERVICES["s3"]["volumes"]
 
 
 def test_the_repository_is_the_bucket_that_is_created(config):
@@ -186,15 +257,8 @@ def test_the_spark_master_listens_where_it_is_looked_for(config):
     assert arguments[arguments.index("--host") + 1] == SERVICES["spark-master"]["hostname"] == "spark-master"
     assert arguments[arguments.index("--port") + 1] == "7077"
     assert command("spark-worker")[-1] == "spark://spark-master:7077"
-    defaults = dict(
-        line.split()[:2]
-        for line in outside("airflow-scheduler", environment("airflow-scheduler")["SPARK_CONF_DIR"])
-        .joinpath("spark-defaults.conf")
-        .read_text()
-        .splitlines()
-        if line and line[0] != "#"
-    )
-    assert defaults["spark.driver.host"] == TASKS["hostname"]
+    settings = outside("airflow-init", environment("airflow-init")["SPARK_SETTINGS"])
+    assert settings_of(settings.read_text())["spark.driver.host"] == TASKS["hostname"]
 
 
 def test_the_application_is_reached_through_its_services(config, monkeypatch):
@@ -221,6 +285,9 @@ def test_the_application_is_reached_through_its_services(config, monkeypatch):
         assert service["labels"][environment("docker-control")["GATE_LABEL"]] == "true"
         assert service["restart"] == "no"
     assert any(volume.endswith(f":{settings.directory}") for volume in TASKS["volumes"])
+    assert settings.control.token_file == environment("airflow-init")["ORDER_PROCESSOR_TOKEN_FILE"]
+    assert all(environment(one.service)["HTTP_TOKEN"] == environment("airflow-init")["ORDER_PROCESSOR_TOKEN"] for one in settings.services)
+    assert "Authorization: Bearer" in (ROOT / "docker/example/healthcheck.sh").read_text()
     processors = {name for name in SERVICES if name.startswith("order-processor")}
     assert {one.service for one in settings.services} == processors
     monkeypatch.delenv("DOCKER_HOST")

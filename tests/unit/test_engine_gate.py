@@ -210,7 +210,7 @@ def test_the_real_client_gets_through(gate, engine, tmp_path, monkeypatch):
         project=PROJECT,
         docker=("docker",),
         services=(ContainerSettings(service="order-processor-1", url="http://127.0.0.1:9", state_directory=str(tmp_path)),),
-        control=ControlPaths(health="/health", pause=None, resume=None, query=None),
+        control=ControlPaths(health="/health", pause=None, resume=None, query=None, close=None),
         directory=str(tmp_path / "control"),
         timeout=20,
     )

@@ -32,6 +32,7 @@ def configured(directory: Path, *, clone: bool) -> ApplicationConfig:
         "application": {"id": "next", "guarantee": "exactly_once_v2"},
         "topics": {"inputs": ["in"], "outputs": ["own.out"]},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"survive_cluster_loss": False},
         "restore": {"topic_map": {"out": "own.out"}},
         "runs": {
             "kind": "command",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.manifest import SegmentFile
 from streams_recovery.core.slices import Interval, Looked, Slice, bounds_of, slice_log
 from streams_recovery.kafka.records import SEGMENT_SCHEMA
+from streams_recovery.kafka.segments import _writer
 from streams_recovery.segments import first_timestamp, look_into
 from streams_recovery.storage.repository import Repository
 from tests.unit.core.test_slices import expected, lead, slices
@@ -27,21 +29,30 @@ def table(rows: tuple[tuple[int, int], ...]) -> pa.Table:
     return pa.Table.from_pylist(plain, schema=SEGMENT_SCHEMA)
 
 
+def store(repository: Repository, key: str, rows: tuple[tuple[int, int], ...], *, rows_of_a_group: int = 1 << 20) -> int:
+    """A file as this software writes it, in groups of so many rows; its size."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "segment.parquet"
+        with _writer(path, 1) as writer:
+            writer.write_table(table(rows), row_group_size=rows_of_a_group)
+        repository.put_file(key, path)
+        return path.stat().st_size
+
+
 @settings(max_examples=60, deadline=None)
 @given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30), groups=st.integers(1, 4))
 def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted, *, whole: bool, first: int | None, groups: int) -> None:
     repository = Repository(StorageLocation(backend="memory"), None)
+    files = []
     for piece, file in zip([piece for piece in log.pieces if piece], log.image.files(), strict=True):
-        sink = pa.BufferOutputStream()
-        pq.write_table(table(piece), sink, row_group_size=groups)
-        repository.create(file.key, sink.getvalue().to_pybytes())
-        assert first_timestamp(repository, file) == piece[0][1]
+        files.append(replace(file, bytes=store(repository, file.key, piece, rows_of_a_group=groups)))
+        assert first_timestamp(repository, files[-1]) == piece[0][1]
     bounds = bounds_of(wanted, whole=whole, first=first)
 
     def look(file: SegmentFile, limits):
         return look_into(repository, file, limits)
 
-    cut = slice_log(log.image.files(), bounds, look)
+    cut = slice_log(files, bounds, look)
     rows, _ = expected(log, bounds)
     found = [
         (offset, at)
@@ -58,11 +69,8 @@ def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted,
 
 def stored(rows: tuple[tuple[int, int], ...]) -> tuple[Repository, SegmentFile]:
     """A file with these rows, which is read in several batches when they are many."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table(rows), sink)
-    repository = Repository(StorageLocation(backend="memory"), None)
-    repository.create("orders/segments/t/0/a.parquet", sink.getvalue().to_pybytes())
-    return repository, replace(segment(0, len(rows), [0, len(rows) - 1]).file, key="orders/segments/t/0/a.parquet")
+    repository, key = Repository(StorageLocation(backend="memory"), None), "orders/segments/t/0/a.parquet"
+    return repository, replace(segment(0, len(rows), list(range(len(rows)))).file, key=key, bytes=store(repository, key, rows))
 
 
 @pytest.mark.parametrize(("at", "lead"), [(1, 1), (69_000, 69_000), (None, 70_000)])

@@ -42,6 +42,7 @@ def application(directory: Path, states: Sequence[str], started: Sequence[str] =
         "application": {"id": "app", "guarantee": "exactly_once_v2"},
         "topics": {"inputs": ["in"]},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"survive_cluster_loss": False},
         "runs": {
             "kind": "command",
             "command": {
@@ -86,23 +87,31 @@ def test_an_instance_that_fails_does_not_work(tmp_path: Path) -> None:
         assert standstills.working(bench, ("one",)) is None
 
 
-@pytest.mark.parametrize("consistency", [{}, {"mode": "pause"}, {"mode": "live", "fallback": "pause"}])
+@pytest.mark.parametrize("consistency", [{"mode": "pause"}, {"mode": "live", "fallback": "pause"}, {"mode": "stop", "fallback": "pause"}])
 def test_standby_replicas_and_a_pause_are_refused_in_a_configuration(tmp_path: Path, consistency: dict[str, str]) -> None:
     sections = {
         "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
-        "backup": {"consistency": consistency},
+        "backup": {"survive_cluster_loss": False, "consistency": consistency},
     }
     with pytest.raises(ConfigInvalid, match="KAFKA-20731"), application(tmp_path, ["RUNNING"], **sections):
         pass
 
 
-@pytest.mark.parametrize("consistency", [{"mode": "stop"}, {"mode": "stop", "fallback": "pause"}, {"mode": "live", "fallback": "stop"}])
+@pytest.mark.parametrize("consistency", [{}, {"mode": "stop"}, {"mode": "live", "fallback": "stop"}])
 def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_path: Path, consistency: dict[str, str]) -> None:
     sections = {
         "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
-        "backup": {"consistency": consistency},
+        "backup": {"survive_cluster_loss": False, "consistency": consistency},
     }
     with application(tmp_path, ["RUNNING"], **sections) as bench:
-        with pytest.raises(Refused, match=r"app has standby replicas.*KAFKA-20731.*mode stop or live"):
+        with pytest.raises(Refused, match=r"app cannot be paused: it has standby replicas.*KAFKA-20731.*mode stop or live"):
+            savepoints.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        assert bench.lock.holder() is None
+
+
+def test_a_pause_that_is_not_offered_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    programs = {verb: ["false"] for verb in ("status", "stop", "start", "wipe")}
+    with application(tmp_path, ["RUNNING"], runs={"kind": "command", "command": programs}) as bench:
+        with pytest.raises(Refused, match=r"app cannot be paused: runs.command has no pause.*mode stop or live"):
             savepoints.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert bench.lock.holder() is None

@@ -11,8 +11,8 @@ Every verb is an argument list, run without a shell, with nothing in its environ
 | wipe | | JSON object with the fields of ``WipeReport`` |
 | query | the store's name in place of ``{store}`` in its arguments | JSON object, a field for each key |
 
-Exit status 0 means done, 2 that it is configured wrongly, 3 that it refuses; any other that it may succeed later. What it prints on standard
-error goes into the error.
+Exit status 0 means done, 2 that it is configured wrongly, 3 that it refuses, 4 that the answer to a query is too large to be printed; any other that it
+may succeed later. Of what it prints 32 MiB are read. What it prints on standard error goes into the error.
 """
 
 from __future__ import annotations
@@ -26,14 +26,22 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from streams_recovery.application.fleet import await_all
-from streams_recovery.application.http_control import json_object
+from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.launch import scrubbed
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.application.settings import CommandSettings
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, PermanentError, Refused
 
-_ERRORS: Mapping[int, type[PermanentError]] = {ConfigInvalid.exit_code: ConfigInvalid, Refused.exit_code: Refused}
+TOO_LARGE = 4
+_ERRORS: Mapping[int, type[PermanentError]] = {
+    ConfigInvalid.exit_code: ConfigInvalid,
+    Refused.exit_code: Refused,
+    TOO_LARGE: AnswerTooLarge,
+}
+_COMPLAINT_BYTES = 4096
+
+_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "said_closed": False}
 
 
 class CommandApplication:
@@ -41,6 +49,11 @@ class CommandApplication:
 
     def __init__(self, settings: CommandSettings) -> None:
         self._settings = settings
+
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return all(self._settings.verbs.get(verb) is not None for verb in ("pause", "resume"))
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """What the status program prints. Raises ``ConfigInvalid`` when it names no instance: an application without any cannot be told from
@@ -107,10 +120,10 @@ def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, s
     # Files, not pipes: a start program may leave a service behind that holds its output open for ever.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaint:
         status = _ended(argv, environment, printed, complaint, verb, seconds)
-        printed.seek(0)
-        complaint.seek(0)
-        answer, reason = printed.read(), complaint.read().decode(errors="replace").strip()
+        answer, reason = _beginning(printed, MAX_STORE_BYTES + 1), _end(complaint, _COMPLAINT_BYTES).decode(errors="replace").strip()
     if status == 0:
+        if len(answer) > MAX_STORE_BYTES:
+            raise too_large(f"the {verb} program", MAX_STORE_BYTES)
         return answer
     kind = _ERRORS.get(status, ApplicationNotReady)
     raise kind(
@@ -118,6 +131,17 @@ def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, s
         next_step=f"see what {argv[0]} says",
         verb=verb,
     )
+
+
+def _beginning(file: IO[bytes], most: int) -> bytes:
+    file.seek(0)
+    return file.read(most)
+
+
+def _end(file: IO[bytes], most: int) -> bytes:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - most))
+    return file.read(most)
 
 
 def _ended(argv: list[str], environment: Mapping[str, str], printed: IO[bytes], complaint: IO[bytes], verb: str, seconds: float) -> int:
@@ -141,9 +165,7 @@ def _ended(argv: list[str], environment: Mapping[str, str], printed: IO[bytes], 
 
 
 def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
-    instances: tuple[InstanceStatus, ...] = _decoded(
-        tuple[InstanceStatus, ...], verb, printed, may_lack={"restoring": None, "standby_tasks": None}
-    )
+    instances: tuple[InstanceStatus, ...] = _decoded(tuple[InstanceStatus, ...], verb, printed, may_lack=_MAY_LACK)
     if not instances:
         raise ConfigInvalid(
             f"the {verb} program names no instance", next_step="name every instance that is meant to exist, gone ones included", verb=verb

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import math
 import os
-import platform
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,14 @@ from streams_recovery.application.command import run_program
 from streams_recovery.application.fleet import Fleet
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import Ended, InstanceFiles, StopRequest
+from streams_recovery.application.record import Ended, InstanceFiles
 from streams_recovery.application.settings import DockerComposeSettings
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 
 # "restarting" and docker's own "paused" are alive; only these cannot write any more.
 _GONE = ("created", "exited", "dead")
+# For a program to end whose Kafka Streams took all the time to close.
+_END_SECONDS = 1.0
 _ALIVE = ("running", "restarting", "paused", "removing")
 _ENGINE_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
@@ -40,6 +41,11 @@ class DockerComposeApplication:
         names = [one.service for one in settings.services]
         self._files = {name: InstanceFiles(Path(settings.directory), name) for name in names}
         self._fleet = Fleet(urls={one.service: one.url for one in settings.services}, paths=settings.control, statuses=self.status)
+
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return self._fleet.can_pause
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured service."""
@@ -66,15 +72,15 @@ class DockerComposeApplication:
             self._docker("start", *gone)
 
     def stop(self, *, timeout: float) -> StopReport:
-        """``docker stop``: SIGTERM to all at once, SIGKILL when the time (seconds) is up."""
+        """Close, where it is offered, then ``docker stop``: SIGTERM to all at once, SIGKILL when the time (seconds) is up."""
         containers = self._containers()
         alive = {name: found for name, found in containers.items() if found["State"]["Status"] not in _GONE}
-        reports = self._fleet.reports(alive)
-        for name, found in alive.items():
-            self._note_request(name, _run_of(found), reports[name].state)
+        deadline = time.monotonic() + timeout
+        self._fleet.close({name: _run_of(found) for name, found in alive.items()}, self._files, seconds=timeout)
         if alive:
             ids = [found["Id"] for found in alive.values()]
-            self._docker("stop", "-t", str(math.ceil(timeout)), *ids, seconds=timeout + self._settings.timeout)
+            left = math.ceil(max(_END_SECONDS, deadline - time.monotonic()))
+            self._docker("stop", "-t", str(left), *ids, seconds=left + self._settings.timeout)
         return StopReport(instances=self.status())
 
     def pause(self) -> None:
@@ -122,14 +128,8 @@ class DockerComposeApplication:
         ended = Ended(run=run, status=state["ExitCode"], left_behind=0, asked=request, at=ended_at)
         out_of_memory = ", out of memory" if state["OOMKilled"] else ""
         clean = ended.clean and state["Status"] == "exited" and not out_of_memory
-        return _standing(name, InstanceState.GONE, f"{where}: {ended}{out_of_memory}", clean=clean)
-
-    def _note_request(self, name: str, run: str, state: str | None) -> None:
-        files = self._files[name]
-        files.home.mkdir(parents=True, exist_ok=True)
-        if files.stop_request(run) is None:
-            by = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}"
-            files.write(StopRequest(run=run, by=by, at=time.time_ns() // 1_000_000, state_before=state))
+        look = _standing(name, InstanceState.GONE, f"{where}: {ended}{out_of_memory}", clean=clean)
+        return replace(look, said_closed=ended.said_closed)
 
     def _containers(self) -> dict[str, Mapping[str, Any]]:
         project = f"label=com.docker.compose.project={self._settings.project}"
@@ -161,7 +161,7 @@ def _run_of(container: Mapping[str, Any]) -> str:
 
 def _by_answer(name: str, told: Reported) -> InstanceStatus:
     if told.state is None:
-        return _standing(name, InstanceState.UNKNOWN, "it does not answer, and no container engine can be asked")
+        return _standing(name, InstanceState.UNKNOWN, f"{told.problem or 'it does not answer'}, and no container engine can be asked")
     return told.on(_standing(name, InstanceState.RUNNING, "it answers"))
 
 

@@ -14,7 +14,9 @@ import os
 import sys
 from pathlib import Path
 
+from streams_recovery.application.command import TOO_LARGE
 from streams_recovery.application.docker_compose import DockerComposeApplication
+from streams_recovery.application.port import AnswerTooLarge
 from streams_recovery.application.settings import DockerComposeSettings
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, PermanentError, RecoveryError, Refused
@@ -24,7 +26,7 @@ _COUNTS = (2, 3)
 
 
 def main(arguments: list[str]) -> int:
-    """Do one verb. The exit status is 2 for a wrong configuration, 3 for a refusal, 7 for what may succeed later."""
+    """Do one verb. The exit status is 2 for a wrong configuration, 3 for a refusal, 4 for an answer that is too large, 7 for what may succeed later."""
     if len(arguments) not in _COUNTS:
         sys.stderr.write(f"usage: docker_compose_verbs SETTINGS {'|'.join(_VERBS)} [STORE]")
         return ConfigInvalid.exit_code
@@ -32,6 +34,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(json.dumps(codec.encode(_done(*arguments))))
     except RecoveryError as error:
         sys.stderr.write(str(error))
+        if isinstance(error, AnswerTooLarge):
+            return TOO_LARGE
         permanent = isinstance(error, PermanentError) and not isinstance(error, ConfigInvalid)
         return Refused.exit_code if permanent else error.exit_code
     return 0

@@ -48,7 +48,15 @@ def _process(section: Any, application_id: str) -> ProcessSettings:
             )
             for instance in section.instances
         ),
-        control=ControlPaths(health=control.health, pause=control.pause, resume=control.resume, query=control.query),
+        control=ControlPaths(
+            health=control.health,
+            pause=control.pause,
+            resume=control.resume,
+            query=control.query,
+            close=control.close,
+            token_file=control.token_file,
+            allow_http=control.allow_http,
+        ),
         start_timeout=float(section.start_timeout_seconds),
     )
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 from streams_recovery.application import http_control
 from streams_recovery.application.http_control import Reported
+from streams_recovery.application.http_token import token_in
 from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.application.record import InstanceFiles
 from streams_recovery.application.settings import ControlPaths
-from streams_recovery.core.errors import ApplicationNotReady, Damaged, Refused, TransientError
+from streams_recovery.core.addresses import require_encrypted
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
 
 _AT_ONCE = 16
 _SETTLE_SECONDS = 5.0
@@ -22,19 +25,31 @@ Statuses = Callable[[], tuple[InstanceStatus, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The HTTP side of an application. ``urls`` has one address an instance; ``statuses`` looks at all of them."""
+    """The HTTP side of an application. ``urls`` has one address an instance; ``statuses`` looks at all of them.
+
+    Raises ``ConfigInvalid`` for an address that the network could read and answer for, and when the token cannot be read.
+    """
 
     urls: Mapping[str, str]
     paths: ControlPaths
     statuses: Statuses
+
+    def __post_init__(self) -> None:
+        """Look at the addresses before anything is sent to one."""
+        for url in self.urls.values():
+            try:
+                require_encrypted(url, allowed=self.paths.allow_http, setting="control.allow_http")
+            except ValueError as error:
+                raise ConfigInvalid(str(error), next_step="correct the address, or the control section", url=url) from None
 
     def reports(self, names: Iterable[str]) -> dict[str, Reported]:
         """What each instance reports, asked at the same time: one that hangs costs its time-out once."""
         asked = list(names)
         if not asked:
             return {}
+        token = token_in(self.paths.token_file)
         with ThreadPoolExecutor(max_workers=min(len(asked), _AT_ONCE)) as pool:
-            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health), asked)
+            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health, token=token), asked)
             return dict(zip(asked, found, strict=True))
 
     def completed(self, looks: Mapping[str, InstanceStatus]) -> tuple[InstanceStatus, ...]:
@@ -42,12 +57,18 @@ class Fleet:
         told = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
         return tuple(told[name].on(look) if name in told else look for name, look in looks.items())
 
+    @property
+    def can_pause(self) -> bool:
+        """True when instances have addresses for both."""
+        return self.paths.pause is not None and self.paths.resume is not None
+
     def pause(self) -> None:
         """Pause every instance and see that each says so. Instances that had been paused before a failure stay paused."""
         if self.paths.pause is None:
             raise Refused("this application offers no way to pause", next_step="set control.pause, or use consistency mode stop")
+        token = token_in(self.paths.token_file)
         for name in self._alive():
-            http_control.post(self.urls[name], self.paths.pause)
+            http_control.post(self.urls[name], self.paths.pause, token=token)
         await_all(self.statuses, lambda status: status.streams_state == "PAUSED", "not paused")
 
     def resume(self) -> None:
@@ -56,9 +77,26 @@ class Fleet:
             await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "paused, and there is no way to resume", seconds=0)
             return
         alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]
+        token = token_in(self.paths.token_file)
         for name in alive:
-            http_control.post(self.urls[name], self.paths.resume)
+            http_control.post(self.urls[name], self.paths.resume, token=token)
         await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "still paused")
+
+    def close(self, runs: Mapping[str, str], files: Mapping[str, InstanceFiles], *, seconds: float) -> None:
+        """Put on record that these runs are asked to end. Where there is a way to, let each close Kafka Streams first, all at the same time, for up to
+        ``seconds``, and put on record whether it said that it was done.
+        """
+        reports, path = self.reports(runs), self.paths.close
+        for name, run in runs.items():
+            # False until an answer has come: whoever asks may be killed before.
+            files[name].ask_to_stop(run, reports[name].state, said_closed=None if path is None else False)
+        if path is None or not runs:
+            return
+        token = token_in(self.paths.token_file)
+        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
+            answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), runs)
+            for (name, run), said_closed in zip(runs.items(), answers, strict=True):
+                files[name].ask_to_stop(run, reports[name].state, said_closed=said_closed)
 
     def query(self, store: str, *, seconds: float) -> dict[str, object]:
         """Every key over all living instances. While the application rebalances, asked again for up to ``seconds``."""
@@ -75,10 +113,10 @@ class Fleet:
                 time.sleep(_RETRY_SECONDS)
 
     def _merged(self, template: str, store: str) -> dict[str, object]:
-        asked = self._alive()
+        asked, token = self._alive(), token_in(self.paths.token_file)
         merged: dict[str, object] = {}
         for name in asked:
-            found = http_control.store(self.urls[name], template, store)
+            found = http_control.store(self.urls[name], template, store, token=token)
             # Two answers that agree are no contradiction: a global store is whole on every instance.
             differing = [key for key, value in found.items() if key in merged and merged[key] != value]
             if differing:

@@ -1,23 +1,27 @@
-"""Talking to one instance over the HTTP interface that its configuration names. No redirects, no proxies: only the address as written."""
+"""What one instance says over the HTTP interface that its configuration names, and what it is told to do there."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from streams_recovery.application.port import InstanceStatus
+from streams_recovery.application.http_exchange import Answer, exchange
+from streams_recovery.application.port import AnswerTooLarge, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
 
 _SECONDS = 3.0
 _QUERY_SECONDS = 60.0
-_PIECE = 1 << 20
+# A state, and what is said beside a status, is a line or two.
+_MAX_BYTES = 1 << 16
+# As text: as Python's objects a store takes many times as much.
+MAX_STORE_BYTES = 32 << 20
 _OK = range(200, 300)
-_NOT_FOUND = 404
+_TURNED_AWAY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _SERVER_ERRORS = range(500, 600)
 # States in which being paused does not matter any more.
 _ENDING = ("ERROR", "PENDING_ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
@@ -26,81 +30,125 @@ _ENDING = ("ERROR", "PENDING_ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
     """What an instance says of itself. ``state`` is ``PAUSED`` while it works but is paused, None when it does not answer; ``restoring`` are the
-    records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, each None when it does not tell.
+    records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, ``commit_interval_ms`` how often it commits, each
+    None when it does not tell. ``problem`` is why an instance that answers does not say how it is.
     """
 
     state: str | None
     restoring: int | None = None
     standby_tasks: int | None = None
+    commit_interval_ms: int | None = None
+    problem: str | None = None
 
     def on(self, look: InstanceStatus) -> InstanceStatus:
         """What was seen of the instance from outside, with this."""
-        return replace(look, streams_state=self.state, restoring=self.restoring, standby_tasks=self.standby_tasks)
+        return replace(
+            look,
+            streams_state=self.state,
+            restoring=self.restoring,
+            standby_tasks=self.standby_tasks,
+            commit_interval_ms=self.commit_interval_ms,
+            detail=f"{look.detail}, {self.problem}" if self.problem else look.detail,
+        )
 
 
 _SILENT = Reported(state=None)
 
 
-def reported(url: str, path: str) -> Reported:
-    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ...}``, all but the first if it likes,
-    with any status: an unhealthy instance has a state too.
+def reported(url: str, path: str, *, token: str | None = None) -> Reported:
+    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ..., "commit_interval_ms": ...}``, all
+    but the first if it likes, with any status: an unhealthy instance has a state too.
     """
     try:
-        _, body = _exchange("GET", url, path, _SECONDS)
-        answer = json.loads(body)
-    except (OSError, HTTPException, ValueError):
+        answer = exchange("GET", url, path, seconds=_SECONDS, limit=_MAX_BYTES, token=token)
+    except (OSError, HTTPException):
         return _SILENT
-    state = answer.get("state") if isinstance(answer, dict) else None
+    found = _plain(answer)
+    state = found.get("state")
     if not isinstance(state, str):
-        return _SILENT
+        return Reported(state=None, problem=f"{url}{path} answers {answer.status}") if answer.status in _TURNED_AWAY else _SILENT
     return Reported(
-        state="PAUSED" if answer.get("paused") is True and state not in _ENDING else state,
-        restoring=_counted(answer.get("restoring")),
-        standby_tasks=_counted(answer.get("standby_tasks")),
+        state="PAUSED" if found.get("paused") is True and state not in _ENDING else state,
+        restoring=_counted(found.get("restoring")),
+        standby_tasks=_counted(found.get("standby_tasks")),
+        commit_interval_ms=_counted(found.get("commit_interval_ms")),
     )
+
+
+def _plain(answer: Answer) -> Mapping[str, object]:
+    try:
+        found = json.loads(answer.body) if answer.whole else None
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _counted(told: object) -> int | None:
     return told if type(told) is int and told >= 0 else None
 
 
-def post(url: str, path: str) -> None:
-    """Ask for something to be done. Raises ``ApplicationNotReady`` when it was not done, ``ConfigInvalid`` when there is no such path."""
+def post(url: str, path: str, *, token: str | None = None) -> None:
+    """Ask for something to be done. Raises ``ApplicationNotReady`` when it was not done, ``ConfigInvalid`` when there is no such path or the token
+    is not the right one.
+    """
+    _check(url, path, _asked("POST", url, path, seconds=_SECONDS, limit=_MAX_BYTES, token=token))
+
+
+def close(url: str, path: str, *, seconds: float, token: str | None = None) -> bool:
+    """Ask an instance to close Kafka Streams. True only when it answers in time that this is done: ``{"closed": true}``."""
     try:
-        status, body = _exchange("POST", url, path, _SECONDS)
-    except (OSError, HTTPException) as error:
-        raise ApplicationNotReady(f"{url}{path} did not answer: {error}", next_step="look at the instance's log", url=url) from error
-    if status in _SERVER_ERRORS:
-        raise _not_ready(url, path, status, body)
-    if status not in _OK:
-        raise ConfigInvalid(
-            f"{url}{path} answered {status}: {body[:200]!r}", next_step="correct the control section of the configuration", url=url
-        )
+        answer = exchange("POST", url, path, seconds=seconds, limit=_MAX_BYTES, token=token)
+    except (OSError, HTTPException):
+        return False
+    return answer.status in _OK and _plain(answer).get("closed") is True
 
 
-def store(url: str, template: str, name: str) -> dict[str, object]:
+def store(url: str, template: str, name: str, *, token: str | None = None) -> dict[str, object]:
     """Every key of a store as this instance holds it. Raises ``ApplicationNotReady`` while it rebalances or does not answer, ``NotFound`` for
-    a store it does not have, ``Damaged`` when the answer is not one JSON object with each key once.
+    a store it does not have, ``AnswerTooLarge``, ``Damaged`` when the answer is not one JSON object with each key once, and ``ConfigInvalid`` when
+    the token is not the right one.
     """
     path = template.replace("{store}", quote(name, safe=""))
+    answer = _asked("GET", url, path, seconds=_QUERY_SECONDS, limit=MAX_STORE_BYTES, token=token)
+    if answer.status == HTTPStatus.NOT_FOUND:
+        raise NotFound(f"{url}{path} knows no store {name}", next_step="check the store's name and the query path", url=url, store=name)
+    _check(url, path, answer)
+    if not answer.whole:
+        raise too_large(f"{url}{path}", MAX_STORE_BYTES)
+    return json_object(answer.body, where=f"{url}{path}")
+
+
+def too_large(what: str, limit: int) -> AnswerTooLarge:
+    """The error of an answer to a query that has more than ``limit`` bytes."""
+    return AnswerTooLarge(
+        f"the answer of {what} has more than {limit} bytes, which is all that is read",
+        next_step="set queryable: false for this store",
+        where=what,
+    )
+
+
+def _asked(method: str, url: str, path: str, *, seconds: float, limit: int, token: str | None) -> Answer:
     try:
-        status, body = _exchange("GET", url, path, _QUERY_SECONDS)
+        return exchange(method, url, path, seconds=seconds, limit=limit, token=token)
     except (OSError, HTTPException) as error:
         raise ApplicationNotReady(f"{url}{path} did not answer: {error}", next_step="look at the instance's log", url=url) from error
-    if status in _SERVER_ERRORS:
-        raise _not_ready(url, path, status, body)
-    if status == _NOT_FOUND:
-        raise NotFound(f"{url}{path} knows no store {name}", next_step="check the store's name and the query path", url=url, store=name)
-    if status not in _OK:
-        raise ConfigInvalid(f"{url}{path} answered {status}: {body[:200]!r}", next_step="check the query path", url=url)
-    return json_object(body, where=f"{url}{path}")
+
+
+def _check(url: str, path: str, answer: Answer) -> None:
+    said = f"{url}{path} answered {answer.status}: {answer.body[:200]!r}"
+    if answer.status in _SERVER_ERRORS:
+        raise ApplicationNotReady(said, next_step="wait until the instance is RUNNING, or look at its log", url=url)
+    if answer.status in _TURNED_AWAY:
+        raise ConfigInvalid(said, next_step="set control.token_file to a file with the token that the application asks for", url=url)
+    if answer.status not in _OK:
+        raise ConfigInvalid(said, next_step="correct the control section of the configuration", url=url)
 
 
 def json_object(body: bytes, *, where: str) -> dict[str, object]:
     """The JSON object that ``body`` is. A key that is there twice is refused: the second value would silently replace the first."""
     try:
         found = json.loads(body, object_pairs_hook=_each_key_once)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{where} did not answer with a JSON object: {error}", next_step="check what answers a query", where=where) from error
     if not isinstance(found, dict):
         raise Damaged(
@@ -116,30 +164,3 @@ def _each_key_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"key {key[:100]!r} is there twice")
         found[key] = value
     return found
-
-
-def _not_ready(url: str, path: str, status: int, body: bytes) -> ApplicationNotReady:
-    return ApplicationNotReady(
-        f"{url}{path} answered {status}: {body[:200]!r}", next_step="wait until the instance is RUNNING, or look at its log", url=url
-    )
-
-
-def _exchange(method: str, url: str, path: str, seconds: float) -> tuple[int, bytes]:
-    # A socket's timeout bounds one read only: an answer that drips would last for ever, so the whole has a deadline too.
-    deadline = time.monotonic() + seconds
-    parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=seconds)
-    try:
-        connection.request(method, parts.path.rstrip("/") + path, body=b"" if method == "POST" else None)
-        answer = connection.getresponse()
-        pieces = []
-        while piece := answer.read1(_PIECE):
-            pieces.append(piece)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no whole answer within {seconds:g} s")
-        if answer.length:
-            raise ConnectionError(f"the answer broke off {answer.length} bytes before its end")
-        return answer.status, b"".join(pieces)
-    finally:
-        connection.close()

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from streams_recovery.core.errors import Refused
+
 
 class InstanceState(enum.StrEnum):
     """``running`` covers everything from starting to shutting down: only ``gone`` is proof that an instance cannot write any more.
@@ -18,13 +20,18 @@ class InstanceState(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+class AnswerTooLarge(Refused):
+    """Raised when a store's answer to a query is larger than what is read of one. The store is no less whole for that."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStatus:
     """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
     it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
     it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
-    stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them; None when it does
-    not tell.
+    stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them,
+    ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``said_closed`` is True when it said itself that Kafka Streams was
+    closed before it ended; else ``closed_cleanly`` rests on how the program ended.
     """
 
     name: str
@@ -34,6 +41,8 @@ class InstanceStatus:
     detail: str
     restoring: int | None = None
     standby_tasks: int | None = None
+    commit_interval_ms: int | None = None
+    said_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +77,10 @@ class StreamsApplication(Protocol):
     time is up and kills what does not go; ``start`` returns when the instances have been launched, not when they are RUNNING.
     """
 
+    @property
+    def can_pause(self) -> bool:
+        """True when it offers to be paused and to be resumed."""
+
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every instance that is meant to exist, gone ones included."""
 
@@ -87,4 +100,6 @@ class StreamsApplication(Protocol):
         """Remove ``{state.dir}/{application.id}`` whole, on every instance. Raises ``ApplicationRunning`` when one is not gone."""
 
     def query(self, store: str) -> dict[str, object]:
-        """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``."""
+        """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``, more than
+        is read is ``AnswerTooLarge``.
+        """

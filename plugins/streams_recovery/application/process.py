@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import signal
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 from streams_recovery.application import local_state, locks
 from streams_recovery.application.fleet import Fleet
 from streams_recovery.application.launch import launch
 from streams_recovery.application.liveness import Place, Process, session_of
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import Ended, InstanceFiles, Started, StopRequest
+from streams_recovery.application.record import Ended, InstanceFiles, Started
 from streams_recovery.application.settings import ProcessSettings
 from streams_recovery.core.errors import ApplicationRunning, Refused
 
 _KILL_SECONDS = 10.0
 _RECORD_SECONDS = 2.0
+# For a program to end whose Kafka Streams took all the time to close.
+_END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
 
@@ -27,8 +28,8 @@ class ProcessApplication:
     """See the port. Every instance is the child of a witness (witness.py) in a session of its own: it outlives whoever started it.
 
     Gone means that no process of the instance's session is alive. Clean means that the witness saw it exit with 0 or 143 after a stop
-    request, with nothing left behind. Processes that leave the session (daemons) are not seen. A process manager that ends the whole
-    control group of the caller, as systemd does by default, ends the instances too.
+    request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
+    manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
     """
 
     def __init__(self, settings: ProcessSettings) -> None:
@@ -37,6 +38,11 @@ class ProcessApplication:
         self._files = {name: InstanceFiles(settings.directory, name) for name in self._instances}
         urls = {name: instance.url for name, instance in self._instances.items()}
         self._fleet = Fleet(urls=urls, paths=settings.control, statuses=self.status)
+
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return self._fleet.can_pause
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
@@ -53,15 +59,16 @@ class ProcessApplication:
                     launch(instance, files, self._settings.working_directory, environment or {}, lock)
 
     def stop(self, *, timeout: float) -> StopReport:
-        """SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
+        """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
         with ExitStack() as stack:
             for files in self._files.values():
                 stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
             runs = self._living_runs()
-            reports = self._fleet.reports(runs)
-            for name, run in runs.items():
-                self._ask_to_stop(self._files[name], run, reports[name].state)
-            self._await_end(runs, timeout)
+            deadline = time.monotonic() + timeout
+            self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
+            for run in runs.values():
+                _end(run)
+            self._await_end(runs, max(_END_SECONDS, deadline - time.monotonic()))
             for run in runs.values():
                 _signal_all(run.process, signal.SIGKILL)
             self._await_end(runs, _KILL_SECONDS)
@@ -110,15 +117,6 @@ class ProcessApplication:
         found = {name: files.started() for name, files in self._files.items()}
         return {name: run for name, run in found.items() if run is not None and _here(run) and session_of(run.process)}
 
-    def _ask_to_stop(self, files: InstanceFiles, run: Started, state: str | None) -> None:
-        if files.stop_request(run.run) is None:
-            by = f"{getpass.getuser()}@{Place.here().host}, pid {os.getpid()}"
-            files.write(StopRequest(run=run.run, by=by, at=time.time_ns() // 1_000_000, state_before=state))
-        if run.witness.alive:
-            run.witness.signal(signal.SIGTERM)
-        else:
-            _signal_all(run.process, signal.SIGTERM)
-
     def _await_end(self, runs: Mapping[str, Started], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and any(session_of(run.process) for run in runs.values()):
@@ -135,7 +133,8 @@ def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
         return _standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
     ended = _witnessed(files, run)
     detail = f"{where}: {ended}" if ended else f"{where}: nobody saw it end"
-    return _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
+    look = _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
+    return replace(look, said_closed=ended is not None and ended.said_closed)
 
 
 def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
@@ -156,6 +155,13 @@ def _never_started(name: str) -> InstanceStatus:
 
 def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:
     return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail)
+
+
+def _end(run: Started) -> None:
+    if run.witness.alive:
+        run.witness.signal(signal.SIGTERM)
+    else:
+        _signal_all(run.process, signal.SIGTERM)
 
 
 def _signal_all(leader: Process, number: signal.Signals) -> None:

@@ -5,32 +5,25 @@ Each is replaced in one step and carries the run it is about, so one left over f
 
 from __future__ import annotations
 
+import getpass
 import os
+import platform
 import signal
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
-
-import psutil
 
 from streams_recovery.application.liveness import Place, Process
 from streams_recovery.core import codec
 
 T = TypeVar("T")
 
-# A JVM that SIGTERM ends runs its shutdown hooks, KafkaStreams#close among them, and exits with 143. One that the signal killed does not.
+# A JVM that SIGTERM ends runs its shutdown hooks and exits with 143, whether or not one of them closes Kafka Streams. So these are what is required of
+# a clean end, and prove it only for a program that ends with another status when it did not close.
 _CLEAN_STATUS = (0, 128 + signal.SIGTERM)
 # Closing after these proves nothing: the threads that would have flushed and committed had died before.
 _DEAD_STATES = ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
-
-
-def created_at(pid: int) -> float | None:
-    """When a live process started (seconds since the epoch), None when there is none of this pid."""
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +39,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """Somebody's wish that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer."""
+    """Somebody's wish that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer. ``said_closed`` is
+    whether it then said that Kafka Streams was closed, None when it offers no way to ask for that.
+    """
 
     run: str
     by: str
     at: int
     state_before: str | None
+    said_closed: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +64,21 @@ class Ended:
 
     @property
     def clean(self) -> bool:
-        """True when it was asked to end, while it was in working order, and closed by itself."""
-        working = self.asked is not None and self.asked.state_before not in _DEAD_STATES
-        return working and self.status in _CLEAN_STATUS and self.left_behind == 0
+        """True when it was asked to end, while it was in working order, said that it was closed if it can, and ended by itself."""
+        asked = self.asked
+        closed = asked is not None and asked.state_before not in _DEAD_STATES and asked.said_closed is not False
+        return closed and self.status in _CLEAN_STATUS and self.left_behind == 0
+
+    @property
+    def said_closed(self) -> bool:
+        """True when it said itself that Kafka Streams was closed."""
+        return self.asked is not None and self.asked.said_closed is True
 
     def __str__(self) -> str:
         how = f"killed by {signal.Signals(-self.status).name}" if self.status < 0 else f"exit status {self.status}"
         asked = f", asked by {self.asked.by}" if self.asked else ", not asked to"
         before = f", {self.asked.state_before} before" if self.asked and self.asked.state_before in _DEAD_STATES else ""
+        before += ", did not say that it was closed" if self.asked and self.asked.said_closed is False else ""
         left = f", {self.left_behind} processes outlived it" if self.left_behind else ""
         return f"{how}{asked}{before}{left}"
 
@@ -120,6 +123,17 @@ class InstanceFiles:
         """The request to end this run, if anybody asked. Raises ``Damaged``."""
         found = _read(StopRequest, self.home / "stop-requested.json")
         return found if found is not None and found.run == run else None
+
+    def ask_to_stop(self, run: str, state: str | None, *, said_closed: bool | None) -> None:
+        """Put on record that somebody wants this run to end. What the first request found counts: a later one finds an instance that is closing.
+        Raises ``Damaged``.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        by = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}"
+        request = self.stop_request(run) or StopRequest(
+            run=run, by=by, at=time.time_ns() // 1_000_000, state_before=state, said_closed=said_closed
+        )
+        self.write(replace(request, said_closed=said_closed))
 
     def ended(self, run: str) -> Ended | None:
         """How this run was seen to end. None while it lives, and for good when nobody saw it. Raises ``Damaged``."""

@@ -10,13 +10,17 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPaths:
     """Paths of the application's HTTP interface below an instance's URL. None where it offers none. ``{store}`` in ``query`` stands for a
-    store's name.
+    store's name; ``close`` closes Kafka Streams before the program is ended. ``token_file`` holds the token that is sent with every request, None where
+    none is asked for; ``allow_http`` lets plain http cross the network.
     """
 
     health: str
     pause: str | None
     resume: str | None
     query: str | None
+    close: str | None
+    token_file: str | None = None
+    allow_http: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

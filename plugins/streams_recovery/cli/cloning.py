@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from rich.markdown import Markdown
 from streams_recovery import clones, savepoints
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
 from streams_recovery.cli.restoring import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out
+from streams_recovery.cli.steps import leave
 from streams_recovery.cli.upgrading import upgrade_steps
 from streams_recovery.config.cloning import clone_of
 from streams_recovery.config.loader import load_named
@@ -199,22 +200,22 @@ def _ask(text: str, application_id: str) -> None:
 
 
 def _carried_out(old: Workbench, bench: Workbench, ticket: clones.SwitchTicket) -> clones.SwitchReport:
-    steps: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("stopped", lambda: clones.stop(old, bench, ticket)),
-        ("handed over", lambda: clones.hand_over(old, bench, ticket)),
-    )
     try:
-        for told, step in steps:
-            step()
-            say(told)
+        stopped = clones.stop(old, bench, ticket)
+        say("stopped")
+        clones.hand_over(old, bench, ticket)
+        say("handed over")
         started = clones.start_live(old, bench, ticket)
         say(f"{started.application_id} started")
         clones.await_live(old, bench, ticket, started)
-        return clones.finish(old, bench, ticket)
+        return clones.finish(old, bench, ticket, stopped)
     except BaseException:
-        left = clones.abandon(old, bench, ticket)
-        say(f"{', '.join(f'{one} is {role}' for one, role in left.roles.items())}: {left.next_step}")
+        leave(lambda: _left(clones.abandon(old, bench, ticket)), say)
         raise
+
+
+def _left(left: clones.LeftAs) -> str:
+    return f"{', '.join(f'{one} is {role}' for one, role in left.roles.items())}: {left.next_step}"
 
 
 def _way_back(name: str) -> str:

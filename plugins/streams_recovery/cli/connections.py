@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.jobs.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 
@@ -32,12 +33,9 @@ class EnvironmentConnections:
         return StorageCredentials(access_key_id=found["login"], secret_access_key=found["password"], session_token=token)
 
     def spark_master(self, connection_id: str) -> str:
-        """The master of a Spark connection: its host, with the port when it has one."""
+        """See ConnectionSource."""
         found = self._read(connection_id)
-        host, port = found.get("host"), found.get("port")
-        if not host:
-            raise ConfigInvalid(f"connection {connection_id} has no host", next_step='set it to a Spark master, such as "local[2]"')
-        return f"{host}:{port}" if port else str(host)
+        return master_of(connection_id, found.get("conn_type"), found.get("host"), found.get("port"))
 
     def _read(self, connection_id: str) -> dict[str, Any]:
         variable = f"AIRFLOW_CONN_{connection_id.upper()}"

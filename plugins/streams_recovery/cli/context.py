@@ -46,8 +46,8 @@ def workbench(name: str, configs: Path) -> Iterator[Workbench]:
 
 def runner(bench: Workbench, logs: Path) -> Runner:
     """Whole runs on this workbench, with jobs submitted to the configured master."""
-    master = EnvironmentConnections(os.environ).spark_master(bench.config.spark.connection)
-    return Runner(bench=bench, submitter=SparkSubmit(master=master, logs=logs), say=say)
+    master, allowed = bench.spark_master(), bench.config.spark.allow_insecure_rpc
+    return Runner(bench=bench, submitter=SparkSubmit(master=master, logs=logs, allow_insecure_rpc=allowed), say=say)
 
 
 def asked_offsets(bench: Workbench, configs: Path, text: str) -> OffsetStrategy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -32,22 +33,39 @@ def drill(
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing that lives, so it does not ask."""
     run_id = f"cli-{uuid.uuid4().hex}"
     with workbench(name, configs) as bench, workbench(f"{name}{DRILL}", configs) as scratch:
-        began_at, ticket, left, error = _tried(bench, scratch, logs, run_id=run_id, savepoint=savepoint)
-        entry = trials.conclude(bench, run_id=run_id, requested_by=getpass.getuser(), began_at=began_at, ticket=ticket, left=left)
+        tried = _tried(bench, scratch, logs, run_id=run_id, savepoint=savepoint)
+        entry = trials.conclude(
+            bench,
+            run_id=run_id,
+            requested_by=getpass.getuser(),
+            began_at=tried.began_at,
+            ticket=tried.ticket,
+            report=tried.report,
+            left=tried.left,
+        )
     if as_json:
         print_json(entry)
     else:
         Console().print(f"drill {entry.outcome}: RPO {_of(entry.rpo_seconds)}, RTO {_of(entry.rto_seconds)}")
-    if error is not None:
-        raise error
+    if tried.failure is not None:
+        raise tried.failure
     trials.raise_unless_succeeded(entry)
 
 
-def _tried(
-    bench: Workbench, scratch: Workbench, logs: Path, *, run_id: str, savepoint: str
-) -> tuple[int, restores.RestoreTicket | None, tuple[str, ...], RecoveryError | None]:
-    """When it began, the ticket if a restore was begun, what is left of it, and why it failed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """When it began, the ticket if a restore was begun, its report if it was finished, what is left of it, and why it failed."""
+
+    began_at: int
+    ticket: restores.RestoreTicket | None
+    report: restores.RestoreReport | None
+    left: tuple[str, ...]
+    failure: RecoveryError | None
+
+
+def _tried(bench: Workbench, scratch: Workbench, logs: Path, *, run_id: str, savepoint: str) -> _Tried:
     ticket: restores.RestoreTicket | None = None
+    report: restores.RestoreReport | None = None
     left: tuple[str, ...] = ()
     failure: RecoveryError | None = None
     began_at = bench.clock()
@@ -58,13 +76,13 @@ def _tried(
         planned = restores.plan(scratch, request)
         request = pinned(scratch, request, planned)
         ticket = restores.open_restore(scratch, request, run_id=run_id, requested_by=getpass.getuser(), approved_hash=planned.hash)
-        carry_out(scratch, ticket, runner(scratch, logs).job, say)
+        report = carry_out(scratch, ticket, runner(scratch, logs).job, say)
     except RecoveryError as error:
         failure = error
     finally:
         if ticket is not None:
             left = removed(trials.remove, scratch, ticket, say)
-    return began_at, ticket, left, failure
+    return _Tried(began_at=began_at, ticket=ticket, report=report, left=left, failure=failure)
 
 
 def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:

@@ -32,10 +32,12 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.evidence import evidence
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.core import codec
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.core.plan_text import moment
+from streams_recovery.core.survival import lost_with_cluster, survives_cluster_loss
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.workbench import Workbench
 
@@ -57,27 +59,29 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     if as_json:
         print_json([_summary(one) if isinstance(one, Manifest) else one for one in found])
         return
-    table = Table("savepoint", "captured", "consistency", "profile", "records", "shares files with")
+    table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "shares files with")
     for one in found:
         if isinstance(one, Manifest):
             records = f"{one.records:,}{', reduced' if one.replaces else ''}"
-            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, records, one.parent_id or "-")
+            survives = "yes" if survives_cluster_loss(one) else "no"
+            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, one.parent_id or "-")
         else:
-            table.add_row(one["savepoint_id"], "-", "[red]damaged[/red]", "-", "-", one["damaged"])
+            table.add_row(one["savepoint_id"], "-", "[red]damaged[/red]", "-", "no", "-", one["damaged"])
     Console().print(table)
 
 
-def _read(bench: Workbench, savepoint_id: str) -> Manifest | dict[str, str]:
+def _read(bench: Workbench, savepoint_id: str) -> Manifest | dict[str, Any]:
     # One that is damaged must not hide the others.
     try:
         return bench.savepoints.read(savepoint_id)
     except Damaged as error:
-        return {"savepoint_id": savepoint_id, "damaged": error.reason}
+        return {"savepoint_id": savepoint_id, "damaged": error.reason, "survives_cluster_loss": False}
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
     wanted = ("savepoint_id", "captured_at", "consistency", "profile", "parent_id", "replaces", "records")
-    return {name: codec.encode(getattr(manifest, name)) for name in wanted}
+    lost = lost_with_cluster(manifest)
+    return {name: codec.encode(getattr(manifest, name)) for name in wanted} | {"survives_cluster_loss": not lost, "lost_with_cluster": lost}
 
 
 @savepoints_app.command("show")
@@ -95,17 +99,31 @@ def backup(
     reason: Reason = "by hand",
     *,
     mode: Annotated[QuiesceMode | None, typer.Option(help="How to hold the application; default as configured.")] = None,
+    changed_state: Annotated[
+        ChangedState, typer.Option(help="What to do when state was lost or replaced outside a restore. All but refuse need --confirm.")
+    ] = ChangedState.REFUSE,
+    confirm: Annotated[str, typer.Option(help="The application id, typed.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Take a savepoint now."""
-    request = SavepointRequest(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=mode)
+    request = SavepointRequest(
+        run_id=f"cli-{uuid.uuid4().hex}",
+        requested_by=getpass.getuser(),
+        reason=reason,
+        mode=mode,
+        changed_state=changed_state,
+        confirm=confirm,
+    )
     with workbench(name, configs) as bench:
         summary = runner(bench, logs).backup(request)
     if as_json:
         print_json(summary)
     else:
+        for warning in summary.warnings:
+            say(warning)
         Console().print(
-            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new"
+            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; it "
+            f"{'survives' if summary.survives_cluster_loss else 'does not survive'} the loss of the cluster"
         )
 
 

@@ -21,6 +21,10 @@ Begin = Annotated[
     ),
 ]
 AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Begin where the input begins, although older input is gone.")]
+InputsFrom = Annotated[
+    str,
+    typer.Option("--inputs-from", help="A savepoint's id, or `latest`: inputs, globals and outputs that are gone are made from it first."),
+]
 Outputs = Annotated[OutputPolicy, typer.Option("--outputs", help="recreate: empty the outputs first.")]
 
 
@@ -30,6 +34,7 @@ def plan_rebuild(
     *,
     offsets: Begin = "earliest",
     accept_gap: AcceptGap = False,
+    inputs_from: InputsFrom = "",
     outputs: Outputs = OutputPolicy.KEEP,
     replace: Replace = False,
     delete: Delete = None,
@@ -39,7 +44,8 @@ def plan_rebuild(
     """Show what a rebuild would do."""
     with workbench(name, configs) as bench:
         request = _begun(bench, configs, offsets)
-        chosen = changed(request, accept_gap=accept_gap, outputs=outputs, replace=replace, delete=tuple(delete or ()), safety=safety)
+        begun = changed(request, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
+        chosen = changed(begun, replace=replace, delete=tuple(delete or ()), safety=safety)
         show(bench, chosen, as_json=as_json)
 
 
@@ -51,6 +57,7 @@ def rebuild(
     *,
     offsets: Begin = "earliest",
     accept_gap: AcceptGap = False,
+    inputs_from: InputsFrom = "",
     outputs: Outputs = OutputPolicy.KEEP,
     replace: Replace = False,
     delete: Delete = None,
@@ -60,7 +67,7 @@ def rebuild(
 ) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
     with workbench(name, configs) as bench:
-        request = changed(_begun(bench, configs, offsets), reason=reason, accept_gap=accept_gap, outputs=outputs)
+        request = changed(_begun(bench, configs, offsets), reason=reason, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
         chosen = changed(request, replace=replace, delete=tuple(delete or ()), safety=safety)
         carry_out(bench, chosen, logs, approve=approve, as_json=as_json)
 

@@ -88,6 +88,7 @@ def _done(
     request, source = claimed.request, bench.application_id
     planned: Planned | None = None
     ticket: restores.RestoreTicket | None = None
+    handed: list[again.HandOverReport] = []
     left: tuple[str, ...] = ()
     failure: RecoveryError | None = None
     try:
@@ -95,22 +96,26 @@ def _done(
         planned = again.plan(scratch, source, request)
         say(planned.text)
         if planned.records:
-            ticket = again.open_interval(scratch, source, request, planned, run_id=run_id, requested_by=getpass.getuser())
-            carry_out(scratch, ticket, runner(scratch, logs).job, say, at_ends=lambda: _handed(scratch, ticket, claimed))
+            opened = again.open_interval(scratch, source, request, planned, run_id=run_id, requested_by=getpass.getuser())
+            ticket = opened
+            carry_out(scratch, opened, runner(scratch, logs).job, say, at_ends=lambda: handed.append(_handed(scratch, opened, request)))
     except RecoveryError as error:
         failure = error
     finally:
+        report = handed[-1] if handed else None
         if ticket is not None:
-            left = removed(again.remove, scratch, ticket, say)
-        entry = again.conclude(bench, request, run_id=run_id, requested_by=getpass.getuser(), planned=planned, ticket=ticket, left=left)
+            left = removed(lambda bench, ticket: again.remove(bench, ticket, report), scratch, ticket, say)
+        entry = again.conclude(
+            bench, request, run_id=run_id, requested_by=getpass.getuser(), planned=planned, ticket=ticket, handed=report, left=left
+        )
     return entry, failure
 
 
-def _handed(scratch: Workbench, ticket: restores.RestoreTicket | None, claimed: Claimed) -> None:
-    if ticket is None:
-        return
-    for output in again.hand_over(scratch, ticket, claimed.request).outputs:
+def _handed(scratch: Workbench, ticket: restores.RestoreTicket, request: again.ReprocessRequest) -> again.HandOverReport:
+    report = again.hand_over(scratch, ticket, request)
+    for output in report.outputs:
         say(f"{output.output}: {output.results} results in {output.topic}, {output.written} written, {output.same} there already")
+    return report
 
 
 def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:

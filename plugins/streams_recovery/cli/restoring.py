@@ -39,7 +39,9 @@ Savepoint = Annotated[
     str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one; `before:RESTORE` for a safety savepoint.")
 ]
 AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
-AllowDamaged = Annotated[bool, typer.Option("--allow-damaged", help="Accept a safety savepoint that found parts of the application gone.")]
+AllowDamaged = Annotated[
+    bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
+]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace internal topics that hold records. They are saved first.")]
 Delete = Annotated[
     list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
@@ -203,11 +205,14 @@ def resume(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Also when the run that broke off still has the lock. Make sure that it is dead.")
     ] = False,
+    approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a restore that broke off after it had begun to replace topics. The plan was approved when it began and is not asked for again."""
+    """Go on with a restore that broke off after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
     with workbench(name, configs) as bench:
-        report = runner(bench, logs).resume(restore_id, run_id=f"cli-{uuid.uuid4().hex}", take_over=take_over)
+        report = runner(bench, logs).resume(
+            restore_id, run_id=f"cli-{uuid.uuid4().hex}", take_over=take_over, approve=lambda planned: _approved(planned, approve)
+        )
     _tell(report, bench.config.name, as_json=as_json)
 
 
@@ -231,16 +236,21 @@ def show(bench: Workbench, request: RestoreRequest, *, as_json: bool) -> None:
 
 def carry_out(bench: Workbench, request: RestoreRequest, logs: Path, *, approve: str | None, as_json: bool) -> None:
     """Plan, ask unless ``approve`` is the plan's hash, and do it."""
-
-    def approved(planned: RestorePlan) -> bool:
-        if approve is not None:
-            return approve == planned.hash
-        Console(stderr=True).print(Markdown(markdown(planned)))
-        typed: str = typer.prompt(f"Type the application id {planned.application_id} to carry this out", err=True)
-        return typed == planned.application_id
-
-    report = runner(bench, logs).restore(request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approve=approved)
+    report = runner(bench, logs).restore(
+        request,
+        run_id=f"cli-{uuid.uuid4().hex}",
+        requested_by=getpass.getuser(),
+        approve=lambda planned: _approved(planned, approve),
+    )
     _tell(report, bench.config.name, as_json=as_json)
+
+
+def _approved(planned: RestorePlan, approve: str | None) -> bool:
+    if approve is not None:
+        return approve == planned.hash
+    Console(stderr=True).print(Markdown(markdown(planned)))
+    typed: str = typer.prompt(f"Type the application id {planned.application_id} to carry this out", err=True)
+    return typed == planned.application_id
 
 
 def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from streams_recovery import compacting, restores, savepoints, tables, upkeep
 from streams_recovery.cli.steps import Say, carry_out
 from streams_recovery.core.audit import AuditReport
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import RestorePlan, RestoreRequest, require_agreement
 from streams_recovery.core.state_export import StateResult
 from streams_recovery.jobs.submit import JobName
-from streams_recovery.jobs.submitter import SparkJob, Submitter
+from streams_recovery.jobs.submitter import SparkJob, Submitter, needs_cluster
 from streams_recovery.leases import Locked, kept
 from streams_recovery.savepoints import JobPlan, SavepointRequest, SavepointSummary
 from streams_recovery.workbench import Workbench
@@ -38,11 +39,10 @@ class Runner:
             finally:
                 savepoints.resume(bench, ticket)
             self.say(f"cut: {cut.consistency} over {cut.partitions} partitions, application held {cut.held_seconds:.1f} s")
-            plan = savepoints.plan_copy(bench, ticket)
+            plan = savepoints.plan_copy(bench, ticket, cut.draft)
             self.say(f"copying {plan.offsets} offsets in {plan.ranges} ranges")
-            self.job("backup", plan, ticket)
-            savepoints.gather(bench, ticket, plan.result_key)
-            summary = savepoints.publish(bench, ticket)
+            gathered = savepoints.gather(bench, ticket, plan.plan, self.job("backup", plan, ticket))
+            summary = savepoints.publish(bench, ticket, gathered.copied)
             for warning in summary.warnings:
                 self.say(f"warning: {warning}")
             return summary
@@ -53,26 +53,25 @@ class Runner:
         """Audit the repository. The report is returned whatever it says."""
         bench = self.bench
         ticket = upkeep.plan_audit(bench, savepoint=savepoint, level=level, run_id=run_id)
-        job = upkeep.plan_reading(bench, ticket)
-        self.job("audit", job, None)
-        return upkeep.conclude_audit(bench, ticket, job.result_key)
+        return upkeep.conclude_audit(bench, ticket, self.job("audit", upkeep.plan_reading(bench, ticket), None))
 
     def compact(self, request: compacting.CompactRequest) -> compacting.CompactSummary | None:
         """Reduce a savepoint. None when there is nothing to reduce."""
         bench = self.bench
         ticket = compacting.begin(bench, request, compacting.plan(bench, request.savepoint))
         plan = compacting.plan_job(bench, ticket)
-        if plan.spec_key is None:
+        if plan.spec is None:
             return None
         self.say(f"reducing {ticket.partitions} partitions of {ticket.source_id}")
-        self.job("compact", plan, None)
-        return compacting.publish(bench, ticket, plan.result_key)
+        return compacting.publish(bench, ticket, self.job("compact", plan, None))
 
     def export(self, request: tables.ExportRequest) -> tuple[str, StateResult]:
         """Write a store's table by Spark. Returns the savepoint's id and what was written."""
         ticket = tables.begin_export(self.bench, request)
-        self.job("state", ticket.job, None)
-        return ticket.savepoint_id, tables.conclude_export(self.bench, ticket)
+        written = self.job("state", ticket.job, None)
+        if written is None:
+            raise Damaged("no table was written", next_step="write the table again")
+        return ticket.savepoint_id, tables.conclude_export(self.bench, written)
 
     def restore(
         self, request: RestoreRequest, *, run_id: str, requested_by: str, approve: Callable[[RestorePlan], bool]
@@ -87,9 +86,12 @@ class Runner:
         self.say(f"restore {ticket.restore_id} begun")
         return carry_out(bench, ticket, self.job, self.say)
 
-    def resume(self, restore_id: str, *, run_id: str, take_over: bool) -> restores.RestoreReport:
-        """Go on with a restore that broke off."""
-        ticket = restores.resume(self.bench, restore_id, run_id=run_id, take_over=take_over)
+    def resume(self, restore_id: str, *, run_id: str, take_over: bool, approve: Callable[[RestorePlan], bool]) -> restores.RestoreReport:
+        """Go on with a restore that broke off, after ``approve`` has seen its plan. Raises ``Refused`` when it says no; nothing was changed then."""
+        planned = restores.plan_left(self.bench, restore_id)
+        if not approve(planned):
+            raise Refused("the plan was not approved", next_step="nothing was changed; the restore stays as it was left")
+        ticket = restores.resume(self.bench, restore_id, run_id=run_id, approved_hash=planned.hash, take_over=take_over)
         self.say(f"restore {restore_id} goes on from phase {restores.phase_of(self.bench, ticket)}")
         return carry_out(self.bench, ticket, self.job, self.say)
 
@@ -105,25 +107,23 @@ class Runner:
             raise Refused("the plan was not approved", next_step="nothing was changed")
         ticket = restores.open_append(bench, planned.restore_id, run_id=run_id, requested_by=requested_by, approved_hash=planned.hash)
         try:
-            job = restores.plan_append_job(bench, ticket)
-            self.job("restore", job, ticket)
-            return restores.finish_append(bench, ticket, job.result_key)
+            return restores.finish_append(bench, ticket, self.job("restore", restores.plan_append_job(bench, ticket), ticket))
         finally:
             restores.leave_append(bench, ticket)
 
-    def job(self, name: JobName, plan: JobPlan, ticket: Locked | None) -> None:
-        """Run one Spark job to its end, with the lock kept when it has one. Nothing when there is nothing to do."""
-        if plan.spec_key is None or plan.result_key is None:
+    def job(self, name: JobName, plan: JobPlan, ticket: Locked | None) -> NoteRef | None:
+        """Run one Spark job to its end, with the lock kept when it has one, and return its result. None when there is nothing to do."""
+        if plan.spec is None or plan.result_key is None:
             self.say("nothing to do for Spark")
-            return
+            return None
         bench = self.bench
         job = SparkJob(
             name=name,
-            spec_key=plan.spec_key,
+            spec=plan.spec,
             result_key=plan.result_key,
             repository=bench.repository,
-            connection=bench.connection,
+            connection=bench.connection if needs_cluster(name) else None,
             credentials=bench.credentials,
         )
         with kept(bench, ticket) if ticket is not None else nullcontext():
-            self.submitter.submit(job)
+            return self.submitter.submit(job)

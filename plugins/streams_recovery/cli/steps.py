@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from streams_recovery import restores
-from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.errors import Damaged, RecoveryError, TransientError
 from streams_recovery.core.journal import Phase
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.drills import Removed
 from streams_recovery.jobs.submit import JobName
 from streams_recovery.savepoints import JobPlan
 from streams_recovery.workbench import Workbench
 
 Say = Callable[[str], None]
-Job = Callable[[JobName, JobPlan, restores.RestoreTicket], None]
+Job = Callable[[JobName, JobPlan, restores.RestoreTicket], NoteRef | None]
 Plan = Callable[[Workbench, restores.RestoreTicket], JobPlan]
-Check = Callable[[Workbench, restores.RestoreTicket, str | None], restores.LoadSummary]
+Check = Callable[[Workbench, restores.RestoreTicket, NoteRef | None], restores.LoadSummary]
 
 # A load that was interrupted goes on behind what it left, so trying again costs what is missing and no more.
 LOAD_ATTEMPTS = 3
+# Leaving a restore brings the application back, so one failure must not be the end of it.
+LEAVE_ATTEMPTS = 3
+_LEAVE_AGAIN_SECONDS = 5.0
 
 
 def carry_out(
@@ -36,105 +41,149 @@ def carry_out(
     try:
         phase = restores.phase_of(bench, ticket)
         if phase.rank < Phase.STARTED.rank:
-            _until_loaded(bench, ticket, phase, job, say)
-            _until_wiped(bench, ticket, job, say)
+            loaded = _until_loaded(bench, ticket, phase, job, say)
+            verified: restores.VerifySummary | None = _until_wiped(bench, ticket, loaded, job, say)
+        else:
+            verified = restores.verified_before(bench, ticket)
         before_start()
         if phase.rank < Phase.RECOVERED.rank:
             started = restores.start(bench, ticket)
             say(f"started {', '.join(started.instances)}")
             recovered = restores.await_recovered(bench, ticket, started)
             say(f"recovered in {recovered.seconds} s")
+            asked = recovered.asked
+        else:
+            asked = restores.asked_before(bench, ticket)
         planned = restores.stored_plan(bench, ticket)
         if planned.held_back:
-            _feed(bench, ticket, phase, job, say)
+            verified = _feed(bench, ticket, phase, verified, job, say)
         if planned.point is not None:
             ended = restores.stop_at_ends(bench, ticket)
             say(f"stopped at the ends of {ended.partitions} partitions")
         at_ends()
-        return restores.finish(bench, ticket, restores.verified(bench, ticket))
+        return restores.finish(bench, ticket, verified, asked)
     except BaseException:
-        left = restores.abandon(bench, ticket)
-        say(f"stopped in phase {left.phase}: {left.next_step}")
+        leave(lambda: abandoned(bench, ticket), say)
         raise
 
 
-def _until_loaded(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase, job: Job, say: Say) -> None:
+def leave(abandon: Callable[[], str], say: Say, *, again_seconds: float = _LEAVE_AGAIN_SECONDS) -> None:
+    """Leave what failed, by ``abandon``, and tell what that says. When it fails too it is tried again, and then told: the error that made all this
+    necessary must not be hidden by it.
+    """
+    for attempt in range(1, LEAVE_ATTEMPTS + 1):
+        try:
+            say(abandon())
+        except TransientError as error:
+            say(f"leaving it failed, attempt {attempt} of {LEAVE_ATTEMPTS}: {error}")
+            if attempt < LEAVE_ATTEMPTS:
+                time.sleep(again_seconds)
+        except RecoveryError as error:
+            say(f"it could not be left: {error}")
+            return
+        else:
+            return
+    say("what could not be put back stays on record: the next savepoint of the application tries again")
+
+
+def abandoned(bench: Workbench, ticket: restores.RestoreTicket) -> str:
+    """Abandon a restore; what became of it."""
+    left = restores.abandon(bench, ticket)
+    return f"stopped in phase {left.phase}: {left.next_step}"
+
+
+def _until_loaded(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase, job: Job, say: Say) -> NoteRef | None:
+    """The load's result, None when there was none, or when it was loaded before: then nothing says so but the repository."""
     restores.stop(bench, ticket)
     say("application stopped")
     if phase.rank < Phase.SAVED.rank:
         _save(bench, ticket, job, say)
     if phase.rank < Phase.CREATED.rank:
         prepared = restores.prepare(bench, ticket)
-        say(f"{len(prepared.created)} internal topics created")
-    if phase.rank < Phase.LOADED.rank and not ticket.request.from_input:
+        say(f"{len(prepared.created)} topics created")
+    if phase.rank < Phase.LOADED.rank:
         loaded = _loaded(bench, ticket, job, say, plan=restores.plan_load, check=restores.check_load)
-        say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
+        if loaded.partitions:
+            say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
+        return loaded.result
+    return None
 
 
 def _save(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
     begun = restores.save_state(bench, ticket)
+    copied = None
     try:
-        job("backup", begun.job, ticket)
+        copied = job("backup", begun.job, ticket)
     except RecoveryError as error:
         if ticket.request.safety is restores.SafetyPolicy.REQUIRED:
             raise
         say(f"the safety savepoint could not be copied: {error}")
-    saved = restores.keep_state(bench, ticket, begun)
+    saved = restores.keep_state(bench, ticket, begun, copied)
     told = f"{saved.consistency}, {saved.records} records" if saved.savepoint_id else saved.none_because
     say(f"safety savepoint {saved.savepoint_id or 'not taken'}: {told}")
 
 
-def _feed(bench: Workbench, ticket: restores.RestoreTicket, phase: Phase, job: Job, say: Say) -> None:
+def _feed(
+    bench: Workbench, ticket: restores.RestoreTicket, phase: Phase, verified: restores.VerifySummary | None, job: Job, say: Say
+) -> restores.VerifySummary | None:
     if phase.rank < Phase.FED.rank:
         ended = restores.stop_before_interval(bench, ticket)
         say(f"stopped behind what comes before the interval, in {ended.seconds} s")
-        _give(bench, ticket, job, say)
+        verified = _give(bench, ticket, verified, job, say)
     started = restores.start_again(bench, ticket)
     say(f"started again: {', '.join(started.instances)}")
+    return verified
 
 
-def _give(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
+def _give(
+    bench: Workbench, ticket: restores.RestoreTicket, before: restores.VerifySummary | None, job: Job, say: Say
+) -> restores.VerifySummary:
+    if before is None:
+        raise Damaged(
+            f"nothing says what the verification of restore {ticket.restore_id} found",
+            next_step="stop the application, and process the interval again from its beginning",
+        )
     fed = _loaded(bench, ticket, job, say, plan=restores.plan_feed, check=restores.check_feed)
-    check = restores.plan_verify_feed(bench, ticket)
-    _compare(job, check, ticket, say)
-    restores.check_verify_feed(bench, ticket, check.result_key)
+    compared = _compare(job, restores.plan_verify_feed(bench, ticket, fed.result), ticket, say)
+    verified = restores.check_verify_feed(bench, ticket, before, fed.result, compared)
     say(f"{fed.partitions} partitions of inputs have all of their {fed.rows} records, compared and equal")
+    return verified
 
 
 def _loaded(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say, *, plan: Plan, check: Check) -> restores.LoadSummary:
     attempt = 1
     while True:
         try:
-            planned = plan(bench, ticket)
-            job("restore", planned, ticket)
+            result = job("restore", plan(bench, ticket), ticket)
         except TransientError as error:
             if attempt == LOAD_ATTEMPTS:
                 raise
             say(f"load attempt {attempt} of {LOAD_ATTEMPTS}: {error.reason}")
             attempt += 1
         else:
-            return check(bench, ticket, planned.result_key)
+            return check(bench, ticket, result)
 
 
-def _until_wiped(bench: Workbench, ticket: restores.RestoreTicket, job: Job, say: Say) -> None:
-    if ticket.request.from_input:
-        say(f"{len(restores.verify_cleared(bench, ticket).gone)} internal topics are gone")
-    else:
-        check = restores.plan_verify(bench, ticket)
-        _compare(job, check, ticket, say)
-        verified = restores.check_verify(bench, ticket, check.result_key)
-        keys = f" and {verified.keys_compared} keys" if verified.keys_compared else ""
+def _until_wiped(bench: Workbench, ticket: restores.RestoreTicket, loaded: NoteRef | None, job: Job, say: Say) -> restores.VerifySummary:
+    compared = _compare(job, restores.plan_verify(bench, ticket, loaded), ticket, say)
+    verified = restores.check_verify(bench, ticket, loaded, compared)
+    keys = f" and {verified.keys_compared} keys" if verified.keys_compared else ""
+    if verified.partitions:
         say(f"{verified.rows_compared} records{keys} compared, all equal")
+    if ticket.request.from_input:
+        say(f"{len(restores.verify_cleared(bench, ticket, verified).gone)} internal topics are gone")
     offsets = restores.set_offsets(bench, ticket)
     say(f"{offsets.partitions} offsets set, {offsets.with_metadata} with metadata")
     restores.wipe(bench, ticket)
+    return verified
 
 
-def _compare(job: Job, check: JobPlan, ticket: restores.RestoreTicket, say: Say) -> None:
+def _compare(job: Job, check: JobPlan, ticket: restores.RestoreTicket, say: Say) -> NoteRef | None:
     # What the load has read back is proof enough for the other partitions.
-    if check.spec_key is not None:
-        say(f"{check.ranges} partitions are compared row by row and key by key")
-        job("verify", check, ticket)
+    if check.spec is None:
+        return None
+    say(f"{check.ranges} partitions are compared row by row and key by key")
+    return job("verify", check, ticket)
 
 
 def removed(

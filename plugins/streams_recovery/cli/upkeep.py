@@ -115,10 +115,22 @@ def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_C
         upkeep.mark(bench, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
 
 
-def release(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:
+def release(
+    name: Name,
+    savepoint: Id,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    restore: Annotated[str | None, typer.Option("--restore", help="Give up the later input that this restore has set aside there.")] = None,
+) -> None:
     """Leave a savepoint that was kept to the rules again."""
     with workbench(name, configs) as bench:
-        upkeep.mark(bench, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason)
+        left = upkeep.mark(bench, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
+    for restore_id in left:
+        say(
+            f"still kept: it has the later input of restore {restore_id}. Next: `append-quarantine {name} {restore_id}` puts it back, "
+            f"`savepoints release {name} {savepoint} --restore {restore_id}` gives it up"
+        )
 
 
 def dismiss(
@@ -131,7 +143,9 @@ def dismiss(
 
 def unlock(
     name: Name,
-    owner: Annotated[str, typer.Argument(help="Who holds the lock, exactly as the error says.")],
+    owner: Annotated[
+        str, typer.Argument(help="Who holds the lock, exactly as the error says; or the key of a record that cannot be read.")
+    ],
     configs: Configs = DEFAULT_CONFIGS,
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is: one that lives stops at its next step."""

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from streams_recovery import restores
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.cloning import live
 from streams_recovery.core.errors import NotFound, OffsetsGone, Refused
 from streams_recovery.core.evidence import Verdict
-from streams_recovery.core.handover import Role, role_of
+from streams_recovery.core.handover import ReadUpTo, Role, role_of
 from streams_recovery.core.model import Guarantee, TopicPartition, spaced
 from streams_recovery.core.switch import Origin, Pair, Side
 from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.record_lag import next_records
+from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.survey import repartition_partitions
 from streams_recovery.unfinished import unfinished_restore
 from streams_recovery.workbench import Workbench
 
 # Offsets are no records: markers of transactions take some. So many are read to tell the two apart; of more only the offsets are known.
 _COUNTED = 10_000
-_NOTES, _READ = "handover", "read-up-to"
 
 
 def look(old: Workbench, clone: Workbench) -> Pair:
@@ -39,7 +39,7 @@ def look(old: Workbench, clone: Workbench) -> Pair:
         clone=clone_side,
         outputs=dict(zip(clone.config.topics.outputs, live(clone.config).topics.outputs, strict=True)),
         starts=_spaced(old.cluster.log_starts(list(theirs))),
-        ends=_spaced(clone.cluster.last_stable_offsets(inputs)),
+        lag=between(clone, {tp: (mine[tp], end) for tp, end in clone.cluster.last_stable_offsets(inputs).items()}),
         old_ahead=between(old, {tp: (mine[tp], theirs[tp]) for tp in both}),
         clone_ahead=between(clone, {tp: (theirs[tp], mine[tp]) for tp in both}),
         origin=_origin(clone),
@@ -82,8 +82,8 @@ def unread(bench: Workbench) -> dict[TopicPartition, int]:
 
 
 def between(bench: Workbench, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
-    """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges, and of those whose
-    beginning is gone, it is the number of offsets.
+    """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges that have some, and of
+    those whose beginning is gone, it is the number of offsets.
     """
     wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
     starts = bench.cluster.log_starts(list(wanted)) if wanted else {}
@@ -91,11 +91,16 @@ def between(bench: Workbench, ranges: Mapping[TopicPartition, tuple[int, int]]) 
     for tp, (start, end) in sorted(wanted.items()):
         first = max(start, starts[tp]) if start == 0 else start
         count = end - first
-        if count <= _COUNTED and starts[tp] <= first < end:
-            count = _records(bench, tp, first, end)
+        if starts[tp] <= first < end:
+            count = _records(bench, tp, first, end) if count <= _COUNTED else count if _any(bench, tp, first, end) else 0
         if count > 0:
             found[spaced(tp)] = count
     return found
+
+
+def _any(bench: Workbench, tp: TopicPartition, start: int, end: int) -> bool:
+    found = next_records(bench, {tp: (start, end)}).get(tp)
+    return found is None or found.record or found.upto < end
 
 
 def _records(bench: Workbench, tp: TopicPartition, start: int, end: int) -> int:
@@ -131,24 +136,19 @@ def _side(bench: Workbench, committed: Mapping[TopicPartition, int]) -> Side:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadUpTo:
-    """The old application has processed everything that input below these offsets of the clone had caused."""
-
-    offsets: dict[str, int]
-
-
 def has_read(clone: Workbench, offsets: Mapping[TopicPartition, int]) -> bool:
     """True when that was seen for just these ``offsets`` of the clone."""
-    try:
-        return clone.notes.read(ReadUpTo, _NOTES, _READ).offsets == _spaced(offsets)
-    except NotFound:
-        return False
+    last = _read_log(clone).last()
+    return last is not None and last.offsets == _spaced(offsets)
 
 
 def note_read(clone: Workbench, offsets: Mapping[TopicPartition, int]) -> None:
     """Write it down, for whoever finishes a cut-over that breaks off."""
-    clone.notes.write(_NOTES, _READ, ReadUpTo(offsets=_spaced(offsets)))
+    _read_log(clone).append(ReadUpTo(offsets=_spaced(offsets)))
+
+
+def _read_log(clone: Workbench) -> NumberedLog[ReadUpTo]:
+    return NumberedLog(clone.repository, clone.layout.read_up_to, ReadUpTo)
 
 
 def _origin(clone: Workbench) -> Origin | None:

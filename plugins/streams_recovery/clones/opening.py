@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streams_recovery import standstills
 from streams_recovery.application.port import InstanceState
 from streams_recovery.clones.looking import look, role
 from streams_recovery.clones.values import LeftAs, SwitchRequest, SwitchTicket
@@ -82,6 +83,8 @@ def hold_both(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
 def abandon(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LeftAs:
     """Leave a switch that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
     that writes them by now. One that is finished, or that another run has taken over from, is left alone.
+
+    Raises what a start raises; the locks are kept then, so that it may be tried again.
     """
     try:
         hold_both(old, clone, ticket)
@@ -95,12 +98,13 @@ def abandon(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LeftAs:
         if _is_to_run(bench, old, ticket) and not running(bench):
             try:
                 bench.application.start()
+                standstills.end(bench, of=ticket.run)
                 started.append(bench.application_id)
             except RecoveryError as error:
                 failure = error
-    _release(old, clone, ticket)
     if failure is not None:
         raise failure
+    _release(old, clone, ticket)
     return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=_next_step(old, clone, ticket))
 
 

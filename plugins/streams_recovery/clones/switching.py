@@ -20,7 +20,7 @@ from streams_recovery.survey import repartition_partitions
 from streams_recovery.waiting import while_falling
 from streams_recovery.workbench import Workbench
 
-STOPPED, REPORT = "switch-stopped", "switch-report"
+REPORT = "switch-report"
 
 
 def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSwitch:
@@ -30,26 +30,27 @@ def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSw
     """
     hold_both(old, clone, ticket)
     if ticket.step is Step.ROLL_BACK:
-        closed = _down(clone)
+        closed = _down(clone, ticket)
     elif role(clone) is Role.LIVE:
         # An earlier attempt came to the end of it. Only the one that must not run is made sure of.
-        closed = _down(old)
+        closed = _down(old, ticket)
     else:
-        closed = _down(clone)
+        closed = _down(clone, ticket)
         if clone.config.application.guarantee is not Guarantee.EXACTLY_ONCE_V2 and not closed[clone.application_id]:
             raise Refused(
                 f"{clone.application_id} did not close cleanly, so its state may hold more than its offsets say",
                 next_step=f"the outputs stay with {old.application_id}; clone it again from a savepoint",
             )
         _await_old(old, clone, ticket)
-        closed |= _down(old)
+        closed |= _down(old, ticket)
         _require_nothing_missing(old, clone)
-    stopped = StoppedForSwitch(closed_cleanly=closed)
-    clone.notes.write(ticket.run, STOPPED, stopped)
-    return stopped
+    return StoppedForSwitch(closed_cleanly=closed)
 
 
-def _down(bench: Workbench) -> dict[str, bool]:
+def _down(bench: Workbench, ticket: SwitchTicket) -> dict[str, bool]:
+    if role(bench) is Role.LIVE:
+        # Until the outputs have changed hands it is to run: whoever is killed, its next savepoint brings it back.
+        standstills.begin_stop(bench, ticket.run, ())
     return {bench.application_id: bring_down(bench).clean}
 
 
@@ -134,9 +135,10 @@ def hand_over(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedO
 
 def _hand_back(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedOver:
     require_down(clone)
+    # First: it would be brought back as one beside an application that does not run.
+    standstills.end(clone)
     if role(clone) is Role.LIVE:
         _append(clone, old, ticket.run, Role.BESIDE, {}, {})
-    standstills.end(clone)
     if role(old) is Role.REPLACED:
         standstills.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), _tail(old))
@@ -206,6 +208,7 @@ def start_live(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LiveSt
     ends = bench.cluster.last_stable_offsets(inputs)
     if not ticket.restore_first:
         bench.application.start()
+        standstills.end(bench)
     return LiveStarted(
         application_id=bench.application_id,
         instances=() if ticket.restore_first else tuple(status.name for status in bench.application.status()),
@@ -225,8 +228,8 @@ def await_live(old: Workbench, clone: Workbench, ticket: SwitchTicket, started: 
         await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()})
 
 
-def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> SwitchReport:
-    """Write the report and give both locks back. Raises ``Damaged`` when the log does not say what was done."""
+def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket, stopped: StoppedForSwitch) -> SwitchReport:
+    """Write the report and give both locks back. ``stopped`` is what ``stop`` returned. Raises ``Damaged`` when the log does not say what was done."""
     hold_both(old, clone, ticket)
     live, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
     if role(live) is not Role.LIVE or role(other) is Role.LIVE:
@@ -238,7 +241,7 @@ def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> SwitchRepo
         run=ticket.run,
         live=live.application_id,
         stopped=other.application_id,
-        closed_cleanly=clone.notes.read(StoppedForSwitch, ticket.run, STOPPED).closed_cleanly,
+        closed_cleanly=stopped.closed_cleanly,
         again=done.again,
         records_again=sum(done.again.values()),
         tail=done.tail,

@@ -47,7 +47,7 @@ def begin(bench: Workbench, request: CompactRequest, planned: ReductionPlan) -> 
         request=request,
         savepoint_id=savepoint_id,
         source_id=planned.savepoint_id,
-        spec_key=bench.notes.write(savepoint_id, SPEC, spec) if spec.partitions else None,
+        spec=bench.notes.write(savepoint_id, SPEC, spec) if spec.partitions else None,
         partitions=len(spec.partitions),
         offsets=sum(partition.end - partition.start for partition in spec.partitions),
         stays={topic.topic: "; ".join(topic.stays) for topic in planned.topics if topic.stays},
@@ -56,8 +56,8 @@ def begin(bench: Workbench, request: CompactRequest, planned: ReductionPlan) -> 
 
 def plan_job(bench: Workbench, ticket: CompactTicket) -> JobPlan:
     """The job of a reduction. Each attempt has a result of its own."""
-    result_key = None if ticket.spec_key is None else bench.notes.reserve(ticket.savepoint_id, RESULT)
-    return JobPlan(spec_key=ticket.spec_key, result_key=result_key, ranges=ticket.partitions, offsets=ticket.offsets)
+    result_key = None if ticket.spec is None else bench.notes.reserve(ticket.savepoint_id, RESULT)
+    return JobPlan(spec=ticket.spec, result_key=result_key, ranges=ticket.partitions, offsets=ticket.offsets)
 
 
 def _chosen(bench: Workbench, savepoint: str) -> Manifest:

@@ -7,6 +7,7 @@ from streams_recovery.compacting.values import CompactSummary, CompactTicket
 from streams_recovery.core.errors import Damaged, LockHeld
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import Manifest, Provenance
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.reduction import ReduceResult, ReduceSpec
 from streams_recovery.core.synthetic import assembled, judge
 from streams_recovery.leases import LEASE_SECONDS
@@ -15,7 +16,7 @@ from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
 
-def publish(bench: Workbench, ticket: CompactTicket, result_key: str | None, *, patience_seconds: float = 1_200.0) -> CompactSummary:
+def publish(bench: Workbench, ticket: CompactTicket, result: NoteRef | None, *, patience_seconds: float = 1_200.0) -> CompactSummary:
     """Judge the job's result and create the manifest, under the application's lock, so that no expiry decides meanwhile. Repeating it after it
     succeeded changes nothing. Waits ``patience_seconds`` for a savepoint that is being taken. Raises ``Damaged`` unless the state is the same,
     ``Refused`` when nothing could be reduced, ``LockHeld``.
@@ -26,13 +27,11 @@ def publish(bench: Workbench, ticket: CompactTicket, result_key: str | None, *, 
         earlier = bench.savepoints.published_by_run(request.run)
         if earlier is not None:
             return _summary(bench, bench.savepoints.read(earlier), stays=ticket.stays)
-        if ticket.spec_key is None or result_key is None:
+        if ticket.spec is None or result is None:
             raise Damaged("no reduction ran", next_step="clear the Spark task of this run and run it again")
         source = bench.savepoints.read(ticket.source_id)
         refuse_if_reduced(bench, source)
-        verdict = judge(
-            bench.notes.read_key(ReduceSpec, ticket.spec_key).partitions, bench.notes.read_key(ReduceResult, result_key).partitions
-        )
+        verdict = judge(bench.notes.read(ReduceSpec, ticket.spec).partitions, bench.notes.read(ReduceResult, result).partitions)
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
         manifest = assembled(source, verdict.accepted, savepoint_id=ticket.savepoint_id, provenance=provenance)
         if not manifest.whole(sizes(bench)):

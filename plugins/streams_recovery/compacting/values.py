@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.core.note_ref import NoteRef
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactRequest:
@@ -23,14 +25,14 @@ class CompactRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTicket:
     """A reduction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. What is to be done is a
-    note in the repository, ``spec_key``, None when there is nothing to reduce. It holds no lock: the savepoint it reads never changes, and what it
+    note in the repository, ``spec``, None when there is nothing to reduce. It holds no lock: the savepoint it reads never changes, and what it
     writes is nothing until it is published.
     """
 
     request: CompactRequest
     savepoint_id: str
     source_id: str
-    spec_key: str | None
+    spec: NoteRef | None
     partitions: int
     offsets: int
     stays: dict[str, str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -51,7 +50,8 @@ class Source(Section):
 
 class Topics(Section):
     """The application's own topics. Internal topics are found by themselves and archived unless ``backup.profile`` is minimal; ``include`` and
-    ``exclude`` choose which of the topics named here are archived with their records too. Offsets and settings of all of them are always in a savepoint.
+    ``exclude`` choose which of the topics named here are archived with their records too, besides those that ``backup.survive_cluster_loss`` needs.
+    Offsets and settings of all of them are always in a savepoint.
     """
 
     inputs: Annotated[tuple[TopicName, ...], Field(min_length=1)]
@@ -69,10 +69,6 @@ class Topics(Section):
             **dict.fromkeys(self.inputs, TopicRole.INPUT),
         }
 
-    def archives(self, topic: str) -> bool:
-        """True when the records of this topic (not an internal one) are part of a savepoint."""
-        return any(fnmatchcase(topic, glob) for glob in self.include) and not any(fnmatchcase(topic, glob) for glob in self.exclude)
-
     @model_validator(mode="after")
     def _apart(self) -> Self:
         both = sorted(set(self.inputs) & set(self.globals))
@@ -89,12 +85,14 @@ class Groups(Section):
 
 class Store(Section):
     """A state store. ``queryable`` ones are compared with the application's own answers after a restore; one that is not ``logged`` has no
-    changelog and cannot be brought back from a savepoint. ``key`` and ``value`` say how its table is read; without them it shows bytes.
+    changelog and cannot be brought back from a savepoint. ``source`` is the input that it is restored from in place of a changelog (Kafka Streams'
+    ``topology.optimization``), or a global table's topic. ``key`` and ``value`` say how its table is read; without them it shows bytes.
     """
 
     kind: StoreKind = StoreKind.UNKNOWN
     queryable: Switch = False
     logged: Switch = True
+    source: TopicName | None = None
     key: Format | None = None
     value: Format | None = None
     key_schema: LocalPath | None = None

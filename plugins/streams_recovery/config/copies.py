@@ -23,11 +23,19 @@ from streams_recovery.config.running import Seconds
 from streams_recovery.core.location import Encryption, StorageLocation
 from streams_recovery.core.model import Profile, QuiesceMode
 
+SURVIVE_CLUSTER_LOSS = (
+    "survive_cluster_loss: true archives the records of inputs and globals too, so that a savepoint can be restored into a cluster that lost all topics; "
+    "with false a restore needs the inputs to be there still"
+)
+
 
 class Spark(Section):
-    """Where records are moved, by the id of an Airflow connection."""
+    """Where records are moved, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
+    unencrypted.
+    """
 
     connection: ConnectionId = "spark_default"
+    allow_insecure_rpc: Switch = False
 
 
 class Storage(Section):
@@ -77,9 +85,11 @@ class Storage(Section):
 
 
 class ConsistencyPolicy(Section):
-    """How still the application must be for a cut, and what to do when exactness could not be proven."""
+    """How still the application must be for a cut, and what to do when exactness could not be proven. Without a ``mode`` it is paused where it can be,
+    and stopped where it cannot: see ``ApplicationConfig.quiesce_mode``.
+    """
 
-    mode: QuiesceMode = QuiesceMode.PAUSE
+    mode: QuiesceMode | None = None
     require: Literal["exact", "ahead_allowed"] = "exact"
     fallback: Literal["none", "pause", "stop"] = "none"
     attempts: Annotated[Integer, Field(ge=1, le=100)] = 5
@@ -88,9 +98,10 @@ class ConsistencyPolicy(Section):
 
 class Backup(Section):
     """When and how savepoints are taken. ``schedule`` null or ``none`` means only by hand. ``profile`` minimal leaves out the records of internal
-    topics.
+    topics. With ``survive_cluster_loss`` those of every input and global are archived too: all that a cluster needs which has nothing any more.
     """
 
+    survive_cluster_loss: Switch = Field(description=SURVIVE_CLUSTER_LOSS)
     schedule: Schedule = "0 * * * *"
     profile: Profile = Profile.FULL
     consistency: ConsistencyPolicy = ConsistencyPolicy()

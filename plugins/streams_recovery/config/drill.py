@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from streams_recovery.config.fields import ApplicationId, Argv, Environment, LocalPath, Schedule, Section, Switch, TopicName
-from streams_recovery.config.running import CommandRuns, ProcessInstance, ProcessRuns, Runs
+from streams_recovery.config.running import CommandRuns, ProcessInstance, ProcessRuns, Runs, check_addresses
 from streams_recovery.core.names import internal_role
 
 
@@ -47,6 +47,7 @@ def _process(runs: Runs, drill: DrillProcess | None) -> ProcessRuns | None:
     own = runs.process
     if own is None or drill is None:
         return None
+    check_addresses(drill.instances, own.control)
     changes = {
         "directory": drill.directory,
         "instances": drill.instances,

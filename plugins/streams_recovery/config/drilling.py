@@ -26,12 +26,17 @@ def drilled(config: ApplicationConfig) -> ApplicationConfig:
         role: tuple(names.get(name, name) for name in given)
         for role, given in (("inputs", topics.inputs), ("outputs", topics.outputs), ("globals", topics.globals))
     }
+    stores = {
+        name: store if store.source is None else store.model_copy(update={"source": names.get(store.source, store.source)})
+        for name, store in config.stores.items()
+    }
     restore = {"topic_map": names, "consumer_group_strategy": "exact", "time_window_end": None}
     changes = {
         "name": f"{config.name}{DRILL}",
         "application": config.application.model_copy(update={"id": drill.application_id}),
         "topics": topics.model_copy(update=mapped),
         "groups": Groups(),
+        "stores": stores,
         "restore": config.restore.model_copy(update=restore),
         "runs": drill.runs_as(config.runs),
         "drill": None,

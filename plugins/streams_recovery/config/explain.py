@@ -27,7 +27,7 @@ def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"unknown key {place}{_suggestion(error['loc'])}"
     if error["type"] == "missing":
-        return f"{place} is missing"
+        return f"{place} is missing{_description(error['loc'])}"
     reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{place}: {reason}" if place else reason
 
@@ -42,6 +42,13 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     if elsewhere:
         return f"; it belongs to {'.'.join(elsewhere[:-1]) or 'the top level'}"
     return f"; known here: {', '.join(here)}"
+
+
+def _description(location: tuple[int | str, ...]) -> str:
+    *parents, key = location
+    model = _model_at(parents)
+    field = model.model_fields.get(str(key)) if model else None
+    return f"; {field.description}" if field is not None and field.description else ""
 
 
 def _fields(model: type[BaseModel] | None) -> list[str]:

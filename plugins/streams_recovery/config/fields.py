@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, WithJsonSchema
 
 from streams_recovery.core import increments, offset_strategy
+from streams_recovery.core.addresses import web_address
 from streams_recovery.core.audit import parse_level
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
@@ -22,6 +22,8 @@ from streams_recovery.core.names import checked_name
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
+# Airflow takes no longer tag.
+MAX_NAME = 100
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -31,16 +33,27 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
-def named(what: str) -> Callable[[str], str]:
-    """A validator that holds a name to the one allow-list."""
+def explained(check: Callable[[str], str]) -> Callable[[str], str]:
+    """``check`` as a validator: what it refuses with ``ConfigInvalid`` becomes a problem of its key, with the file and the line."""
 
-    def check(value: str) -> str:
+    def checked(value: str) -> str:
         try:
-            return checked_name(what, value)
+            return check(value)
         except ConfigInvalid as error:
             raise ValueError(f"{error.reason}: {error.next_step}") from error
 
-    return check
+    return checked
+
+
+def named(what: str) -> Callable[[str], str]:
+    """A validator that holds a name to the one allow-list."""
+    return explained(lambda value: checked_name(what, value))
+
+
+def _configuration_name(value: str) -> str:
+    if len(value) > MAX_NAME:
+        raise ValueError(f"a name has {MAX_NAME} characters at most, this one has {len(value)}: it is a tag and a part of ids in Airflow")
+    return named("configuration name")(value)
 
 
 def _integer(value: Any) -> Any:
@@ -82,16 +95,14 @@ def _plain(value: str) -> str:
 def _path(value: str, info: ValidationInfo) -> str:
     """Absolute: tasks run in whatever directory their worker was started in. Relative ones count from the configuration file."""
     base = (info.context or {}).get("directory", ".")
-    return str((Path(base) / Path(_plain(value)).expanduser()).resolve())
+    try:
+        return str((Path(base) / Path(_plain(value)).expanduser()).resolve())
+    except RuntimeError as error:
+        raise ValueError(f"{value[:60]!r} begins with a user who has no home directory here; write the path out") from error
 
 
 def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{value[:80]!r} is not an http or https address")
-    if parts.username or parts.password:
-        # The value itself is left out: it would carry the password into a log.
-        raise ValueError("an address must not carry a user name or password; put them into a connection")
+    web_address(value)
     return value.rstrip("/")
 
 
@@ -124,7 +135,16 @@ def _schedule(value: Any) -> Any:
         return None
     if isinstance(value, str) and not croniter.is_valid(value):
         raise ValueError('is not a cron expression; write five fields in quotes, such as "0 * * * *", or none for by hand only')
+    if isinstance(value, str):
+        _next(value)
     return value
+
+
+def _next(expression: str) -> None:
+    try:
+        croniter(expression).get_next()
+    except CroniterBadDateError as error:
+        raise ValueError(f"{expression!r} is a day that never comes; write none for by hand only") from error
 
 
 def _cron(value: Any) -> Any:
@@ -134,25 +154,8 @@ def _cron(value: Any) -> Any:
 
 
 def _duration(value: str) -> str:
-    try:
-        milliseconds(value)
-    except ConfigInvalid as error:
-        raise ValueError(f"{error.reason}: {error.next_step}") from error
+    milliseconds(value)
     return value
-
-
-def _offset_rule(value: str) -> str:
-    try:
-        return offset_strategy.checked(value)
-    except ConfigInvalid as error:
-        raise ValueError(f"{error.reason}: {error.next_step}") from error
-
-
-def _run_limit(value: str) -> str:
-    try:
-        return increments.parse_limit(value).text
-    except ConfigInvalid as error:
-        raise ValueError(f"{error.reason}: {error.next_step}") from error
 
 
 def _level(value: str) -> str:
@@ -162,7 +165,7 @@ def _level(value: str) -> str:
 
 Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Cron = Annotated[str, BeforeValidator(_cron)]
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, AfterValidator(explained(_duration))]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Number = Annotated[float, BeforeValidator(_number)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
@@ -175,17 +178,17 @@ TopicGlob = Annotated[str, AfterValidator(_glob)]
 GroupGlob = Annotated[str, AfterValidator(_glob)]
 StoreName = Annotated[str, AfterValidator(named("store"))]
 ApplicationId = Annotated[str, AfterValidator(named("application id"))]
-ConfigurationName = Annotated[str, AfterValidator(named("configuration name"))]
+ConfigurationName = Annotated[str, AfterValidator(_configuration_name)]
 InstanceName = Annotated[str, AfterValidator(named("instance"))]
 ConnectionId = Annotated[str, AfterValidator(named("connection id"))]
 LocalPath = Annotated[str, AfterValidator(_path)]
 Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
-Level = Annotated[str, AfterValidator(_level)]
-RunLimit = Annotated[str, AfterValidator(_run_limit)]
+Level = Annotated[str, AfterValidator(explained(_level))]
+RunLimit = Annotated[str, AfterValidator(explained(lambda value: increments.parse_limit(value).text))]
 OffsetRule = Annotated[
     str,
-    AfterValidator(_offset_rule),
+    AfterValidator(explained(offset_strategy.checked)),
     WithJsonSchema({"type": "string", "pattern": r"^(exact|earliest|latest|(timestamp|duration|shift|specific|file):.+|.*\$\{.*)$"}),
 ]
 Moment = AwareDatetime

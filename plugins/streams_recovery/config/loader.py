@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from streams_recovery.config import yaml_reader
-from streams_recovery.config.drill import clash
+from streams_recovery.config.contradictions import contradictions
 from streams_recovery.config.drilling import DRILL, drilled
 from streams_recovery.config.explain import problems
 from streams_recovery.config.model import ApplicationConfig
@@ -16,6 +17,14 @@ from streams_recovery.config.reprocessing import REPROCESS, reprocessed
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configurations:
+    """The configured applications by name, and what is wrong with each of those that cannot be used."""
+
+    applications: dict[str, ApplicationConfig]
+    broken: dict[str, ConfigInvalid]
 
 
 def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:
@@ -42,51 +51,32 @@ def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:
         raise _invalid(path, found, "correct the file; docs/configuration.md explains every key") from None
 
 
-def load_all(directory: Path, environment: Mapping[str, str]) -> dict[str, ApplicationConfig]:
-    """Every application configured in ``directory``, by name. Raises ``ConfigInvalid``, also when two files describe one application id."""
-    configs = {path.stem: load(path, environment) for path in _files(directory)}
-    owners: dict[tuple[str, str], str] = {}
-    for name, config in configs.items():
-        key = (config.source.connection, config.application.id)
-        if key in owners:
-            raise ConfigInvalid(
-                f"{name} and {owners[key]} both describe the application {config.application.id} on {config.source.connection}",
-                next_step="keep one of the two files: two schedules would work on one consumer group",
-                names=[owners[key], name],
-            )
-        owners[key] = name
-    _check_scratch(configs)
-    _check_clones(configs)
-    return configs
+def load_all(directory: Path, environment: Mapping[str, str]) -> Configurations:
+    """Everything configured in ``directory``. A file that cannot be used breaks its own application, files that contradict each other break theirs;
+    all others load. Raises ``ConfigInvalid`` when there is no such directory.
+    """
+    files = _files(directory)
+    loaded = {name: _tried(name, paths, environment) for name, paths in files.items()}
+    valid = {name: config for name, config in loaded.items() if isinstance(config, ApplicationConfig)}
+    broken = {name: error for name, error in loaded.items() if isinstance(error, ConfigInvalid)}
+    broken |= contradictions(valid, configured=files)
+    return Configurations(
+        applications={name: config for name, config in valid.items() if name not in broken},
+        broken=dict(sorted(broken.items())),
+    )
 
 
-def _check_scratch(configs: Mapping[str, ApplicationConfig]) -> None:
-    """What drills and reprocessing remove begins with their application ids, so those must be nobody else's."""
-    ids = [(name, name, config.application.id) for name, config in configs.items()]
-    scratch = []
-    for name, config in configs.items():
-        if config.drill is not None and config.drill.enabled:
-            scratch.append((name, f"the drill of {name}", config.drill.application_id))
-        if config.reprocess is not None and config.reprocess.enabled:
-            scratch.append((name, f"reprocessing of {name}", config.reprocess.application_id))
-    for owner, what, mine in scratch:
-        for other, whose, theirs in (*ids, *scratch):
-            if what != whose and clash(mine, theirs):
-                raise ConfigInvalid(
-                    f"{what} and {whose} would share topics: {mine} and {theirs}",
-                    next_step="give it an application id of its own that no other begins with",
-                    names=[owner, other],
-                )
-
-
-def _check_clones(configs: Mapping[str, ApplicationConfig]) -> None:
-    for name, config in configs.items():
-        if config.clone is not None and config.clone.of not in configs:
-            raise ConfigInvalid(
-                f"{name} is a clone of {config.clone.of}, which is not configured; known: {', '.join(sorted(configs))}",
-                next_step="correct clone.of; once the old application is given up, name the real outputs in topics.outputs and remove the clone section",
-                names=[name, config.clone.of],
-            )
+def _tried(name: str, paths: Sequence[Path], environment: Mapping[str, str]) -> ApplicationConfig | ConfigInvalid:
+    try:
+        return load(_only(name, paths), environment)
+    except ConfigInvalid as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - whatever is in one file, the applications in the others can still be rescued
+        return ConfigInvalid(
+            f"{paths[0]} cannot be read: {type(error).__name__}",
+            next_step="remove what is unusual in this file, and report it: it should have been refused with its line",
+            file=str(paths[0]),
+        )
 
 
 def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> ApplicationConfig:
@@ -100,7 +90,7 @@ def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> Ap
     if REPROCESS in name:
         own, _, which = name.partition(REPROCESS)
         return reprocessed(load_named(own, directory, environment), which)
-    files = {path.stem: path for path in _files(directory)}
+    files = _files(directory)
     if name not in files:
         known = ", ".join(sorted(files)) or "none"
         raise NotFound(
@@ -108,22 +98,28 @@ def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> Ap
             next_step=f"choose a known one, or write {directory}/<name>.yaml",
             known=sorted(files),
         )
-    return load(files[name], environment)
+    return load(_only(name, files[name]), environment)
 
 
-def _files(directory: Path) -> list[Path]:
+def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
+    """The files of each name: one, unless somebody wrote two."""
     if not directory.is_dir():
         raise ConfigInvalid(
             f"the configuration directory {directory} does not exist", next_step="create it or name another one", directory=str(directory)
         )
-    found = sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES and not path.name.startswith("."))
-    stems = [path.stem for path in found]
-    twice = next((path for path in found if stems.count(path.stem) > 1), None)
-    if twice:
-        raise ConfigInvalid(
-            f"{twice.stem} is configured twice, as .yaml and as .yml, in {directory}", next_step="keep one of the two files"
-        )
+    found: dict[str, tuple[Path, ...]] = {}
+    for path in sorted(directory.iterdir()):
+        if path.suffix in SUFFIXES and not path.name.startswith("."):
+            found[path.stem] = (*found.get(path.stem, ()), path)
     return found
+
+
+def _only(name: str, paths: Sequence[Path]) -> Path:
+    if len(paths) > 1:
+        raise ConfigInvalid(
+            f"{name} is configured twice, as .yaml and as .yml, in {paths[0].parent}", next_step="keep one of the two files"
+        )
+    return paths[0]
 
 
 def _invalid(path: Path, found: list[tuple[int | None, str]] | list[tuple[int, str]], next_step: str) -> ConfigInvalid:

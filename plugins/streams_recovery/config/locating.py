@@ -8,6 +8,7 @@ from pathlib import Path
 
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import ConfigInvalid
 
 DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
 
@@ -24,5 +25,10 @@ def load_application(name: str, environment: Mapping[str, str] = os.environ) -> 
 
 
 def load_applications(environment: Mapping[str, str] = os.environ) -> dict[str, ApplicationConfig]:
-    """Every configured application. Raises ``ConfigInvalid``."""
-    return load_all(config_directory(environment), environment)
+    """Every application whose configuration can be used. Raises ``ConfigInvalid`` without a directory of configurations."""
+    return load_all(config_directory(environment), environment).applications
+
+
+def broken_configurations(environment: Mapping[str, str] = os.environ) -> dict[str, ConfigInvalid]:
+    """What is wrong with each configuration that cannot be used, by the name of its application."""
+    return load_all(config_directory(environment), environment).broken

@@ -7,8 +7,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
+from streams_recovery.config.archiving import archive_problems
 from streams_recovery.config.clone import Clone, clone_problems
-from streams_recovery.config.copies import Backup, Restore, Spark, Storage
+from streams_recovery.config.copies import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
 from streams_recovery.config.drill import Drill, drill_problems
 from streams_recovery.config.fields import (
     ConfigurationName,
@@ -18,7 +19,8 @@ from streams_recovery.config.fields import (
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.running import Runs
 from streams_recovery.config.upkeep import Compact, Retention, Run, Verify
-from streams_recovery.core.model import QuiesceMode, StoreKind
+from streams_recovery.core.inventory import Declared
+from streams_recovery.core.model import Profile, QuiesceMode, StoreKind
 from streams_recovery.core.names import internal_role
 
 NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks when it is resumed after a pause (KAFKA-20731)"
@@ -36,7 +38,7 @@ class ApplicationConfig(Section):
     groups: Groups = Groups()
     stores: dict[StoreName, Store] = Field(default_factory=dict)
     storage: Storage
-    backup: Backup = Backup()
+    backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
     restore: Restore = Restore()
     retention: Retention = Retention()
     verify: Verify = Verify()
@@ -52,20 +54,62 @@ class ApplicationConfig(Section):
         declared = self.stores.get(store)
         return None if declared is None or declared.kind is StoreKind.UNKNOWN else declared.kind
 
+    def declared(self, profile: Profile) -> Declared:
+        """What is said here about topics and stores, for savepoints of this profile."""
+        return Declared(
+            inputs=self.topics.inputs,
+            outputs=self.topics.outputs,
+            globals=self.topics.globals,
+            include=self.topics.include,
+            exclude=self.topics.exclude,
+            stores={name: self.store_kind(name) for name in self.stores},
+            profile=profile,
+            all_read=self.backup.survive_cluster_loss,
+        )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Stores that Kafka Streams restores from one of their topics in place of a changelog, with that topic."""
+        return {name: store.source for name, store in self.stores.items() if store.source is not None}
+
+    @property
+    def changelogs(self) -> dict[str, str]:
+        """The changelogs of the declared stores that have one, by store."""
+        return {name: f"{self.application.id}-{name}-changelog" for name, store in self.stores.items() if store.logged and not store.source}
+
     @property
     def queryable(self) -> tuple[str, ...]:
         """Stores the application answers for."""
         return tuple(name for name, store in self.stores.items() if store.queryable)
 
+    @property
+    def no_pause_because(self) -> str | None:
+        """Why the application cannot be paused for a savepoint, None when it can."""
+        if self.application.standby_replicas:
+            return f"it has standby replicas, and {NO_PAUSE_WITH_STANDBY}"
+        return self.runs.no_pause_because
+
+    @property
+    def quiesce_mode(self) -> QuiesceMode:
+        """How the application is held for a savepoint: as configured, else paused where it can be, else stopped."""
+        default = QuiesceMode.PAUSE if self.no_pause_because is None else QuiesceMode.STOP
+        return self.backup.consistency.mode or default
+
     @model_validator(mode="after")
-    def _standby_is_not_paused(self) -> Self:
-        consistency = self.backup.consistency
-        pauses = consistency.mode is QuiesceMode.PAUSE or (consistency.mode is QuiesceMode.LIVE and consistency.fallback == "pause")
-        if self.application.standby_replicas and pauses:
+    def _paused_only_where_it_can_be(self) -> Self:
+        consistency, why_not = self.backup.consistency, self.no_pause_because
+        if why_not is not None and (consistency.mode is QuiesceMode.PAUSE or consistency.fallback == "pause"):
             raise ValueError(
-                f"{NO_PAUSE_WITH_STANDBY}; backup.consistency.mode must be stop, or live with another fallback, as long as application.standby_replicas "
-                "is not 0"
+                f"backup.consistency: {self.application.id} cannot be paused: {why_not}; write mode: stop, with which it is closed and started again for "
+                "every savepoint, or mode: live, and no fallback: pause"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _archived_as_promised(self) -> Self:
+        problems = [*archive_problems(self.declared(self.backup.profile))]
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     @model_validator(mode="after")
@@ -73,6 +117,13 @@ class ApplicationConfig(Section):
         for topic in self.topics.declared:
             if internal_role(topic, self.application.id):
                 raise ValueError(f"topics: {topic} is an internal topic of {self.application.id}; those are found by themselves")
+        return self
+
+    @model_validator(mode="after")
+    def _restored_from_own_topics(self) -> Self:
+        for store, topic in self.sources.items():
+            if topic not in (*self.topics.inputs, *self.topics.globals):
+                raise ValueError(f"stores.{store}.source: {topic} is neither in topics.inputs nor in topics.globals")
         return self
 
     @model_validator(mode="after")

@@ -69,8 +69,13 @@ def read(content: bytes, environment: Mapping[str, str]) -> Document:
 
 
 class _Loader(yaml.SafeLoader):
+    depth = 0
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()  # type: ignore[no-untyped-call]
+        # Here, because the library composes a document by recursion: a file of brackets would end in a RecursionError.
+        if self.depth > MAX_DEPTH:
+            raise YamlError("the file is nested too deeply", event.start_mark.line + 1, f"{MAX_DEPTH} levels are allowed")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise YamlError(
                 "anchors and aliases (& and *) are not allowed",
@@ -80,7 +85,11 @@ class _Loader(yaml.SafeLoader):
         tag = getattr(event, "tag", None)
         if tag:
             raise YamlError(f"the tag {tag!r:.80} is not allowed", event.start_mark.line + 1, "remove it; only plain values can be used")
-        return super().compose_node(parent, index)
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +98,6 @@ class _Reader:
     lines: dict[Path, int]
 
     def value(self, node: yaml.Node, path: Path) -> Any:
-        if len(path) > MAX_DEPTH:
-            raise YamlError("the file is nested too deeply", _line(node), f"{MAX_DEPTH} levels are allowed")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):

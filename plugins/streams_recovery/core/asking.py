@@ -6,9 +6,10 @@ read proves nothing and is counted apart.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+
+from streams_recovery.core.bounded_json import document
 
 _SHOWN = 20
 
@@ -58,7 +59,7 @@ def is_answer(value: bytes, answer: object) -> bool | None:
     if text == answer:
         return True
     try:
-        return bool(json.loads(text) == answer)
+        return bool(document(text) == answer)
     except ValueError:
         # Text that is no JSON was shown as text, or by a serialiser that we do not know.
         return False if isinstance(answer, str) else None

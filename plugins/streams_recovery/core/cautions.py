@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from streams_recovery.core.manifest import Gap, Manifest, TopicImage
 from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.survival import lost_with_cluster
 
 SCHEMAS_TOPIC = "_schemas"
 _MANY_SCHEMAS = 1_000_000
@@ -15,12 +16,27 @@ _NOT_TRANSLATED = "schema ids in records are not translated, so restored records
 
 def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]:
     """What to say when it is published: holes that ``parent`` did not have, and what a restore will refuse or cannot do."""
-    return (*_new_gaps(manifest, parent), *_unread(manifest), *_unwritable(manifest), *of_restore(manifest), *registry(manifest, ()))
+    return (
+        *_damage(manifest),
+        *_claimed(manifest),
+        *_new_gaps(manifest, parent),
+        *_unread(manifest),
+        *_unwritable(manifest),
+        *of_restore(manifest),
+        *registry(manifest, ()),
+    )
 
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:
     """What to say before it is restored."""
     return (*_edits(manifest), *_broker_times(manifest))
+
+
+def of_promise(manifest: Manifest) -> tuple[str, ...]:
+    """What to say when it is published and was to survive the loss of the cluster."""
+    return tuple(
+        f"it would not survive the loss of the cluster, as backup.survive_cluster_loss asks: {why}" for why in lost_with_cluster(manifest)
+    )
 
 
 def has_schema_ids(values: Iterable[bytes]) -> bool:
@@ -31,6 +47,24 @@ def has_schema_ids(values: Iterable[bytes]) -> bool:
     found = list(values)
     framed = all(len(value) > _FRAME and value[0] == 0 and 0 < int.from_bytes(value[1:_FRAME], "big") < _MANY_SCHEMAS for value in found)
     return bool(found) and framed and any(len(value) != _LONG for value in found)
+
+
+def _damage(manifest: Manifest) -> Iterable[str]:
+    if manifest.consistency is Consistency.DAMAGED:
+        yield (
+            f"its state is damaged ({'; '.join(manifest.proof.reasons)}): it is no default of a restore, and retention counts it to nothing; bring the "
+            "state back, from an earlier savepoint or from the input"
+        )
+    for change in manifest.provenance.intended:
+        yield f"{change}: said to be intended by {manifest.provenance.requested_by}"
+
+
+def _claimed(manifest: Manifest) -> Iterable[str]:
+    for claim in manifest.claimed:
+        yield (
+            f"{claim.topic} is not in this savepoint: it is taken for a topic of {claim.group}, because a consumer group of that name exists; name its "
+            "store under `stores` in the configuration if it is this application's"
+        )
 
 
 def _new_gaps(manifest: Manifest, parent: Manifest | None) -> Iterable[str]:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.cut import PartitionCut
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, PartitionImage
+from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.model import TopicPartition, TopicRole
+from streams_recovery.core.truncation import truncation
 
 _DAY_MS = 86_400_000
-# Kafka's default of delete.retention.ms: how long the cleaner keeps a tombstone after first cleaning past it.
-DEFAULT_DELETE_RETENTION_MS = _DAY_MS
+_POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"
+# Kafka's default of delete.retention.ms, for brokers that do not tell what is in force: how long the cleaner keeps a tombstone after first cleaning
+# past it.
+_DEFAULT_DELETE_RETENTION_MS = _DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +69,9 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
         return "new partition"
     if cut.end < parent.end:
         return f"the log ends at {cut.end}, before the last savepoint's {parent.end}: it was truncated"
-    if parent.leader_epoch is not None and cut.leader_epoch is not None and cut.leader_epoch < parent.leader_epoch:
-        return f"the leader epoch went back from {parent.leader_epoch} to {cut.leader_epoch}"
-    if epoch_end is not None and epoch_end < parent.end:
-        # It may have grown past its old end since, so that its length says nothing.
-        return f"leader epoch {parent.leader_epoch} ends at {epoch_end}, before the last savepoint's {parent.end}: the log was truncated"
+    cut_back = truncation(seen=parent.leader_epoch, upto=parent.end, now=cut.leader_epoch, epoch_end=epoch_end)
+    if cut_back is not None:
+        return f"the log was truncated since the last savepoint: {cut_back}"
     if not parent.ranges and not parent.gaps and parent.end > parent.log_start:
         return "the last savepoint did not archive it"
     first = min((*(piece.start for piece in parent.ranges), *(gap.start for gap in parent.gaps)), default=parent.end)
@@ -82,9 +83,11 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
 
 
 def topic_full_reason(
-    role: TopicRole, topic_id: str, config: Mapping[str, str], captured_at: int, parent: Manifest | None, name: str, policy: ChainPolicy
+    role: TopicRole, topic_id: str, settings: Mapping[str, str], captured_at: int, parent: Manifest | None, name: str, policy: ChainPolicy
 ) -> str | None:
-    """Why nothing of this topic may be shared with ``parent``, or None. ``captured_at`` is when the compaction guard was in force."""
+    """Why nothing of this topic may be shared with ``parent``, or None. ``settings`` are those in force, the broker's defaults included;
+    ``captured_at`` is when the compaction guard was in force.
+    """
     before = parent.topic(name) if parent else None
     if parent is None or before is None:
         return "first savepoint"
@@ -92,20 +95,30 @@ def topic_full_reason(
         return "the last savepoint did not archive it"
     if before.topic_id != topic_id:
         return f"the topic was created again: id {before.topic_id} became {topic_id}"
+    compacted = role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in (settings, before.config))
+    if compacted and (forgotten := _forgotten(settings, before, captured_at, parent.captured_at)) is not None:
+        return forgotten
     if role is not TopicRole.CHANGELOG:
         # An archived input can be shared as long as its topic lives: it may reach further back than the log does.
         return None
-    retention = int(config.get("delete.retention.ms", DEFAULT_DELETE_RETENTION_MS))
-    if captured_at < parent.captured_at:
-        return f"the last savepoint was taken {parent.captured_at - captured_at} ms from now by its clock: tombstones may be gone"
-    if captured_at - parent.captured_at >= retention:
-        return f"tombstones may be gone: {captured_at - parent.captured_at} ms since the last savepoint, delete.retention.ms is {retention}"
     longest = max((_savepoints_in(partition, policy) for partition in before.partitions), default=0)
     if longest >= policy.max_savepoints:
         return f"files of {longest} savepoints reached the limit of {policy.max_savepoints}"
     age = captured_at - before.full_since
     if age >= policy.max_age_days * _DAY_MS:
         return f"the last full copy is {age // _DAY_MS} days old, the limit is {policy.max_age_days}"
+    return None
+
+
+def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int, last: int) -> str | None:
+    """Why a log may have forgotten that keys were deleted since the last savepoint: then what that one has would bring them back."""
+    if captured_at < last:
+        return f"the last savepoint was taken {last - captured_at} ms from now by its clock: tombstones may be gone"
+    # The cleaner notes when a tombstone may go as it first comes past it, by the setting of that time.
+    known = [int(found[_DELETE_RETENTION]) for found in (settings, before.config) if _DELETE_RETENTION in found]
+    retention = min(known, default=_DEFAULT_DELETE_RETENTION_MS)
+    if captured_at - last >= retention:
+        return f"tombstones may be gone: {captured_at - last} ms since the last savepoint, {_DELETE_RETENTION} is {retention}"
     return None
 
 

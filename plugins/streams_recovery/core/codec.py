@@ -1,6 +1,7 @@
 """One way between frozen dataclasses and JSON, so that every stored object is read as strictly as it was written.
 
-Unknown keys, missing keys and values of the wrong type are ``Damaged``: a manifest that cannot be understood whole must not be half used.
+Unknown keys, missing keys and values of the wrong type are ``Damaged``: a manifest that cannot be understood whole must not be half used. So is
+what this software would not have written: numbers of more than 64 bits, text that has no UTF-8, and JSON that costs too much (``bounded_json``).
 Mappings need string keys. Enums travel by value, tuples as lists. Not for secrets: everything encoded is meant to be read by people.
 """
 
@@ -9,15 +10,25 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar, cast
+from reprlib import Repr
+from typing import Any, Final, TypeVar, cast
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core import bounded_json
+from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
+from streams_recovery.core.errors import Damaged, PermanentError
 
 T = TypeVar("T")
+
+_INT64: Final = range(-(2**63), 2**63)
+_SHOWN_KEY: Final = 80
+_NOT_OURS: Final = "check that this object was written by a supported version and was not edited"
+_shown: Final = Repr()
+_shown.maxstring = _shown.maxother = _SHOWN_KEY
 
 
 def encode(value: Any) -> Any:
@@ -38,14 +49,19 @@ def dumps(value: Any) -> bytes:
     return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def loads(kind: type[T], data: bytes, *, where: str) -> T:
+def loads(kind: type[T], data: bytes, *, where: str, most_bytes: int = MOST_BYTES) -> T:
     """The ``kind`` that ``data`` describes. ``where`` names the object in errors. Raises ``Damaged``."""
+    why = ""
     try:
-        plain = json.loads(data)
-    except ValueError as error:
+        plain = bounded_json.parsed(data, most_bytes=most_bytes)
+    except Unusable as error:
+        why = str(error)
+    if why:
         raise Damaged(
-            f"{where} is not JSON: {error}", next_step="restore this object from a copy, or choose another savepoint", where=where
-        ) from error
+            f"{where} is not JSON that this software writes: {why}",
+            next_step="put this object back from a copy, or do without it, and find out who wrote it",
+            where=where,
+        )
     return cast("T", decode(kind, plain, where=where))
 
 
@@ -61,14 +77,18 @@ def decode(kind: Any, plain: Any, *, where: str) -> Any:
         return tuple(decode(typing.get_args(kind)[0], item, where=f"{where}[{index}]") for index, item in enumerate(plain))
     if origin in (dict, Mapping):
         _expect(isinstance(plain, dict), "an object", plain, where)
-        return {key: decode(typing.get_args(kind)[1], item, where=f"{where}.{key}") for key, item in plain.items()}
+        value_kind = typing.get_args(kind)[1]
+        return {_text(key, where): decode(value_kind, item, where=f"{where}.{key:.{_SHOWN_KEY}}") for key, item in plain.items()}
     if origin is typing.Literal:
-        _expect(plain in typing.get_args(kind), f"one of {typing.get_args(kind)}", plain, where)
+        # 1, 1.0 and true are equal in Python, and three different things in JSON.
+        known = any(plain == option and type(plain) is type(option) for option in typing.get_args(kind))
+        _expect(known, f"one of {typing.get_args(kind)}", plain, where)
         return plain
     if dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, plain, where)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        _expect(plain in {member.value for member in kind}, f"one of {[member.value for member in kind]}", plain, where)
+        values = [member.value for member in kind]
+        _expect(isinstance(plain, str) and plain in values, f"one of {values}", plain, where)
         return kind(plain)
     return _decode_scalar(kind, plain, where)
 
@@ -88,15 +108,36 @@ def _decode_dataclass(kind: Any, plain: Any, where: str) -> Any:
     unknown = sorted(set(plain) - set(hints))
     missing = sorted(set(hints) - set(plain))
     _expect(not unknown and not missing, f"the keys of {kind.__name__}", {"unknown": unknown, "missing": missing}, where)
-    return kind(**{name: decode(hint, plain[name], where=f"{where}.{name}") for name, hint in hints.items()})
+    fields = {name: decode(hint, plain[name], where=f"{where}.{name}") for name, hint in hints.items()}
+    try:
+        return kind(**fields)
+    except PermanentError as error:
+        # What a value refuses of itself does not know which object it came from.
+        raise Damaged(f"{where}: {error.reason}", next_step=_NOT_OURS, **(error.facts | {"where": where})) from None
 
 
 def _decode_scalar(kind: Any, plain: Any, where: str) -> Any:
     # bool is an int in Python; JSON keeps them apart and so do we.
-    fits = isinstance(plain, kind) and not (kind is int and isinstance(plain, bool))
-    if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
-        return float(plain)
-    _expect(fits, kind.__name__, plain, where)
+    whole = isinstance(plain, int) and not isinstance(plain, bool)
+    if whole and kind in (int, float):
+        _expect(plain in _INT64, "a number of at most 64 bits", plain, where)
+        return kind(plain)
+    if isinstance(plain, float) and kind is float:
+        _expect(math.isfinite(plain), "a finite number", plain, where)
+        return plain
+    _expect(isinstance(plain, kind) and kind is not int, kind.__name__, plain, where)
+    return _text(plain, where) if isinstance(plain, str) else plain
+
+
+def _text(plain: str, where: str) -> str:
+    """Text that can be written again: JSON can say halves of characters, UTF-8 cannot."""
+    why = ""
+    try:
+        if not plain.isascii():
+            plain.encode()
+    except UnicodeEncodeError as error:
+        why = f"text in UTF-8 ({error.reason} at {error.start})"
+    _expect(not why, why, plain, where)
     return plain
 
 
@@ -108,7 +149,7 @@ def _hints(kind: type) -> dict[str, Any]:
 def _expect(holds: bool, wanted: str, found: object, where: str) -> None:
     if not holds:
         raise Damaged(
-            f"{where}: expected {wanted}, found {found!r:.200}",
-            next_step="check that this object was written by a supported version and was not edited",
+            f"{where}: expected {wanted}, found {_shown.repr(found)}",
+            next_step=_NOT_OURS,
             where=where,
         )

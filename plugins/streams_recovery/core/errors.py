@@ -17,9 +17,13 @@
         │   ├── ApplicationRunning
         │   ├── TargetNotEmpty
         │   ├── PlanChanged
-        │   └── NotExact
+        │   ├── NotExact
+        │   └── StateDamaged
         └── Damaged           what is stored or loaded is not what it should be
-            └── OffsetsGone
+            ├── OffsetsGone
+            ├── GuardLost
+            ├── EntryUnreadable
+            └── Altered
 
 Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
 ``Damaged`` directly. ``exit_code`` is what the command line exits with.
@@ -133,6 +137,10 @@ class NotExact(Refused):
     """Raised when a cut could not be proven exact and the policy demands it."""
 
 
+class StateDamaged(Refused):
+    """Raised when an application's state was lost, replaced or cut back although no restore was at work. Names the topics."""
+
+
 class Damaged(PermanentError):
     """Raised when stored or loaded data is not what its description says. Names the file or the topic-partition."""
 
@@ -141,3 +149,15 @@ class Damaged(PermanentError):
 
 class OffsetsGone(Damaged):
     """Raised when records were deleted from a log before, or while, they were read."""
+
+
+class GuardLost(Damaged):
+    """Raised when the log cleaner was not kept away from a log until it was copied: the copy may lack records."""
+
+
+class EntryUnreadable(Damaged):
+    """Raised for an entry of a log in the repository that is not what this software writes. ``facts`` have its ``key``."""
+
+
+class Altered(Damaged):
+    """Raised when a stored plan, specification or result is not the one that this run wrote or somebody approved. It was not used."""

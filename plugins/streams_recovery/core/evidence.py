@@ -47,7 +47,8 @@ class TopicEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """The evidence of a restore, kept in the repository. Without a ``savepoint_id`` it was a rebuild from the input.
+    """The evidence of a restore, kept in the repository. Without a ``savepoint_id`` it was a rebuild from the input;
+    its topics, if any, are inputs, globals and outputs from the savepoint in ``manifests``.
 
     ``manifests`` has the hashes of the manifests it rests on as they are stored, by savepoint: each has the hash of every file it names; None for one
     that was gone by the end of the restore. ``missing`` are partitions that were planned and are not proven, or not with all their records.
@@ -98,14 +99,14 @@ def digest_of(partitions: Iterable[tuple[int, int, str]]) -> str:
 
 
 def topic_evidence(plan: RestorePlan, proofs: Sequence[PartitionProof]) -> tuple[tuple[TopicEvidence, ...], tuple[str, ...]]:
-    """One entry for each topic that is loaded, and the planned partitions without a proof over all their rows. A rebuild loads none: what it creates is
-    empty, and filled by the application.
+    """One entry for each topic that is loaded, and the planned partitions without a proof over all their rows. A rebuild without an archive loads none:
+    what it creates is empty, and filled by the application.
     """
     by_topic: dict[str, dict[int, PartitionProof]] = {}
     for one in proofs:
         by_topic.setdefault(one.topic, {})[one.partition] = one
     topics, missing = [], []
-    for step in () if plan.from_input else plan.create:
+    for step in plan.create if plan.loads else ():
         found = by_topic.get(step.name, {})
         missing += [
             f"{step.name}-{part.partition}"

@@ -14,6 +14,7 @@ _VERDICTS = {
     Verdict.DIFFERENT: "**NOT EQUAL.** What was restored differs from the savepoint, or was not compared whole.",
     Verdict.NOTHING_COMPARED: "**NOTHING WAS COMPARED.** This does not prove that the state is that of any savepoint.",
 }
+_NO_STATE = "No state was restored: it was built again from the input, and there was nothing to compare it with."
 
 _DIGESTS = (
     "The digest of a topic is SHA-256 over a line `{partition} {records} {digest}` for each of its partitions; that of a partition is over key, "
@@ -34,6 +35,7 @@ def page(report: RestoreReport, sha256: str) -> str:
             f"# Restore `{report.restore_id}` of `{report.application_id}`",
             "",
             _VERDICTS[report.verdict],
+            *([_NO_STATE] if report.savepoint_id is None and report.topics else []),
             "",
             f"{report.rows:,} records were compared in {len(report.topics)} topics{_by_key(report)}.",
             *([f"Not proven: {', '.join(report.missing)}."] if report.missing else []),

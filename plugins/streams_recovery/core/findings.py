@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ from streams_recovery.core.errors import Damaged
 _SHOWN_SAVEPOINTS: Final = 5
 # Of the number in the name of a log's entry.
 _DIGITS: Final = 12
+_NUMBER: Final = re.compile(r"[0-9]{12}")
 
 
 class Cause(enum.StrEnum):
@@ -120,8 +122,8 @@ def log_problems(prefix: str, keys: Collection[str], *, shortened: bool) -> dict
     gone cannot be seen.
     """
     stems = {key: key.removeprefix(prefix).removesuffix(".json") for key in keys}
-    numbers = sorted(int(stem) for stem in stems.values() if stem.isdecimal() and len(stem) == _DIGITS)
-    problems = {key: "is no entry of this log" for key, stem in stems.items() if not (stem.isdecimal() and len(stem) == _DIGITS)}
+    numbers = sorted(int(stem) for stem in stems.values() if _NUMBER.fullmatch(stem))
+    problems = {key: "is no entry of this log" for key, stem in stems.items() if not _NUMBER.fullmatch(stem)}
     for before, after in pairwise(numbers if shortened else [0, *numbers]):
         first, last = before + 1, after - 1
         if first <= last:

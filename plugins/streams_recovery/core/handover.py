@@ -34,6 +34,15 @@ class Handover:
     tail: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUpTo:
+    """One entry of a clone's log: the old application has processed everything that input below these offsets of the clone, by ``<topic> <partition>``,
+    had caused.
+    """
+
+    offsets: dict[str, int]
+
+
 def role_of(last: Handover | None, *, is_clone: bool) -> Role:
     """What an application is, by its newest entry. Without one a clone is beside, and any other application is live."""
     if last is not None:

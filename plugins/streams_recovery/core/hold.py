@@ -1,44 +1,48 @@
-"""Holds: topic settings that keep retention and the log cleaner away for a while, and how they are put back.
+"""Holds: what is written down of topics whose settings keep retention and the log cleaner away for a while, and those of a restore.
 
-A record of what was there before is stored before anything is altered; it, not the cluster, is the truth about what to put back.
+A record is stored before anything is altered, so that a crash at any point leaves somebody who knows what to release. It names topics only: what their
+owners had set is in the held settings themselves.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from streams_recovery.core.model import TopicDescription
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.guard import (
+    COPY_MARKS,
+    CREATE_TIME,
+    RESTORE_MARK,
+    TIMESTAMP_TYPE,
+    TIMESTAMP_TYPES,
+    Changes,
+    Overrides,
+    guarded,
+    left,
+    put_back,
+)
+from streams_recovery.core.held_value import (
+    MIN_COMPACTION_LAG,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TIMESTAMP_AFTER,
+    TIMESTAMP_BEFORE,
+    held_value,
+)
 
-MAX = str(2**63 - 1)
-MIN_COMPACTION_LAG = "min.compaction.lag.ms"
-MAX_COMPACTION_LAG = "max.compaction.lag.ms"
-
-# The cleaner compares a finite lag with record timestamps, which are event time, so only the maximum protects late data
-# (LogCleanerManager#cleanableOffsets).
-COMPACTION_GUARD = {MIN_COMPACTION_LAG: MAX}
-
-# What a topic is created with while it is being loaded and caught up on. Timestamps are set open because brokers from 4.0 on reject
-# records more than an hour ahead, and CreateTime because LogAppendTime would silently replace what is being restored.
-RESTORE_HOLD = {
-    **COMPACTION_GUARD,
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": MAX,
-    "message.timestamp.after.max.ms": MAX,
-}
+_LIMITS = (RETENTION_MS, RETENTION_BYTES, TIMESTAMP_BEFORE, TIMESTAMP_AFTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHold:
-    """One topic under hold. ``previous`` has the override each held key had before, None where there was none; None is put back by deleting."""
+    """One topic under hold."""
 
     topic: str
     topic_id: str
-    previous: dict[str, str | None]
 
 
 class HoldPurpose(enum.StrEnum):
@@ -53,78 +57,85 @@ class HoldPurpose(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldEntry:
     """One numbered entry of the hold log. An ``applied`` entry is written before the first topic is altered, a ``released`` entry of the same
-    ``run`` after the last topic was put back; ``topics`` names what this entry is about, so a release may come in parts. ``clear`` says that
-    nothing is held after this entry, so that nobody has to read further back.
+    ``run`` after the last topic was put back; ``topics`` names what this entry is about, so a release may come in parts. ``mark`` is the run's on
+    the guard. ``clear`` says that nothing is held after this entry, so that nobody has to read further back.
     """
 
     kind: Literal["applied", "released"]
     purpose: HoldPurpose
     run: str
     at: int
+    mark: int
     topics: tuple[TopicHold, ...]
     clear: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutstandingHold:
-    """A topic still under hold, and by whom since when."""
+    """A topic still under hold, by whom, with which mark and since when."""
 
     run: str
     purpose: HoldPurpose
+    mark: int
     since: int
     hold: TopicHold
 
 
 def outstanding(entries: Iterable[HoldEntry]) -> tuple[OutstandingHold, ...]:
     """The holds in force after these entries, oldest first."""
-    held: dict[tuple[str, str], OutstandingHold] = {}
+    held: dict[tuple[str, TopicHold], OutstandingHold] = {}
     for entry in entries:
         for topic in entry.topics:
             if entry.kind == "applied":
-                held[entry.run, topic.topic] = OutstandingHold(run=entry.run, purpose=entry.purpose, since=entry.at, hold=topic)
+                held[entry.run, topic] = OutstandingHold(run=entry.run, purpose=entry.purpose, mark=entry.mark, since=entry.at, hold=topic)
             else:
-                held.pop((entry.run, topic.topic), None)
+                held.pop((entry.run, topic), None)
     return tuple(held.values())
 
 
-def guard_settings(config: Mapping[str, str]) -> dict[str, str | None]:
-    """What to set on a topic with these overrides so that the cleaner leaves it alone; None means delete the override.
-
-    The broker rejects a minimum lag above the maximum lag, so an override of the latter has to go for the time of the hold.
+def restore_hold(final: Overrides) -> dict[str, str]:
+    """The settings with which a topic that gets the overrides ``final`` is created, loaded and caught up on. Timestamps are set open because brokers
+    from 4.0 on reject records more than an hour ahead, and CreateTime because LogAppendTime would silently replace what is being restored. Raises
+    ``Damaged`` for settings that no broker takes.
     """
-    settings: dict[str, str | None] = dict(COMPACTION_GUARD)
-    if MAX_COMPACTION_LAG in config:
-        settings[MAX_COMPACTION_LAG] = None
-    return settings
+    kind = final.get(TIMESTAMP_TYPE)
+    if kind not in TIMESTAMP_TYPES:
+        raise Damaged(f"{TIMESTAMP_TYPE} of a topic is {kind!r:.60}", next_step="find out who wrote that; no broker takes it", value=kind)
+    notes = {TIMESTAMP_BEFORE: TIMESTAMP_TYPES.index(kind)}
+    limits = {key: held_value(key, final.get(key), notes.get(key, 0)) for key in _LIMITS}
+    return {**final, **limits, **guarded(final, {RESTORE_MARK}, 0), TIMESTAMP_TYPE: CREATE_TIME}
 
 
-def needs_guard(description: TopicDescription, default_policy: str) -> bool:
-    """True for a topic the cleaner may compact. ``default_policy`` is the broker's ``log.cleanup.policy`` for topics without an override."""
-    return "compact" in description.config.get("cleanup.policy", default_policy)
+def restore_released(config: Overrides) -> Changes:
+    """What to set so that nothing of a restore's hold is left; the guard of a copy stays."""
+    return {**put_back(config, _LIMITS), **left(config, RESTORE_MARK)}
 
 
-def topic_hold(description: TopicDescription, settings: Mapping[str, str | None]) -> TopicHold:
-    """The record of what ``settings`` is about to replace."""
-    return TopicHold(
-        topic=description.name,
-        topic_id=description.topic_id,
-        previous={key: description.config.get(key) for key in settings},
-    )
+def change_of_release(purpose: HoldPurpose, mark: int) -> Callable[[Overrides], Changes]:
+    """What the end of such a hold changes. Both may come from anybody: a copy cannot end what a restore holds."""
+    if purpose is HoldPurpose.RESTORE:
+        return restore_released
+    return partial(left, mark=mark) if mark in COPY_MARKS else _nothing
 
 
-def released_config(current: Mapping[str, str], hold: TopicHold) -> dict[str, str]:
-    """A topic's overrides as they are without the hold: what a manifest should show while a hold is in force."""
-    kept = {key: value for key, value in current.items() if key not in hold.previous}
-    return kept | {key: value for key, value in hold.previous.items() if value is not None}
+def _nothing(_config: Overrides) -> Changes:
+    return {}
 
 
-def expires_on_release(newest_timestamp: int | None, final: Mapping[str, str], now: int, margin_ms: int) -> bool:
-    """True when putting retention back could delete records that the state still needs.
+# What a topic without settings of its own is created with.
+RESTORE_HOLD = restore_hold({})
 
-    A windowed store needs what lies within its retention before stream time, and Kafka Streams gives its changelog ``margin_ms`` on top
-    (windowstore.changelog.additional.retention.ms, a day by default). The broker counts from the wall clock, so nothing live expires only
-    while stream time is no further behind the clock than that margin. ``newest_timestamp`` is the partition's stream time, None when empty.
+
+def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int, margin_ms: int) -> bool:
+    """True when putting the owner's settings back could delete records that the state still needs. ``final`` are those that are in force then, the
+    broker's own included.
+
+    A windowed store needs what lies within its retention before stream time, and a versioned store the versions within its history, which are safe from the
+    cleaner for min.compaction.lag.ms. Kafka Streams gives both changelogs ``margin_ms`` on top (windowstore.changelog.additional.retention.ms, a day by
+    default). The broker counts from the wall clock, so nothing live goes only while stream time is no further behind the clock than that margin.
+    ``newest_timestamp`` is the partition's stream time, None when empty.
     """
-    retention = int(final.get("retention.ms", "-1"))
-    deletes = "delete" in final.get("cleanup.policy", "delete")
-    return deletes and retention >= 0 and newest_timestamp is not None and newest_timestamp < now - margin_ms
+    policy = final.get("cleanup.policy", "delete")
+    expires = "delete" in policy and 0 <= int(final.get(RETENTION_MS, "-1")) < now
+    compacted = "compact" in policy and 0 < int(final.get(MIN_COMPACTION_LAG, "0")) < now
+    return (expires or compacted) and newest_timestamp is not None and newest_timestamp < now - margin_ms

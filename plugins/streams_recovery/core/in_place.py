@@ -113,7 +113,8 @@ def quarantine_of(restore_id: str, entries: tuple[QuarantineEntry, ...]) -> Quar
             restore=restore_id,
         )
     first = entries[0]
-    begun = next((entry.ends for entry in reversed(entries) if entry.kind == "begins"), None)
+    # The first one: an append that goes on behind another one writes none, so what comes later is not of an append.
+    begun = next((entry.ends for entry in entries if entry.kind == "begins"), None)
     appended = next((entry.at for entry in entries if entry.kind == "appended"), None)
     return Quarantine(
         restore_id=restore_id, savepoint_id=first.savepoint_id, moment=first.moment, topics=first.topics, begun=begun, appended_at=appended

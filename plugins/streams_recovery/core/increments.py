@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.lag import Lag
+from streams_recovery.core.model import TopicPartition, spaced
 
 ENDS = "ends"
 _DURATION = "duration:"
@@ -37,20 +38,28 @@ def parse_limit(text: str) -> Limit:
     return Limit(text=text, milliseconds=length)
 
 
-def remaining(
-    ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, CommittedOffset | None]
-) -> dict[TopicPartition, int | None]:
-    """Offsets each partition is behind its end; those that are not behind are left out. None where nothing was ever committed: an empty
-    partition (end 0) is never behind.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How far a run has come. ``targets`` are offsets that are to be read now, by ``<topic> <partition>``: at first, at ``hop`` 0, the ends of the inputs; then
+    the ends, as they were once the targets before were read, of the topics that the application writes for itself. ``lag`` is what the last look has
+    found, by the same names.
     """
-    behind: dict[TopicPartition, int | None] = {}
-    for tp, end in ends.items():
-        known = committed.get(tp)
-        if known is None and end > 0:
-            behind[tp] = None
-        elif known is not None and known.offset < end:
-            behind[tp] = end - known.offset
-    return behind
+
+    targets: dict[str, int]
+    hop: int
+    lag: dict[str, Lag]
+
+
+def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | None:
+    """What is to be read after the targets, None when all that the input had caused is. ``own`` are the topics that the application writes for itself,
+    with ends that were read after the targets were seen to be read.
+
+    What a record causes goes through these topics one after the other and through none twice. So with each hop one more is sure to be read, also
+    while new input keeps all of them moving.
+    """
+    if reading.hop >= len({tp.topic for tp in own}):
+        return None
+    return Reading(targets={spaced(tp): end for tp, end in sorted(own.items())}, hop=reading.hop + 1, lag=reading.lag)
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.model import Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, store_name
+from streams_recovery.core.model import ClaimedTopic, Profile, StoreKind, TopicRole
+from streams_recovery.core.names import internal_role, longer_owner, store_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """What the configuration says about the topics. ``include`` and ``exclude`` are globs that choose whose records are archived
-    among inputs, outputs and globals; ``profile`` says whether those of internal topics are. ``stores`` has every store that is named, with its kind
-    where that is given.
+    among inputs, outputs and globals; with ``all_read`` those of every input and global are, whatever the globs say; ``profile`` says whether those of
+    internal topics are. ``stores`` has every store that is named, with its kind where that is given.
     """
 
     inputs: tuple[str, ...]
@@ -29,6 +29,16 @@ class Declared:
     exclude: tuple[str, ...]
     stores: Mapping[str, StoreKind | None]
     profile: Profile
+    all_read: bool
+
+    def archives(self, topic: str, role: TopicRole) -> bool:
+        """True when the records of this topic are part of a savepoint."""
+        if role.internal:
+            # Globs are about what the configuration names; an internal topic that happens to match is archived with all others or not at all.
+            return self.profile is Profile.FULL
+        if self.all_read and role in (TopicRole.INPUT, TopicRole.GLOBAL):
+            return True
+        return any(fnmatchcase(topic, glob) for glob in self.include) and not any(fnmatchcase(topic, glob) for glob in self.exclude)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +58,13 @@ class InventoryTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration."""
+    """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration. ``claimed``
+    topics are not among them.
+    """
 
     topics: tuple[InventoryTopic, ...]
     undeclared: tuple[str, ...]
+    claimed: tuple[ClaimedTopic, ...]
 
     @property
     def tails(self) -> tuple[str, ...]:
@@ -80,6 +93,20 @@ def owned_role(topic: str, application_id: str, stores: Collection[str], others:
     return internal_role(topic, application_id, others)
 
 
+def claimed_topics(
+    application_id: str, stores: Collection[str], existing: Iterable[str], other_application_ids: Iterable[str]
+) -> tuple[ClaimedTopic, ...]:
+    """Topics that would be this application's by their names and are taken for another one's."""
+    others = tuple(other_application_ids)
+    return tuple(
+        ClaimedTopic(topic=topic, group=group)
+        for topic in sorted(existing)
+        if internal_role(topic, application_id) is not None
+        and owned_role(topic, application_id, stores, others) is None
+        and (group := longer_owner(topic, application_id, others)) is not None
+    )
+
+
 def discover(
     application_id: str,
     declared: Declared,
@@ -106,21 +133,17 @@ def discover(
     if missing:
         raise NotFound(
             f"topics declared for {application_id} do not exist: {', '.join(missing)}",
-            next_step="create them or correct topics.inputs, topics.outputs and topics.globals in the application's configuration",
+            next_step="create them or correct topics.inputs, topics.outputs and topics.globals in the application's configuration; where the cluster has lost "
+            "them, restore a savepoint, or rebuild with the inputs of one (`rebuild --inputs-from`)",
             topics=missing,
         )
     return Inventory(
         topics=tuple(_topic(name, roles[name], application_id, declared) for name in sorted(roles)),
         undeclared=tuple(undeclared),
+        claimed=tuple(one for one in claimed_topics(application_id, declared.stores, existing, others) if one.topic not in roles),
     )
 
 
 def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> InventoryTopic:
     store = declared.stores.get(store_name(name, application_id)) if role is TopicRole.CHANGELOG else None
-    # Globs are about what the configuration names; an internal topic that happens to match is archived with all others or not at all.
-    archived = declared.profile is Profile.FULL if role.internal else _chosen(name, declared)
-    return InventoryTopic(name=name, role=role, archived=archived, declared_store=store)
-
-
-def _chosen(name: str, declared: Declared) -> bool:
-    return any(fnmatchcase(name, glob) for glob in declared.include) and not any(fnmatchcase(name, glob) for glob in declared.exclude)
+    return InventoryTopic(name=name, role=role, archived=declared.archives(name, role), declared_store=store)

@@ -11,6 +11,7 @@ from streams_recovery.core import errors
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.throttle import Throttle
 from streams_recovery.core.time_cut import RowCut
 
@@ -270,6 +271,16 @@ class JobFailure:
         if not (isinstance(kind, type) and issubclass(kind, errors.RecoveryError)):
             kind = errors.SparkJobFailed
         return kind(self.reason, next_step=self.next_step, **self.facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReceipt:
+    """What a job's driver tells its submitter on the machine they share: the result that it has stored, or the error that ended it. What lies in the
+    repository alone may be anybody's.
+    """
+
+    result: NoteRef | None
+    failure: JobFailure | None
 
 
 def failure_key(result_key: str) -> str:

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.note_ref import NoteRef
 
 
 class Phase(enum.StrEnum):
@@ -43,11 +44,12 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One step of a restore that is done (or, for ``DESTROYING``, about to begin)."""
+    """One step of a restore that is done (or, for ``DESTROYING``, about to begin). ``result`` is what it has found out, for whoever resumes after that."""
 
     phase: Phase
     at: int
     created: tuple[CreatedTopic, ...]
+    result: NoteRef | None = None
 
 
 def reached(entries: tuple[JournalEntry, ...]) -> Phase:
@@ -62,6 +64,11 @@ def created_by(entries: tuple[JournalEntry, ...]) -> dict[str, set[str]]:
         for topic in entry.created:
             ids.setdefault(topic.topic, set()).add(topic.topic_id)
     return ids
+
+
+def result_of(entries: tuple[JournalEntry, ...], *phases: Phase) -> NoteRef | None:
+    """What the newest step of one of these phases has found out, None when it has written nothing down."""
+    return next((entry.result for entry in reversed(entries) if entry.phase in phases and entry.result is not None), None)
 
 
 def require(entries: tuple[JournalEntry, ...], *, at_least: Phase, before: Phase) -> None:

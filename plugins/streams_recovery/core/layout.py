@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.savepoint_id import is_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,11 @@ class Layout:
         """Prefix of the numbered records of what the application is to the outputs: who writes them."""
         return f"{self.application_id}/handovers/"
 
+    @property
+    def read_up_to(self) -> str:
+        """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
+        return f"{self.application_id}/read-up-to/"
+
     def audit(self, audit_id: str) -> str:
         """Prefix of the numbered verdicts of one audit: one, or more when its last step was repeated."""
         return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}/"
@@ -131,8 +137,8 @@ class Layout:
 
     def retired_at(self, key: str) -> int | None:
         """The moment in the key of such a copy, None for any other key."""
-        found = re.fullmatch(r"[^/]+/manifest\.(\d{20})\.json\.zst", key.removeprefix(self.retired_prefix))
-        return int(found[1]) if found else None
+        found = re.fullmatch(r"([^/]+)/manifest\.([0-9]{20})\.json\.zst", key.removeprefix(self.retired_prefix))
+        return int(found[2]) if found and is_id(found[1]) else None
 
     @property
     def offset_snapshots(self) -> str:

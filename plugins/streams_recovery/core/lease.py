@@ -94,6 +94,19 @@ def release(last: LockRecord | None, ticket: LockTicket, *, now: int) -> LockRec
     )
 
 
+def ending_unreadable(key: str, *, now: int) -> LockRecord:
+    """The record that gives the lock back for whoever left the one at ``key``, which cannot be read."""
+    return LockRecord(
+        kind="release",
+        owner="unlock",
+        purpose=f"ends {key}, which cannot be read",
+        acquired=0,
+        at=now,
+        expires_at=now,
+        took_over_from=None,
+    )
+
+
 def _own(last: LockRecord | None, ticket: LockTicket) -> LockRecord:
     if last is not None and holds(last, ticket):
         return last

@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 2, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 3, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed.
 """
@@ -8,15 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Final, Literal
 
 from streams_recovery.core import codec
+from streams_recovery.core.checked_names import check_names, check_numbered, check_segment_key
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, Profile, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.model import (
+    ClaimedTopic,
+    CommittedOffset,
+    Consistency,
+    Guarantee,
+    Profile,
+    QuiesceMode,
+    StoreKind,
+    TopicPartition,
+    TopicRole,
+)
+from streams_recovery.core.moments import LAST_MOMENT
 from streams_recovery.core.reduced import ReducedFrom, Reduction
-from streams_recovery.core.upgrades import READABLE_VERSIONS, upgraded
 
-FORMAT_VERSION = 2
+FORMAT_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +45,22 @@ class SegmentFile:
     min_timestamp: int
     max_timestamp: int
     payload_bytes: int
+
+    @property
+    def possible(self) -> bool:
+        """False when no file can have these numbers, whatever is in it."""
+        counted = 0 < self.rows <= self.last_offset - self.first_offset + 1
+        return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
+
+    def damaged(self, what: str) -> Damaged:
+        """The error for a stored file that is not what this says of it."""
+        return Damaged(
+            f"{self.key} {what}: offsets {self.first_offset} to {self.last_offset} cannot be trusted",
+            next_step="restore this file from a copy of the repository, or choose another savepoint",
+            key=self.key,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +92,10 @@ class Gap:
     end: int
     reason: str
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise Damaged(f"[{self.start}, {self.end}) is no gap", next_step="do not use this savepoint; verify the repository")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
@@ -82,6 +113,14 @@ class PartitionImage:
     committed: CommittedOffset | None
     ranges: tuple[CopiedRange, ...]
     gaps: tuple[Gap, ...]
+
+    def __post_init__(self) -> None:
+        numbers = (self.partition, self.log_start, self.last_stable, self.end, self.committed.offset if self.committed else 0)
+        if min(numbers) < 0:
+            raise Damaged(
+                f"partition, log start, last stable offset, end and committed offset cannot be {', '.join(map(str, numbers))}",
+                next_step="do not use this savepoint; verify the repository",
+            )
 
     def files(self) -> Iterator[SegmentFile]:
         """The segment files in offset order."""
@@ -131,22 +170,25 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who asked for this savepoint, why, and with which versions. ``reduced_from`` is None for one that was taken from a cluster."""
+    """Who asked for this savepoint, why, and with which versions. ``reduced_from`` is None for one that was taken from a cluster. ``intended`` are
+    changes of state since the savepoint before that would be damage, had nobody said that they were meant.
+    """
 
     run_id: str
     requested_by: str
     reason: str
     software: dict[str, str]
     reduced_from: ReducedFrom | None = None
+    intended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
-    ``captured_at`` is the moment of the cut and the savepoint's time.
+    ``captured_at`` is the moment of the cut and the savepoint's time. ``claimed`` topics are not among its topics.
     """
 
-    format_version: Literal[2]
+    format_version: Literal[3]
     savepoint_id: str
     application_id: str
     cluster_id: str
@@ -157,6 +199,7 @@ class Manifest:
     group_type: str
     parent_id: str | None
     topics: tuple[TopicImage, ...]
+    claimed: tuple[ClaimedTopic, ...]
     provenance: Provenance
 
     @property
@@ -205,26 +248,34 @@ class Manifest:
 
 
 def read(data: bytes, *, where: str) -> Manifest:
-    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; a newer format is refused by its number, not guessed at.
-    An older one is read as what it means in this version.
-    """
+    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; another format is refused by its number, not guessed at."""
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
-    if type(version) is not int or version not in READABLE_VERSIONS:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise Damaged(
-            f"{where} has format version {version!r}, this software reads {' and '.join(map(str, READABLE_VERSIONS))}",
-            next_step="use the release of this software that wrote the savepoint, or a newer one",
+            f"{where} has format version {version!r}, this software reads {FORMAT_VERSION}",
+            next_step="use the release of this software that wrote the savepoint",
             where=where,
             version=version,
         )
-    manifest: Manifest = codec.decode(Manifest, upgraded(plain, where=where), where=where)
-    _check_keys(manifest, where)
+    manifest: Manifest = codec.decode(Manifest, plain, where=where)
+    check_names("application id", [manifest.application_id], where=where)
+    check_names("topic", [topic.name for topic in manifest.topics], where=where)
+    _check_moments(manifest, where)
+    _check_files(manifest, where)
     for topic in manifest.topics:
+        check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
         for partition in topic.partitions:
             _check_tiling(topic, partition, where)
             _check_reduced(topic, partition, where)
     _check_proof(manifest, where)
     return manifest
+
+
+def _check_moments(manifest: Manifest, where: str) -> None:
+    for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
+        if not 0 <= moment <= LAST_MOMENT:
+            raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
 
 
 def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
@@ -279,13 +330,14 @@ def _check_proof(manifest: Manifest, where: str) -> None:
         )
 
 
-def _check_keys(manifest: Manifest, where: str) -> None:
-    inside = f"{manifest.application_id}/segments/"
+def _check_files(manifest: Manifest, where: str) -> None:
     for tp, file in manifest.files():
-        if not file.key.startswith(inside) or "\\" in file.key or any(part in ("", ".", "..") for part in file.key.split("/")):
+        check_segment_key(file.key, manifest.application_id, tp, where=where)
+        if not file.possible:
             raise Damaged(
-                f"{where} names {file.key[:200]!r} for {tp}, which is not below {inside}",
-                next_step="do not use this savepoint: a manifest that points elsewhere was not written by this software",
+                f"{where} names {file.key} for {tp} with {file.rows} rows in {file.bytes} bytes, offsets {file.first_offset} to {file.last_offset}, "
+                f"{file.payload_bytes} bytes of keys and values and timestamps {file.min_timestamp} to {file.max_timestamp}, which cannot be",
+                next_step="do not use this savepoint; verify the repository",
                 topic=tp.topic,
                 partition=tp.partition,
             )

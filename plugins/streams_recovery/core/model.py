@@ -70,8 +70,8 @@ class StoreKind(enum.StrEnum):
 
 class Consistency(enum.StrEnum):
     """``exact``: state equals the effects of all input below the committed offsets, no more and no less.
-    ``ahead``: it may also hold effects of input at or above them. ``damaged``: parts of the application were gone when it was taken, as only a
-    safety savepoint may find it. ``edited``: somebody changed the state of an exact one by hand. A savepoint is never labelled better than it was
+    ``ahead``: it may also hold effects of input at or above them. ``damaged``: parts of the application were gone, or state had been lost or replaced,
+    when it was taken. ``edited``: somebody changed the state of an exact one by hand. A savepoint is never labelled better than it was
     proven.
     """
 
@@ -117,6 +117,16 @@ class TopicDescription:
     replication_factor: int
     config: dict[str, str]
     leader_epochs: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedTopic:
+    """A topic whose name could be that of an internal topic of the application, and that is taken for one of the application ``group``, whose longer
+    id it begins with too: a consumer group of that name exists.
+    """
+
+    topic: str
+    group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from streams_recovery.core.errors import ConfigInvalid
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The last one that a calendar has, in milliseconds.
+LAST_MOMENT = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 _SHOWN = 80
 _NAMED = re.compile(r"(.+?) +([A-Za-z][A-Za-z0-9_+/-]*)")
 

@@ -38,7 +38,7 @@ def internal_role(topic: str, application_id: str, other_application_ids: Iterab
     """
     if not topic.startswith(f"{application_id}-"):
         return None
-    if any(len(other) > len(application_id) and topic.startswith(f"{other}-") for other in other_application_ids):
+    if longer_owner(topic, application_id, other_application_ids) is not None:
         return None
     rest = topic[len(application_id) :]
     if rest.endswith("-changelog"):
@@ -46,6 +46,12 @@ def internal_role(topic: str, application_id: str, other_application_ids: Iterab
     if rest.endswith("-repartition") or _FOREIGN_KEY_TOPIC.search(rest):
         return TopicRole.REPARTITION
     return None
+
+
+def longer_owner(topic: str, application_id: str, other_application_ids: Iterable[str]) -> str | None:
+    """The longest of these ids that is longer than ``application_id`` and that ``topic`` begins with, None when there is none."""
+    longer = (other for other in other_application_ids if len(other) > len(application_id) and topic.startswith(f"{other}-"))
+    return max(longer, key=len, default=None)
 
 
 def store_name(changelog: str, application_id: str) -> str:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import csv
 import enum
 import io
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from streams_recovery.core import codec
+from streams_recovery.core.bounded_json import Unusable, document
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.model import TopicPartition
@@ -138,8 +138,8 @@ def parse_file(content: bytes, *, where: str, group: str) -> tuple[GivenOffset, 
 
 def _json(text: str, where: str) -> Iterable[GivenOffset]:
     try:
-        found: tuple[GivenOffset, ...] = codec.decode(tuple[GivenOffset, ...], json.loads(text), where=where)
-    except (ValueError, RecursionError) as error:
+        found: tuple[GivenOffset, ...] = codec.decode(tuple[GivenOffset, ...], document(text), where=where)
+    except Unusable as error:
         raise _unreadable(where, "it is not JSON") from error
     except Damaged as error:
         raise _unreadable(where, error.reason) from error

@@ -53,8 +53,8 @@ def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
     if problems:
         raise Refused(
             f"savepoint {manifest.savepoint_id} of {manifest.application_id} cannot be restored as {target.application_id}: {'; '.join(problems)}",
-            next_step="nothing was changed; archive the inputs (topics.include) to restore where they are not, map topics of another application "
-            "(restore.topic_map), or rebuild from the input",
+            next_step="nothing was changed; archive the inputs (backup.survive_cluster_loss: true) to restore where they are not, map topics of another "
+            "application (restore.topic_map), or rebuild from the input",
             problems=problems,
         )
     return tuple(placed)

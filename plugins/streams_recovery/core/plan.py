@@ -15,7 +15,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.estimate import Estimate
 from streams_recovery.core.in_place import InPlace
 from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.model import ClaimedTopic, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.offset_strategy import EXACT, OffsetStrategy
 from streams_recovery.core.slices import Slice
 from streams_recovery.core.time_cut import AsOf, RowCut
@@ -143,8 +143,10 @@ class PointInTime:
 class RestorePlan:
     """A whole restore of an application from one savepoint, its own or that of ``source_application_id``; or, without a savepoint, from the input
     alone: then nothing is loaded, and the application builds its state again. ``strategy`` says how the inputs' offsets were chosen, as it was
-    asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``point`` is None unless it is brought to a moment, and ``in_place`` None
-    unless its inputs are cut there where they are.
+    asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are
+    loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
+    unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names: they stay as they are, unless they are
+    also in ``create`` or ``delete``.
     """
 
     application_id: str
@@ -162,6 +164,8 @@ class RestorePlan:
     observed: Observed
     point: PointInTime | None = None
     in_place: InPlace | None = None
+    claimed: tuple[ClaimedTopic, ...] = ()
+    inputs_from: str | None = None
 
     @property
     def hash(self) -> str:
@@ -180,8 +184,13 @@ class RestorePlan:
 
     @property
     def from_input(self) -> bool:
-        """True when there is no savepoint to load and to compare with."""
+        """True when no state is loaded."""
         return self.savepoint_id is None
+
+    @property
+    def loads(self) -> bool:
+        """True when records are loaded, and have to be compared with those of a savepoint."""
+        return not self.from_input or self.inputs_from is not None
 
     @property
     def held_back(self) -> dict[TopicPartition, int]:
@@ -217,7 +226,8 @@ class RestoreRequest:
 
     ``source`` is the application id whose savepoint it is, empty for the application's own. ``savepoint`` is an id; or ``latest``, which means
     the newest ``exact`` one unless ``allow_ahead``; or ``before:<restore id>``, the safety savepoint of that restore, ``before:latest`` for the
-    last one; or ``input``: state is rebuilt from the input, with ``outputs`` as said, and with ``accept_gap`` also where older input is gone.
+    last one; or ``input``: state is rebuilt from the input, with ``outputs`` as said, and with ``accept_gap`` also where older input is gone. Inputs,
+    globals and outputs that the cluster has lost are then made from the savepoint ``inputs_from``, an id or ``latest``; empty is for none.
     ``replace`` allows internal topics that hold records to be deleted, and ``delete`` names those among them that the savepoint does not
     know; ``replace``, ``safety`` other than ``required`` and offsets that
     disagree with the state need the application id typed as ``confirm``.
@@ -243,6 +253,7 @@ class RestoreRequest:
     offsets: OffsetStrategy = EXACT
     outputs: OutputPolicy = OutputPolicy.KEEP
     accept_gap: bool = False
+    inputs_from: str = ""
     as_of: AsOf | None = None
     slice: Slice | None = None
     in_place: bool = False

@@ -12,6 +12,7 @@ from streams_recovery.core.plan import RestorePlan, SafetyPolicy, TopicToCreate
 _SHOWN_OFFSETS = 40
 
 
+_TOPICS = ("| topic | role | partitions | records | bytes | replaces |", "|---|---|---:|---:|---:|---|")
 _SAFETY = {
     SafetyPolicy.REQUIRED: "**Save** what is there as a safety savepoint, so that `undo` can bring it back.",
     SafetyPolicy.BEST_EFFORT: "**Try to save** what is there as a safety savepoint; go on without one if that fails.",
@@ -29,9 +30,10 @@ def markdown(plan: RestorePlan) -> str:
             *_point(plan),
             *_in_place(plan),
             *_warnings(plan),
+            *_claimed(plan),
             f"1. **Stop** {_instances(plan)} and prove that they are gone.",
             f"2. {_SAFETY[plan.safety]}",
-            *(_emptied(plan) if plan.from_input else _loaded(plan)),
+            *(_rebuilt(plan) if plan.from_input else _loaded(plan)),
             f"5. **Set {len(plan.offsets)} committed offsets**, the inputs' by `{plan.strategy}`:",
             "",
             "| partition | before | after |",
@@ -44,6 +46,28 @@ def markdown(plan: RestorePlan) -> str:
             *([] if plan.from_input else ["", _elsewhere(plan)]),
         ]
     )
+
+
+def _claimed(plan: RestorePlan) -> list[str]:
+    if not plan.claimed:
+        return []
+    told = (
+        f"By their names these could be internal topics of `{plan.application_id}`. Each is taken for one of another application, because a consumer "
+        "group of that name exists. Name its store under `stores` in the configuration if it is this application's."
+    )
+    becomes = {topic.name: "created again" for topic in plan.create} | {topic.name: "deleted" for topic in plan.delete}
+    return [
+        told,
+        "",
+        "| topic | taken for one of | here |",
+        "|---|---|---|",
+        *(f"| {one.topic} | {one.group} | {_fate(becomes.get(one.topic))} |" for one in plan.claimed),
+        "",
+    ]
+
+
+def _fate(becomes: str | None) -> str:
+    return "stays as it is" if becomes is None else f"**{becomes}**"
 
 
 def _catching_up(plan: RestorePlan) -> str:
@@ -63,7 +87,10 @@ def _head(plan: RestorePlan) -> list[str]:
             f"From {state}. Plan `{plan.hash[:12]}`.",
         ]
     if plan.captured_at is None:
-        return [f"### Rebuild the state of `{plan.application_id}` from its input", "", f"Without a savepoint. Plan `{plan.hash[:12]}`."]
+        source = (
+            "Without a savepoint" if plan.inputs_from is None else f"What is lost of the input comes from savepoint `{plan.inputs_from}`"
+        )
+        return [f"### Rebuild the state of `{plan.application_id}` from its input", "", f"{source}. Plan `{plan.hash[:12]}`."]
     return [
         f"### Restore `{plan.application_id}` from savepoint `{plan.savepoint_id}`{_source(plan)}",
         "",
@@ -85,11 +112,24 @@ def _loaded(plan: RestorePlan) -> list[str]:
         *_deletions(plan),
         f"3. **Create and load** {len(plan.create)} topics with {plan.rows:,} records:",
         "",
-        "| topic | role | partitions | records | bytes | replaces |",
-        "|---|---|---:|---:|---:|---|",
+        *_TOPICS,
         *(_topic_row(topic, plan) for topic in plan.create),
         "",
         "4. **Verify** every record against the savepoint, and every changelog key by key.",
+    ]
+
+
+def _rebuilt(plan: RestorePlan) -> list[str]:
+    if not plan.loads:
+        return [*_emptied(plan), "", "4. **Prove** that no internal topic is left."]
+    return [
+        f"3. **Delete** {len(plan.delete)} internal topics, **create and load** {len(plan.create)} topics with {plan.rows:,} records:",
+        "",
+        *_TOPICS,
+        *(f"| {topic.name} | internal | - | - | - | deleted |" for topic in plan.delete),
+        *(_topic_row(topic, plan) for topic in plan.create),
+        "",
+        "4. **Verify** every record against the savepoint, and **prove** that no internal topic is left.",
     ]
 
 
@@ -101,8 +141,6 @@ def _emptied(plan: RestorePlan) -> list[str]:
         "| topic | offsets in it | then |",
         "|---|---:|---|",
         *(f"| {name} | {plan.observed.offsets_replaced.get(name, 0):,} | {then} |" for name, then in gone),
-        "",
-        "4. **Prove** that no internal topic is left.",
     ]
 
 
@@ -183,8 +221,11 @@ def _further(plan: RestorePlan) -> list[str]:
 
 
 def moment(milliseconds: int) -> str:
-    """A timestamp as people read it, in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """A timestamp as people read it, in UTC; one that no calendar has, as the number that it is."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError):
+        return f"{milliseconds} ms"
 
 
 def _instances(plan: RestorePlan) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.handover import Handover, Role
+from streams_recovery.core.inventory import Declared
 from streams_recovery.core.manifest import Manifest, TopicImage
 from streams_recovery.core.model import TopicPartition, TopicRole
 from streams_recovery.core.obstacles import Obstacle, Severity, listed
@@ -77,6 +78,24 @@ def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], applicati
         *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
         *_strangers(application),
     )
+
+
+def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[Obstacle, ...]:
+    """What to say of an application that nobody has said of how it is held: one that cannot be paused is stopped for every savepoint."""
+    if no_pause_because is None:
+        return ()
+    what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
+    return (_warning("hold", what, "write backup.consistency.mode: stop if that is meant; else live, or let it be paused"),)
+
+
+def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Obstacle, ...]:
+    """What to say when savepoints are no help against the loss of the cluster."""
+    roles = dict.fromkeys(declared.globals, TopicRole.GLOBAL) | dict.fromkeys(declared.inputs, TopicRole.INPUT)
+    absent = [name for name, role in roles.items() if not declared.archives(name, role)]
+    if not absent:
+        return ()
+    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {listed(absent)} are not in them"
+    return (_warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
 
 
 def before_restore(

@@ -33,20 +33,26 @@ def begin(
     *,
     written_by_application: Collection[str],
     accept_gap: bool,
+    archived: Mapping[TopicPartition, int] | None = None,
 ) -> Begin:
     """An offset for every partition of ``logs``. ``committed`` are the group's offsets now, from which ``shift`` counts. Topics that are
-    ``written_by_application`` and read by it are begun at their end, whatever the strategy: what is in them comes again.
+    ``written_by_application`` and read by it are begun at their end, whatever the strategy: what is in them comes again. ``archived`` are the partitions
+    that are made from an archive, with the offset from which it has all records: of the log that is gone, the new one begins at 0.
 
     Raises ``Refused``, naming all partitions at once, for ``exact``; for offsets outside the logs; for partitions that ``specific`` and ``file``
-    do not name, or name although they are no inputs; and for ``earliest`` where records are gone from the beginning of a log, unless ``accept_gap``.
+    do not name, or name although they are no inputs; for ``earliest`` where records are gone from the beginning of a log, unless ``accept_gap``; and
+    for anything but ``earliest`` where inputs are made.
     """
+    archived = archived or {}
     again = {tp for tp in logs.starts if tp.topic in written_by_application}
     _check_strategy(logs, strategy, committed, again)
+    _check_made(strategy, archived)
     offsets = tuple(
         _at_end(tp, logs) if tp in again else _placed(tp, committed.get(tp, logs.starts[tp]), strategy, logs) for tp in sorted(logs.starts)
     )
     _check_reach(offsets, logs)
-    gap = {tp: logs.starts[tp] for tp in sorted(logs.starts) if tp not in again and logs.starts[tp] > 0}
+    begins = {**logs.starts, **archived}
+    gap = {tp: begins[tp] for tp in sorted(logs.starts) if tp not in again and begins[tp] > 0}
     if strategy.kind is StrategyKind.EARLIEST and gap and not accept_gap:
         raise Refused(
             f"the input does not reach back to its beginning: {_starts(gap)}; the state needs all of it, from offset 0",
@@ -79,6 +85,15 @@ def _check_strategy(
     problems += [f"{listed(named - set(logs.starts))} is no input"] if named - set(logs.starts) else []
     if problems:
         raise Refused("; ".join(problems), next_step="name every partition of the inputs, and no other", strategy=strategy.text)
+
+
+def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]) -> None:
+    if archived and strategy.kind is not StrategyKind.EARLIEST:
+        raise Refused(
+            f"inputs that are made from a savepoint are begun at their start, not by {strategy.text!r}: {listed(archived)}",
+            next_step="choose earliest",
+            strategy=strategy.text,
+        )
 
 
 def _placed(tp: TopicPartition, committed: int, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:

@@ -14,7 +14,8 @@ DAY_MS = 86_400_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepRules:
     """``last`` newest ones, and the newest of each of so many hours, days, ISO weeks and months (UTC) that have one. ``minimum`` newest ones
-    stay whatever the rules say. Only ``exact`` savepoints count: a rule that is met by one that may count input twice is not met.
+    stay whatever the rules say. Only ``exact`` savepoints count: a rule that is met by one that may count input twice, or whose state is damaged, is
+    not met.
     """
 
     last: int
@@ -28,7 +29,8 @@ class KeepRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
-    ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state.
+    ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state,
+    ``survives`` whether it is enough when the whole cluster is lost.
     """
 
     savepoint_id: str
@@ -38,26 +40,33 @@ class Held:
     in_use: bool
     replaces: str | None = None
     profile: Profile = Profile.FULL
+    survives: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepMark:
-    """A person's word on one savepoint, newest counts: ``keep`` it whatever the rules say, or leave it to them again."""
+    """That one savepoint is to be kept whatever the rules say, or no longer. ``restore_id`` is the restore whose later input it has, None when a
+    person said it. Who said it ends it: each of them has a mark of its own.
+    """
 
     savepoint_id: str
     keep: bool
     at: int
     requested_by: str
     reason: str
+    restore_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What happens to one savepoint, and why. It stays when there is a reason to keep it."""
+    """What happens to one savepoint, and why. It stays when there is a reason to keep it. ``survives_cluster_loss`` decides nothing; it is for whoever
+    reads the list.
+    """
 
     savepoint_id: str
     captured_at: int
     why_kept: tuple[str, ...]
+    survives_cluster_loss: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +124,11 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
     for rule, form in _BUCKETS.items():
         for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
             reasons[held.savepoint_id].append(f"{rule} {bucket}")
-    for savepoint_id in marked(marks) & set(reasons):
-        reasons[savepoint_id].append("marked")
+    for savepoint_id, restores in marked(marks).items():
+        if savepoint_id in reasons:
+            reasons[savepoint_id] += [
+                "marked" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
+            ]
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
         recent = kept_since is None or held.captured_at >= kept_since
@@ -125,7 +137,15 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
     for held in newest_first:
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: audit it"]
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
-    return [Decision(savepoint_id=h.savepoint_id, captured_at=h.captured_at, why_kept=tuple(reasons[h.savepoint_id])) for h in newest_first]
+    return [
+        Decision(
+            savepoint_id=held.savepoint_id,
+            captured_at=held.captured_at,
+            why_kept=tuple(reasons[held.savepoint_id]),
+            survives_cluster_loss=held.survives,
+        )
+        for held in newest_first
+    ]
 
 
 def _replaced(savepoints: Sequence[Held]) -> set[str]:
@@ -148,10 +168,16 @@ def _newest_of_each(newest_first: Sequence[Held], form: str, count: int) -> dict
     return found
 
 
-def marked(marks: Iterable[KeepMark]) -> set[str]:
-    """Ids that are to be kept by a person's word. ``marks`` in the order in which they were made."""
-    latest = {mark.savepoint_id: mark.keep for mark in marks}
-    return {savepoint_id for savepoint_id, keep in latest.items() if keep}
+def marked(marks: Iterable[KeepMark]) -> dict[str, tuple[str | None, ...]]:
+    """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``marks`` in the order in which they were
+    made.
+    """
+    latest = {(mark.savepoint_id, mark.restore_id): mark.keep for mark in marks}
+    found: dict[str, tuple[str | None, ...]] = {}
+    for (savepoint_id, restore_id), keep in latest.items():
+        if keep:
+            found[savepoint_id] = (*found.get(savepoint_id, ()), restore_id)
+    return found
 
 
 def removable(files: Iterable[StoredFile], referenced: Collection[str], *, now: int, grace_ms: int) -> list[StoredFile]:

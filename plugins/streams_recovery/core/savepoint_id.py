@@ -12,17 +12,21 @@ _ID = re.compile(PATTERN)
 
 
 _TIME = "%Y%m%dT%H%M%SZ"
+# No two clocks differ by more; an id from further on was made up.
+_FURTHEST = timedelta(days=3_650)
 
 
 def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
     """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run gets the same suffix whenever it is repeated.
 
     The newest id must sort last, so one that comes ``after`` another never has an earlier time or the same, whatever the clocks of two machines say.
+    One of ten years on does not count.
     """
     moment = datetime.fromtimestamp(at / 1000, UTC)
     if after is not None:
         earlier = datetime.strptime(after.split("-")[0], _TIME).replace(tzinfo=UTC)
-        moment = max(moment, earlier + timedelta(seconds=1))
+        if earlier - moment < _FURTHEST:
+            moment = max(moment, earlier + timedelta(seconds=1))
     return f"{moment.strftime(_TIME)}-{run_suffix(run_id)}"
 
 
@@ -42,5 +46,11 @@ def run_suffix(run_id: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """True for text that has the form of an id."""
-    return _ID.fullmatch(text) is not None
+    """True for text that has the form of an id, and a time that there is."""
+    if _ID.fullmatch(text) is None or not text.isascii():
+        return False
+    try:
+        datetime.strptime(time_of(text), _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True

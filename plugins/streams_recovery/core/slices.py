@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.manifest import PartitionImage, SegmentFile
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.moments import LAST_MOMENT
 from streams_recovery.core.time_cut import CutBy, LogCut, RowCut, RowSlice
 
 _SECOND = 1_000
@@ -21,16 +22,18 @@ _SECOND = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """``[start, end)`` of event time, milliseconds since the epoch. Raises ``ConfigInvalid`` for one that has no moment in it, or begins before 1970."""
+    """``[start, end)`` of event time, milliseconds since the epoch. Raises ``ConfigInvalid`` for one that has no moment in it, begins before 1970 or ends
+    after the year 9999.
+    """
 
     start: int
     end: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.start < self.end:
+        if not 0 < self.start < self.end <= LAST_MOMENT:
             raise ConfigInvalid(
                 f"from {self.start} to {self.end} (milliseconds since 1970) is no interval",
-                next_step="give a start after 1970, and an end after the start; the end itself is not part of the interval",
+                next_step="give a start after 1970, and an end after the start and before the year 10000; the end itself is not part of the interval",
             )
 
     @property

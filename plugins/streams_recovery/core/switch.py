@@ -70,9 +70,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Both applications and their inputs as they are. ``outputs`` has the names that the clone's own outputs stand for. ``old_ahead`` counts input that
-    the old application has read and the clone has not, ``clone_ahead`` the other way round. ``old_has_read`` tells that an earlier attempt has seen the
-    old application process everything that the clone's input had caused, repartition topics included, and that the clone has read nothing since.
+    """Both applications and their inputs as they are. ``outputs`` has the names that the clone's own outputs stand for. ``lag`` counts input that the clone
+    has not read, ``old_ahead`` what of it the old application has read, ``clone_ahead`` what the clone has read and the old application has not.
+    ``old_has_read`` tells that an earlier attempt has seen the old application process everything that the clone's input had caused, repartition topics
+    included, and that the clone has read nothing since.
     ``same_cluster`` tells that both work on one cluster.
     """
 
@@ -80,7 +81,7 @@ class Pair:
     clone: Side
     outputs: dict[str, str]
     starts: dict[str, int]
-    ends: dict[str, int]
+    lag: dict[str, int]
     old_ahead: dict[str, int]
     clone_ahead: dict[str, int]
     origin: Origin | None
@@ -153,7 +154,7 @@ def switch_plan(pair: Pair, step: Step) -> SwitchPlan:
         offsets={side.application_id: side.committed for side in (old, clone)},
         again={} if done else pair.old_ahead if cut_over else pair.clone_ahead,
         tail={} if done else clone.unread if cut_over else old.unread,
-        lag=beyond(pair.ends, clone.committed),
+        lag=pair.lag,
         warnings=tuple(_warnings(pair, step)),
     )
 
@@ -207,9 +208,8 @@ def _against_cut_over(pair: Pair, max_lag: int) -> Iterable[str]:
     if clone.role is Role.LIVE:
         return
     yield from _state_problems(pair)
-    lag = beyond(pair.ends, clone.committed)
-    if sum(lag.values()) > max_lag:
-        yield f"{clone.application_id} is {sum(lag.values())} records behind its input, more than {max_lag}: {told(lag)}"
+    if sum(pair.lag.values()) > max_lag:
+        yield f"{clone.application_id} is {sum(pair.lag.values())} records behind its input, more than {max_lag}: {told(pair.lag)}"
     if not old.alive:
         if pair.clone_ahead:
             yield (

@@ -84,7 +84,8 @@ def assembled(source: Manifest, accepted: Sequence[PartitionReduced], *, savepoi
     topics = tuple(_topic(topic, source.captured_at, pieces) for topic in source.topics)
     shared = {file.key for _, file in source.files()}
     made = ReducedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in accepted))
-    manifest = replace(source, savepoint_id=savepoint_id, parent_id=None, topics=topics, provenance=replace(provenance, reduced_from=made))
+    provenance = replace(provenance, reduced_from=made, intended=source.provenance.intended)
+    manifest = replace(source, savepoint_id=savepoint_id, parent_id=None, topics=topics, provenance=provenance)
     if any(file.key in shared for _, file in manifest.files()):
         return replace(manifest, parent_id=source.savepoint_id)
     return manifest

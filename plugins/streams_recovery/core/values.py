@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streams_recovery.core.bounded_json import document
 from streams_recovery.core.errors import ConfigInvalid
 
 Cell = str | int | float | bytes
@@ -60,7 +61,7 @@ def decoded(kind: Format, data: bytes) -> Cell:
             return number
         text = data.decode()
         if kind is Format.JSON:
-            json.loads(text)
+            document(text)
     except (struct.error, ValueError) as error:
         raise not_of(kind, data, str(error)) from None
     return text
@@ -77,7 +78,7 @@ def encoded(kind: Format, cell: Any) -> bytes:
             return _PACKED[kind].pack(cell)
         if kind in (Format.STRING, Format.JSON) and isinstance(cell, str):
             if kind is Format.JSON:
-                json.loads(cell)
+                document(cell)
             return cell.encode()
     except (struct.error, OverflowError, ValueError) as error:
         raise unfit(kind, cell, str(error)) from None
@@ -91,7 +92,7 @@ def same_document(one: str, other: str) -> bool:
 
 def canonical(text: str) -> str:
     """A JSON text in the one way in which equal documents are equal texts."""
-    return json.dumps(json.loads(text), sort_keys=True)
+    return json.dumps(document(text), sort_keys=True)
 
 
 def not_of(kind: Format, data: bytes, why: str) -> ConfigInvalid:

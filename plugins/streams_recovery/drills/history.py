@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from streams_recovery.core import codec
 from streams_recovery.core.drill import DrillEntry, Restored, drill_entry
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.journal import JournalEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.restores import RestoreReport, RestoreTicket, Verdict
-from streams_recovery.restores.opening import PLAN
 from streams_recovery.storage.notes import Notes
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
@@ -26,16 +24,23 @@ def drills(bench: Workbench) -> list[DrillEntry]:
 
 
 def conclude(
-    bench: Workbench, *, run_id: str, requested_by: str, began_at: int, ticket: RestoreTicket | None, left: tuple[str, ...]
+    bench: Workbench,
+    *,
+    run_id: str,
+    requested_by: str,
+    began_at: int,
+    ticket: RestoreTicket | None,
+    report: RestoreReport | None,
+    left: tuple[str, ...],
 ) -> DrillEntry:
     """Add the drill to the history, however it ended, and return its entry. ``bench`` is that of the application itself; ``ticket`` is None when no
-    restore was begun. Repeating it adds nothing.
+    restore was begun, ``report`` when it was not finished. Repeating it adds nothing.
     """
     log = _log(bench)
     known = next((entry for entry in itertools.islice(log.read_back(), _NEWEST) if entry.run == run_id), None)
     if known is not None:
         return known
-    restored = None if ticket is None else _restored(bench, ticket)
+    restored = None if ticket is None else _restored(bench, ticket, report)
     entry = drill_entry(run=run_id, requested_by=requested_by, began_at=began_at, restored=restored, left=left)
     log.append(entry)
     return entry
@@ -52,15 +57,10 @@ def raise_unless_succeeded(entry: DrillEntry) -> None:
         )
 
 
-def _restored(bench: Workbench, ticket: RestoreTicket) -> Restored:
+def _restored(bench: Workbench, ticket: RestoreTicket, report: RestoreReport | None) -> Restored:
     layout = _scratch(bench)
     journal = NumberedLog(bench.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
-    planned = Notes(bench.repository, layout).read(RestorePlan, ticket.restore_id, PLAN)
-    key = layout.report(ticket.restore_id)
-    try:
-        report = codec.loads(RestoreReport, bench.repository.get(key), where=key)
-    except NotFound:
-        report = None
+    planned = Notes(bench.repository, layout).read(RestorePlan, ticket.plan)
     return Restored(
         restore_id=ticket.restore_id,
         savepoint_id=planned.savepoint_id,

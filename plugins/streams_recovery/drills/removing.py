@@ -10,15 +10,13 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged, TargetNotEmpty
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, reached
 from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import LEASE_SECONDS
 from streams_recovery.restores import RestoreTicket
 from streams_recovery.restores.creating import rows_at_first, standings
-from streams_recovery.restores.opening import PLAN
 from streams_recovery.stopping import bring_down
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.survey import internal_topics
-from streams_recovery.unfinished import restores_of
+from streams_recovery.unfinished import plan_of, restores_of
 from streams_recovery.workbench import Workbench
 
 DRILL = "drill"
@@ -112,7 +110,7 @@ def _stop(bench: Workbench) -> tuple[str, ...]:
 def _await_writers(bench: Workbench, restore_id: str, log: NumberedLog[JournalEntry]) -> None:
     """Where a load was broken off its job may still be ending, and a topic that is deleted under it would be created again."""
     if reached(tuple(log.read_all())) in (Phase.CREATED, Phase.RECOVERED):
-        standings(bench, rows_at_first(bench.notes.read(RestorePlan, restore_id, PLAN)))
+        standings(bench, rows_at_first(plan_of(bench, restore_id)))
 
 
 def _adopt(bench: Workbench, log: NumberedLog[JournalEntry], names: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import fastavro
 
+from streams_recovery.core.bounded_json import document
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.values import Cell, Format, not_of, same_document, unfit
 
@@ -37,6 +38,7 @@ class AvroCodec:
             left = len(body) - source.tell()
             target = io.StringIO()
             fastavro.json_writer(target, self._schema, [datum])
+            document(target.getvalue())
         except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
             raise not_of(Format.AVRO, data, f"{type(error).__name__} {error}") from None
         if left:
@@ -50,7 +52,7 @@ class AvroCodec:
         if self._confluent and like is None:
             raise unfit(Format.AVRO, cell, "no value of the store shows the id of the schema")
         try:
-            (datum,) = fastavro.json_reader(io.StringIO(json.dumps(json.loads(cell))), self._schema)
+            (datum,) = fastavro.json_reader(io.StringIO(json.dumps(document(cell))), self._schema)
             target = io.BytesIO()
             fastavro.schemaless_writer(target, self._schema, datum)
         except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
@@ -58,7 +60,7 @@ class AvroCodec:
         data = (like[:_PREFIX] if self._confluent and like else b"") + target.getvalue()
         # Of a union's branches the library takes the first that fits, whatever the text says.
         written = str(self.decode(data))
-        if json.loads(written) != json.loads(cell) and not same_document(written, cell):
+        if document(written) != document(cell) and not same_document(written, cell):
             raise unfit(
                 Format.AVRO, cell, f"it would be read back as {written}; name every field, and see which branch of a union is meant"
             )

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
 from streams_recovery.core.errors import NotFound
+from streams_recovery.jobs.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 
@@ -38,6 +39,11 @@ class AirflowConnections:
             if secret:
                 mask_secret(secret)
         return StorageCredentials(access_key_id=found.login, secret_access_key=found.password, session_token=token)
+
+    def spark_master(self, connection_id: str) -> str:
+        """See ConnectionSource."""
+        found = self.get(connection_id)
+        return master_of(connection_id, found.conn_type, found.host, found.port)
 
     def get(self, connection_id: str) -> Connection:
         """The connection itself. Raises ``NotFound`` with the command that would add it."""

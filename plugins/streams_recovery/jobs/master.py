@@ -6,12 +6,25 @@ import os
 import re
 from typing import Final
 
+from streams_recovery.core.errors import ConfigInvalid
+
 _LOCAL: Final = re.compile(r"local(?:\[(?P<cores>\d+|\*)(?:,\d+)?\])?")
 _LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[\s*(?P<executors>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*\d+\s*\]")
 # Enough for a small cluster; what a cluster has is not known to the one who submits.
 _SHUFFLE_PARTITIONS: Final = 32
 # Two, so that no core waits for the longest piece.
 _SHUFFLE_PARTITIONS_A_CORE: Final = 2
+
+
+def master_of(connection_id: str, conn_type: str | None, host: str | None, port: int | str | None) -> str:
+    """The master that a connection of Airflow names, as Airflow's own hook understands it (SparkSubmitHook#_resolve_connection). Raises
+    ``ConfigInvalid`` for one without a host: the hook would take it for YARN.
+    """
+    if not host:
+        raise ConfigInvalid(f"connection {connection_id} has no host", next_step='set it to a Spark master, such as "local[2]"')
+    whole = (conn_type or "spark") == "spark" and ("://" in host or not port)
+    url = host if whole else f"{conn_type or 'spark'}://{host}"
+    return f"{url}:{port}" if port else url
 
 
 def is_local(master: str) -> bool:

@@ -9,15 +9,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.submit import submit_argv
 from streams_recovery.jobs.submitter import RESULTS, SparkJob, prepared
-from streams_recovery.storage.repository import Repository
-
-T = TypeVar("T")
+from streams_recovery.storage.receipts import read_receipt
 
 _TAIL_BYTES: Final = 4000
 _STOP_SECONDS: Final = 10.0
@@ -29,33 +28,27 @@ class SparkSubmit:
 
     master: str
     logs: Path
+    allow_insecure_rpc: bool = False
 
-    def submit(self, job: SparkJob) -> None:
+    def submit(self, job: SparkJob) -> NoteRef:
         """Run it in a process of its own."""
-        with prepared(job, self.master) as call:
-            run_submit(
-                submit_argv(call, self.master),
-                call.environment,
-                log=self.logs / f"{job.name}.log",
-                repository=job.repository,
-                result_key=job.result_key,
-                kind=RESULTS[job.name],
-            )
+        log = self.logs / f"{job.name}.log"
+        with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
+            run_submit(submit_argv(call, self.master), call.environment, log=log)
+            return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
 
 
-def run_submit(
-    argv: Sequence[str], environment: Mapping[str, str], *, log: Path, repository: Repository, result_key: str, kind: type[T]
-) -> T:
-    """Run ``argv`` to its end with ``environment`` over this process's own, output appended to ``log``, and read what the job left.
+def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> None:
+    """Run ``argv`` to its end with ``environment`` and nothing of this process's own, output appended to ``log``. How it exits does not count: only what it
+    left does.
 
-    Raises what the job noted as its error, ``SparkJobFailed`` with the end of the log when it left nothing, and ``ConfigInvalid`` when
-    spark-submit cannot be started. When this process is interrupted the job, its JVM and its tasks are ended first.
+    Raises ``ConfigInvalid`` when spark-submit cannot be started. When this process is interrupted the job, its JVM and its tasks are ended first.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         try:
             process = subprocess.Popen(
-                argv, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                argv, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         except OSError as error:
             raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
@@ -63,7 +56,6 @@ def run_submit(
             process.wait()
         finally:
             _end(process)
-    return read_outcome(repository, result_key, kind, log_tail=tail(log))
 
 
 def tail(log: Path) -> str:

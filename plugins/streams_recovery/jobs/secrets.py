@@ -15,14 +15,17 @@ from streams_recovery.storage.credentials import StorageCredentials
 
 
 @contextmanager
-def secrets_file(connection: KafkaConnection, credentials: StorageCredentials | None, *, directory: Path | None = None) -> Iterator[Path]:
+def secrets_file(
+    connection: KafkaConnection | None, credentials: StorageCredentials | None, *, directory: Path | None = None
+) -> Iterator[Path]:
     """A new file (mode 0600) with what a job needs to connect; gone at the end of the block. ``directory`` defaults to the system's.
 
     The driver reads it on this machine, so the deploy mode must be client, and removes it then. A submitter that is killed before that leaves it
     behind, readable by its owner only.
     """
+    kafka = None if connection is None else {"bootstrap_servers": connection.bootstrap_servers, "properties": dict(connection.properties)}
     content = {
-        "kafka": {"bootstrap_servers": connection.bootstrap_servers, "properties": dict(connection.properties)},
+        "kafka": kafka,
         "storage": None if credentials is None else dataclasses.asdict(credentials),
     }
     handle, name = tempfile.mkstemp(prefix="streams-recovery-", suffix=".secrets", dir=directory)  # mkstemp makes it 0600

@@ -11,8 +11,11 @@ from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.jobs.environment import driver_environment
 from streams_recovery.jobs.master import is_local, shuffle_partitions
 from streams_recovery.jobs.package import project_root
+from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
 from streams_recovery.jobs.spark_home import find_spark_home
 
 JobName = Literal["backup", "restore", "verify", "audit", "compact", "state"]
@@ -25,8 +28,21 @@ _MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The last one is in a directory that
+    nobody else may write to.
+    """
+
+    package: Path
+    secrets: Path
+    receipt: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCall:
-    """What to submit. ``environment`` is laid over the submitter's own and names the secrets file; nothing here is a secret itself."""
+    """What to submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret. The driver
+    leaves its ``receipt`` on this machine.
+    """
 
     name: str
     application: Path
@@ -34,30 +50,34 @@ class SparkCall:
     py_files: Path
     conf: dict[str, str]
     environment: dict[str, str]
+    receipt: Path
 
 
 def spark_call(
     job: JobName,
     *,
-    spec_key: str,
+    spec: NoteRef,
     result_key: str,
     location: StorageLocation,
-    package: Path,
-    secrets_file: Path,
+    files: JobFiles,
     master: str,
-    worker_python: str | None = None,
+    allow_insecure_rpc: bool = False,
 ) -> SparkCall:
-    """The call for one job. ``worker_python`` is the interpreter on the workers: this one for a local master, else ``python3`` by default."""
+    """The call for one job. Workers of a local master run this interpreter, those of a cluster ``python3``.
+
+    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``.
+    """
     application = project_root() / "spark_jobs" / f"{job}.py"
-    arguments = ("--spec", spec_key, "--result", result_key, "--repository", codec.dumps(location).decode())
-    local = is_local(master)
+    about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
+    about["--receipt"] = str(files.receipt)
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,
-        arguments=arguments,
-        py_files=package,
-        conf=_conf(job, master),
-        environment=_environment(secrets_file, worker_python or (sys.executable if local else "python3"), local=local),
+        arguments=tuple(part for option in about.items() for part in option),
+        py_files=files.package,
+        conf=_conf(job, master) | rpc_settings(master, spark_defaults(), allow_insecure=allow_insecure_rpc),
+        environment=_environment(files.secrets, local=is_local(master)),
+        receipt=files.receipt,
     )
 
 
@@ -87,12 +107,13 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
     return conf
 
 
-def _environment(secrets_file: Path, worker_python: str, *, local: bool) -> dict[str, str]:
+def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
     environment = {
+        **driver_environment(),
         SECRETS_FILE: str(secrets_file),
         SUBMITTER: str(os.getpid()),
         "SPARK_HOME": str(find_spark_home()),
-        "PYSPARK_PYTHON": worker_python,
+        "PYSPARK_PYTHON": sys.executable if local else "python3",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         **_MEMORY,
     }

@@ -12,11 +12,12 @@ from typing import Final, Protocol
 
 from streams_recovery.core.audit import AuditResult
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.reduction import ReduceResult
 from streams_recovery.core.state_export import StateResult
 from streams_recovery.jobs.package import build_package
 from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobName, SparkCall, spark_call
+from streams_recovery.jobs.submit import JobFiles, JobName, SparkCall, spark_call
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
@@ -33,39 +34,50 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
 )
 """What each job leaves."""
 
+_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"audit", "compact", "state"})
+
+
+def needs_cluster(name: JobName) -> bool:
+    """False for jobs that read and write files of the repository only."""
+    return name not in _OF_THE_REPOSITORY
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkJob:
-    """One job: its specification and its result are keys of ``repository``. Connection and credentials are secrets."""
+    """One job: its specification is in ``repository``, and its result will be. Connection and credentials are secrets; a job that has nothing to do with the
+    cluster gets no connection.
+    """
 
     name: JobName
-    spec_key: str
+    spec: NoteRef
     result_key: str
     repository: Repository
-    connection: KafkaConnection
+    connection: KafkaConnection | None
     credentials: StorageCredentials | None
 
 
 class Submitter(Protocol):
     """Runs jobs. The product's are spark-submit, from the command line and from Airflow."""
 
-    def submit(self, job: SparkJob) -> None:
-        """Return when ``job`` has left its result.
+    def submit(self, job: SparkJob) -> NoteRef:
+        """Return the result of ``job`` when it has left it.
 
-        Raises the error that the job noted instead, and ``SparkJobFailed`` when it left nothing.
+        Raises the error that the job tells of instead, and ``SparkJobFailed`` when it told nothing.
         """
 
 
 @contextmanager
-def prepared(job: SparkJob, master: str) -> Iterator[SparkCall]:
-    """The call of spark-submit for ``job``. Its package and its secrets file are there for as long as the block lasts."""
+def prepared(job: SparkJob, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
+    """The call of spark-submit for ``job``. Its package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises
+    what ``spark_call`` does.
+    """
     with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, secrets_file(job.connection, job.credentials) as secrets:
         yield spark_call(
             job.name,
-            spec_key=job.spec_key,
+            spec=job.spec,
             result_key=job.result_key,
             location=job.repository.location,
-            package=build_package(Path(work)),
-            secrets_file=secrets,
+            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=Path(work) / "receipt.json"),
             master=master,
+            allow_insecure_rpc=allow_insecure_rpc,
         )

@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 
 from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError
 from streams_recovery.kafka import failures
-from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.connection import Connecting, KafkaConnection
 from streams_recovery.kafka.tls import certificate_problem
 from streams_recovery.kafka.waiting import Deadline
 
@@ -38,14 +38,23 @@ def _quiet() -> None:
 
 
 class Clients:
-    """Both clients, for one thread at a time. ``timeout`` in seconds bounds every question, repetitions included."""
+    """Both clients, for one thread at a time. ``timeout`` in seconds bounds every question, repetitions included. A ``connection`` that is to be looked up
+    is looked up with the first question.
+    """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float) -> None:
-        self.connection = connection
+    def __init__(self, connection: Connecting, *, timeout: float) -> None:
+        self._connection = connection
         self.timeout = timeout
         self._librdkafka: AdminClient | None = None
         self._pure: Any = None
         self._last_failure: KafkaError | None = None
+
+    @property
+    def connection(self) -> KafkaConnection:
+        """How the cluster is reached. Raises what looking it up raises."""
+        if not isinstance(self._connection, KafkaConnection):
+            self._connection = self._connection()
+        return self._connection
 
     @property
     def librdkafka(self) -> AdminClient:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,11 +18,13 @@ from streams_recovery.core.rights import Rights
 from streams_recovery.kafka import configs, failures, log_ends, permissions
 from streams_recovery.kafka import epochs as leader_epochs
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.group_listing import list_group_kinds
 from streams_recovery.kafka.waiting import Deadline
 
 _NO_LEADER_YET = 5
+# Far longer than brokers need to show a setting; what is not shown then was altered again.
+_SHOWN_SECONDS = 1.0
 
 
 class KafkaCluster:
@@ -32,7 +35,7 @@ class KafkaCluster:
     checking that nobody needs it is the caller's work.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0) -> None:
+    def __init__(self, connection: Connecting, *, timeout: float = 30.0) -> None:
         self._clients = Clients(connection, timeout=timeout)
 
     def close(self) -> None:
@@ -52,6 +55,10 @@ class KafkaCluster:
     def default_cleanup_policy(self) -> str:
         """``log.cleanup.policy``: what topics without an override of ``cleanup.policy`` have."""
         return self._broker_settings(min(self._metadata().brokers))["log.cleanup.policy"]
+
+    def topic_defaults(self) -> tuple[dict[str, str], ...]:
+        """Of each broker, the settings of retention and compaction that a topic without overrides has there."""
+        return tuple(configs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> ClusterFacts:
         """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
@@ -166,6 +173,24 @@ class KafkaCluster:
                         missing=missing,
                     )
 
+    def change_configs(self, names: Collection[str], change: configs.Change) -> None:
+        """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
+        settings at the same moment, and the last one wins. Raises ``TransientError`` naming topics that stayed unlike that.
+        """
+        deadline, timeout = Deadline(self._clients.timeout), self._clients.timeout
+        wanted = self._wanted(names, change, None)
+        while wanted:
+            self._clients.patiently(
+                "altering topic configurations", partial(configs.alter, self._clients.librdkafka, wanted, timeout=timeout)
+            )
+            wanted = self._not_shown(names, change)
+            if wanted and not deadline.remaining:
+                raise TransientError(
+                    f"these settings were altered and are not shown, or others have altered them again: {wanted}",
+                    next_step="try again; if it stays, find out what else sets them",
+                    missing=wanted,
+                )
+
     def max_message_bytes(self, topic: str) -> int:
         """The largest batch, after compression, that the topic takes: its own setting or the cluster's."""
 
@@ -234,10 +259,25 @@ class KafkaCluster:
         self.log_starts([TopicPartition(name, number) for number in range(len(led))])
 
     def _missing_changes(self, broker: int, changes: configs.Changes) -> dict[str, list[str]]:
-        def ask() -> dict[str, dict[str, str]]:
-            return configs.read_overrides(self._clients.librdkafka, changes, timeout=self._clients.timeout, broker=broker)
+        return configs.missing_changes(self._overrides(changes, broker), changes)
 
-        return configs.missing_changes(self._clients.patiently(f"reading topic configurations of broker {broker}", ask), changes)
+    def _wanted(self, names: Collection[str], change: configs.Change, broker: int | None) -> configs.Changes:
+        return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}
+
+    def _not_shown(self, names: Collection[str], change: configs.Change) -> configs.Changes:
+        """What is still to be altered by the first broker that does not show it within a moment."""
+        for broker in sorted(self._metadata().brokers):
+            shown = Deadline(_SHOWN_SECONDS)
+            while wanted := self._wanted(names, change, broker):
+                if not shown.pause():
+                    return wanted
+        return {}
+
+    def _overrides(self, names: Iterable[str], broker: int | None) -> dict[str, dict[str, str]]:
+        def ask() -> dict[str, dict[str, str]]:
+            return configs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
+
+        return self._clients.patiently(f"reading topic configurations of broker {'any' if broker is None else broker}", ask)
 
 
 def _description(shape: Mapping[str, Any], overrides: dict[str, str]) -> TopicDescription:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but its stubs do not say so
     AdminClient,
@@ -14,6 +14,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
 )
 
 Changes = Mapping[str, Mapping[str, str | None]]
+# What to alter of a topic with these overrides: None deletes one, and nothing is to be altered when it is empty.
+Change = Callable[[Mapping[str, str]], Mapping[str, str | None]]
+
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 def read_overrides(client: AdminClient, topics: Iterable[str], *, timeout: float, broker: int | None = None) -> dict[str, dict[str, str]]:
@@ -40,6 +44,20 @@ def read_broker_settings(client: AdminClient, broker: int, *, timeout: float) ->
     """The settings of one broker, secret ones left out. Raises the client's errors."""
     resource = ConfigResource(ResourceType.BROKER, str(broker))
     return _values(client.describe_configs([resource], request_timeout=timeout, broker=broker)[resource].result())
+
+
+def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
+    """What a topic without overrides has on a broker with these settings, by the names of a topic's: how long records are kept, and when they are
+    compacted.
+    """
+    times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
+    # Of the three, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
+    retention = next((int(broker[name]) * factor for name, factor in times if name in broker), -1)
+    return {
+        "cleanup.policy": broker.get("log.cleanup.policy", "delete"),
+        "retention.ms": str(max(retention, -1)),
+        "min.compaction.lag.ms": broker.get("log.cleaner.min.compaction.lag.ms", "0"),
+    }
 
 
 def read_topic_setting(client: AdminClient, topic: str, name: str, *, timeout: float) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from streams_recovery.core.addresses import unencrypted
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.kafka import properties as known
 
@@ -29,7 +30,8 @@ class KafkaConnection:
         """The connection that ``extra``, the JSON of an Airflow connection of type ``kafka``, describes.
 
         ``where`` names the connection in errors. Raises ``ConfigInvalid`` for a key that is not on the allow-list (with the nearest one
-        that is), a value of the wrong kind, no ``bootstrap.servers``, or a mechanism that one of the two clients does not speak.
+        that is), a value of the wrong kind, no ``bootstrap.servers``, a mechanism that one of the two clients does not speak, or a token
+        endpoint that the client secret would cross the network to unencrypted.
         """
         for key in extra:
             _check_allowed(key, where)
@@ -44,6 +46,8 @@ class KafkaConnection:
                 texts[key] = _choice(key, texts[key], choices, where)
         _check_numbers(texts, where)
         _check_complete(texts, where)
+        if known.OAUTH_ENDPOINT in texts:
+            _check_endpoint(texts[known.OAUTH_ENDPOINT], where)
         return cls(bootstrap_servers=",".join(part.strip() for part in servers.split(",") if part.strip()), properties=texts)
 
     def client_config(self, **overrides: object) -> dict[str, object]:
@@ -145,3 +149,20 @@ def _check_complete(texts: Mapping[str, str], where: str) -> None:
             missing=missing,
             where=where,
         )
+
+
+def _check_endpoint(url: str, where: str) -> None:
+    try:
+        in_clear = unencrypted(url)
+    except ValueError as error:
+        raise ConfigInvalid(f"{where}: {known.OAUTH_ENDPOINT}: {error}", next_step=f"correct {known.OAUTH_ENDPOINT}", where=where) from None
+    if in_clear:
+        raise ConfigInvalid(
+            f"{where}: {known.OAUTH_ENDPOINT} {url} is plain http to another machine: the client secret and the token would cross the network readable",
+            next_step="use the endpoint's https address",
+            where=where,
+        )
+
+
+# A connection, or how to look it up: whoever only reads a repository need not have one.
+Connecting = KafkaConnection | Callable[[], KafkaConnection]

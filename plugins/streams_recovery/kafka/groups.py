@@ -14,7 +14,7 @@ from streams_recovery.core.model import CommittedOffset, GroupDescription, Group
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.committed import read_committed_offsets, read_unsettled
-from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.group_listing import describe_group, in_use
 from streams_recovery.kafka.offset_writing import replace_offsets
 from streams_recovery.kafka.waiting import Deadline
@@ -27,7 +27,7 @@ class ConsumerGroups:
     It cannot tell whether an application is gone, only whether its group is empty: a live member that is evicted comes back.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0) -> None:
+    def __init__(self, connection: Connecting, *, timeout: float = 30.0) -> None:
         self._clients = Clients(connection, timeout=timeout)
 
     def close(self) -> None:

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import base64
+import email.message
 import json
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
+from typing import IO
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from streams_recovery.core.errors import BrokerUnavailable, ConfigInvalid
+from streams_recovery.core.errors import BrokerUnavailable
 
 _PREFIX = "sasl.oauthbearer."
 _TIMEOUT_SECONDS = 10.0
 # A token is given up this long before its end, so that it does not run out between here and the broker.
 _MARGIN_SECONDS = 30.0
+_MAX_BYTES = 1 << 20
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like any other that is no token: followed, it would take client id and secret wherever it says."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: email.message.Message, newurl: str
+    ) -> None:
+        """Not followed."""
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """An OAuth 2 client credentials grant (RFC 6749, section 4.4) at the configured endpoint. One token is used until it ends."""
+    """An OAuth 2 client credentials grant (RFC 6749, section 4.4) at the configured endpoint. One token is used until it ends.
+
+    ``properties`` are those of a checked ``KafkaConnection``: its endpoint is on this machine or has TLS.
+    """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = {key.removeprefix(_PREFIX): value for key, value in properties.items() if key.startswith(_PREFIX)}
@@ -42,15 +58,13 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
 
     def _ask(self) -> dict[str, object]:
         url = self._properties["token.endpoint.url"]
-        if not url.startswith(("https://", "http://")):
-            raise ConfigInvalid(f"the token endpoint {url!r} is not a web address", next_step=f"correct {_PREFIX}token.endpoint.url")
         form = {"grant_type": "client_credentials"} | {key: self._properties[key] for key in ("scope",) if key in self._properties}
-        request = urllib.request.Request(url, data=urllib.parse.urlencode(form).encode())  # noqa: S310  # checked above
+        request = urllib.request.Request(url, data=urllib.parse.urlencode(form).encode())  # noqa: S310  # its connection is checked
         request.add_header("Authorization", f"Basic {self._basic()}")
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310  # checked above
-                answer = json.load(response)
-        except (OSError, ValueError) as error:
+            with _opener(url).open(request, timeout=_TIMEOUT_SECONDS) as response:
+                answer = json.loads(_bounded(response))
+        except (OSError, ValueError, HTTPException, RecursionError) as error:
             raise BrokerUnavailable(
                 f"no token from {url}: {error}",
                 next_step="check the endpoint, client id and client secret of the Kafka connection",
@@ -63,3 +77,16 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
     def _basic(self) -> str:
         names = (self._properties["client.id"], self._properties["client.secret"])
         return base64.b64encode(":".join(urllib.parse.quote(name, safe="") for name in names).encode()).decode()
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    # A proxy reads what is not encrypted. What is encrypted it only passes on.
+    proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
+    return urllib.request.build_opener(_NoRedirects, proxies)
+
+
+def _bounded(response: IO[bytes]) -> bytes:
+    body = response.read(_MAX_BYTES + 1)
+    if len(body) > _MAX_BYTES:
+        raise ValueError(f"the answer has more than {_MAX_BYTES} bytes")
+    return body

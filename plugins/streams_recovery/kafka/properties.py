@@ -24,12 +24,8 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 SECRETS: Final = frozenset({"sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret"})
 
 NEEDED_BY_PASSWORD: Final = ("sasl.username", "sasl.password")
-NEEDED_BY_OAUTH: Final = (
-    "sasl.oauthbearer.method",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.token.endpoint.url",
-)
+OAUTH_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+NEEDED_BY_OAUTH: Final = ("sasl.oauthbearer.method", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", OAUTH_ENDPOINT)
 
 _OAUTH: Final = frozenset({*NEEDED_BY_OAUTH, "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions"})
 

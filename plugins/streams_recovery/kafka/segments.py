@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from streams_recovery.core.errors import Damaged
 from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, check_schema, payload_bytes
+from streams_recovery.kafka.checked_segment import open_segment
+from streams_recovery.kafka.records import SEGMENT_SCHEMA, payload_bytes
 
 # Half of what a writing task needs: the rows that wait for their row group, and the same rows being encoded.
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -103,39 +103,33 @@ def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_
     return facts.of(path)
 
 
-def read_segment(path: Path, *, where: str) -> Iterator[pa.RecordBatch]:
-    """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``where`` names the file in errors.
+def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
+    """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``file`` is what its manifest says of it.
 
-    Raises ``Damaged`` when it cannot be read as a segment. It does not check the file's hash: see ``sha256_of``.
+    Memory is bounded by one row group, and that by what ``file`` says. Raises ``Damaged`` when it cannot be read as a segment with so many rows. It does
+    not check the file's hash: see ``sha256_of``.
     """
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            check_schema(file.schema_arrow, where=where)
-            total = sum(file.metadata.row_group(at).total_byte_size for at in range(file.num_row_groups))
-            rows = max(16, min(20_000, READ_BYTES * file.metadata.num_rows // max(1, total)))
-            # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
-            for group in range(file.num_row_groups):
-                yield from file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        raise Damaged(
-            f"{where} cannot be read: {error}", next_step="verify the repository and choose another savepoint", where=where
-        ) from error
+    with path.open("rb") as handle, open_segment(handle, file, path=path) as segment:
+        # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
+        for group, count in enumerate(segment.rows):
+            rows = max(16, min(20_000, READ_BYTES * count // segment.unpacked(group, SEGMENT_SCHEMA.names)))
+            yield from segment.batches(group, SEGMENT_SCHEMA.names, rows=rows)
 
 
-def contents_of(path: Path, *, key: str) -> tuple[SegmentFile, bool]:
-    """What the rows of a file say about themselves, in the form of the manifest's entry for ``key``, and whether their offsets ascend.
+def contents_of(path: Path, file: SegmentFile) -> tuple[SegmentFile, bool]:
+    """What the rows of a file say about themselves, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend.
 
-    Raises ``Damaged`` when it cannot be read as a segment.
+    Raises ``Damaged`` when it cannot be read as a segment with so many rows.
     """
     facts = _Facts()
     ascending = True
-    for batch in read_segment(path, where=key):
+    for batch in read_segment(path, file):
         offsets = batch.column("offset")
         between = pc.pairwise_diff(offsets)
         ascending &= not facts.rows or offsets[0].as_py() > facts.last_offset
         ascending &= pc.all(pc.greater(between, 0)).as_py() is not False
         facts.add(batch)
-    return facts.of(path).stored_as(key), ascending
+    return facts.of(path).stored_as(file.key), ascending
 
 
 def sha256_of(path: Path) -> str:
@@ -168,6 +162,8 @@ def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
         compression_level=compression_level,
         use_dictionary=False,
         column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+        # The only version that ``checked_segment`` reads.
+        data_page_version="1.0",
         # Statistics of keys and values would repeat whole records, up to a megabyte each, in the footer.
         write_statistics=["offset", "timestamp"],
         write_page_checksum=True,

@@ -15,9 +15,7 @@ from streams_recovery.core.errors import NotFound
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import failures
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.connection import KafkaConnection
-
-_OFFSETS_TOPIC = "__consumer_offsets"
+from streams_recovery.kafka.connection import Connecting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class Transactions:
     the cluster stayed busy, and ``NotFound`` for a partition that does not exist.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 30.0, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, connection: Connecting, *, timeout: float = 30.0, now: Callable[[], float] = time.time) -> None:
         self._clients = Clients(connection, timeout=timeout)
         self._now = now
 
@@ -104,20 +102,6 @@ class Transactions:
         found = {name: self._description(name) for name in set(ids.values())}
         transactions = [self._open(partition, producer, ids.get(producer.producer_id), found) for partition, producer in opened]
         return tuple(sorted(transactions, key=lambda item: (item.topic, item.partition, item.start_offset)))
-
-    def blocking_offsets(self, group_id: str) -> tuple[OpenTransaction, ...]:
-        """The open transactions that include offsets kept in the same partition of the offsets topic as those of ``group_id``.
-
-        That partition serves many groups, so these are suspects until their transactional ids are known to belong to the application.
-        """
-
-        def ask() -> int:
-            return len(self._clients.pure.describe_topics([_OFFSETS_TOPIC])[0]["partitions"])
-
-        partitions = self._clients.patiently(f"describing topic {_OFFSETS_TOPIC}", ask)
-        if not partitions:
-            return ()  # nobody has committed anything on this cluster
-        return self.blocking([TopicPartition(_OFFSETS_TOPIC, offsets_partition(group_id, partitions))])
 
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
@@ -198,17 +182,6 @@ class Transactions:
             state=description.state.value if description else None,
             age_seconds=max(0.0, self._now() - started / 1000) if started >= 0 else None,
         )
-
-
-def offsets_partition(group_id: str, partitions: int) -> int:
-    """The partition of the offsets topic that keeps a group's offsets: Java's hash of the id without its sign, modulo their number."""
-    hashed = 0
-    encoded = group_id.encode("utf-16-be")
-    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
-    # The lowest number has no positive counterpart in 32 bits; Kafka takes 0 for it (Utils#abs).
-    return 0 if signed == -(1 << 31) else abs(signed) % partitions
 
 
 def _writers(producers: Collection[Any]) -> Writers:

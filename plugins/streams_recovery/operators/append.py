@@ -60,7 +60,7 @@ class FinishAppendOperator(StepOperator):
     def step(self, bench: Workbench, context: Context) -> restores.AppendReport:
         """Finish."""
         ticket = received(restores.AppendTicket, self.ticket, "open")
-        return restores.finish_append(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result_key)
+        return restores.finish_append(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
 
 
 class LeaveAppendOperator(StepOperator):

@@ -19,6 +19,8 @@ from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.workbench import Workbench, open_workbench
 
 T = TypeVar("T")
+# What a task that did not succeed, or had nothing to say, has returned, as JSON.
+NOTHING = "null"
 _LOGGED_CHARACTERS = 2_000
 
 

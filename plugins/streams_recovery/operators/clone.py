@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from streams_recovery import clones, restores, savepoints
 from streams_recovery.config.cloning import clone_of
 from streams_recovery.config.locating import load_application
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.switch_text import switch_text, upgrade_text
 from streams_recovery.operators.base import StepOperator, received, workbench_of
 from streams_recovery.operators.moment import requested_by, run_id_of
@@ -173,11 +174,17 @@ class AwaitLiveOperator(SwitchStepOperator):
 
 
 class FinishSwitchOperator(SwitchStepOperator):
-    """Write the report and give both locks back."""
+    """Write the report and give both locks back. ``stopped`` is the JSON that the stop returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "stopped")
+
+    def __init__(self, *, stopped: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stopped = stopped
 
     def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.SwitchReport:
         """Finish."""
-        report = clones.finish(old, clone, self.held_ticket)
+        report = clones.finish(old, clone, self.held_ticket, received(clones.StoppedForSwitch, self.stopped, "the stop"))
         self.log.info("%s writes the outputs; the output of %s input records comes twice", report.live, report.records_again)
         return report
 
@@ -206,7 +213,7 @@ class BeginUpgradeOperator(BeginSavepointOperator):
     """Begin the savepoint for which the old application is stopped, under conditions that were checked when it was planned."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(mode="stop", schedule=None, **kwargs)
+        super().__init__(mode="stop", changed_state=ChangedState.REFUSE, confirm="", schedule=None, **kwargs)
 
 
 class OldAndCloneOperator(SavepointStepOperator):

@@ -27,7 +27,7 @@ from streams_recovery.operators.clone import (
     StopForSwitchOperator,
 )
 from streams_recovery.operators.restore import AbandonRestoreOperator
-from streams_recovery.operators.restore_chain import JOB, approval, restore_steps
+from streams_recovery.operators.restore_chain import JOB, LEAVE, approval, restore_steps
 from streams_recovery.operators.savepoint import (
     CaptureCutOperator,
     FinishSavepointOperator,
@@ -39,7 +39,6 @@ from streams_recovery.operators.spark import CopyRecordsOperator
 
 CLONE, SWITCH, UPGRADE = "clone", "switch", "upgrade"
 FIRST = {"clone": f"{CLONE}.plan", "cut_over": f"{SWITCH}.plan", "roll_back": f"{SWITCH}.plan", "offline_upgrade": f"{UPGRADE}.plan"}
-_SOON = timedelta(seconds=15)
 
 
 def clone_chain(name: str, step: str, *, restore: Mapping[str, str], switch: Mapping[str, str]) -> None:
@@ -65,7 +64,7 @@ def clone_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str])
     pinned = {**asked, "savepoint": _planned(group, "savepoint")}
     opened = OpenCloneOperator(task_id="open_restore", application_name=name, asked=pinned, approved_hash=_planned(group, "hash"))
     opened.as_setup()
-    abandon = AbandonRestoreOperator(task_id="abandon", application_name=name, ticket=ticket).as_teardown(setups=opened)
+    abandon = AbandonRestoreOperator(task_id="abandon", application_name=name, ticket=ticket, **LEAVE).as_teardown(setups=opened)
     chain(choose, plan, approve, opened, *restore_steps(name, ticket, group=group), abandon)
 
 
@@ -77,7 +76,7 @@ def switch_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str]
     approve = approval(f"{{{{ params.step }}}} of {name}?", group=group)
     opened = OpenSwitchOperator(task_id="open", application_name=name, asked=asked, approved_hash=_planned(group, "hash"))
     opened.as_setup()
-    abandon = AbandonSwitchOperator(task_id="abandon", retries=3, retry_delay=_SOON, **shared).as_teardown(setups=opened)
+    abandon = AbandonSwitchOperator(task_id="abandon", **LEAVE, **shared).as_teardown(setups=opened)
     started = result_of(f"{group}start_live")
     chain(
         choose,
@@ -88,7 +87,7 @@ def switch_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str]
         HandOverOperator(task_id="hand_over", **shared),
         StartLiveOperator(task_id="start_live", **shared),
         AwaitLiveOperator(task_id="await_live", started=started, execution_timeout=JOB, **shared),
-        FinishSwitchOperator(task_id="finish", **shared),
+        FinishSwitchOperator(task_id="finish", stopped=result_of(f"{group}stop"), **shared),
         abandon,
     )
 
@@ -103,7 +102,7 @@ def upgrade_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str
     approve = approval(f"Upgrade to {name}?", group=group)
     begin = BeginUpgradeOperator(task_id="begin_savepoint", application_name=old, reason=asked["reason"])
     begin.as_setup()
-    finish = FinishSavepointOperator(task_id="finish_savepoint", retries=3, retry_delay=_SOON, **savepoint).as_teardown(setups=begin)
+    finish = FinishSavepointOperator(task_id="finish_savepoint", **LEAVE, **savepoint).as_teardown(setups=begin)
     opened = OpenCloneOperator(
         task_id="open_restore",
         application_name=name,
@@ -111,11 +110,9 @@ def upgrade_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str
         approved_hash=f"{{{{ ti.xcom_pull(task_ids='{group}plan_restore')['hash'] }}}}",
     )
     opened.as_setup()
-    abandon = AbandonRestoreOperator(task_id="abandon", application_name=name, ticket=ticket).as_teardown(setups=opened)
-    bring_back = BringBackOperator(task_id="bring_back", clone_name=name, retries=3, retry_delay=_SOON, **savepoint).as_teardown(
-        setups=begin
-    )
-    publish = PublishSavepointOperator(task_id="publish", retries=2, **savepoint)
+    abandon = AbandonRestoreOperator(task_id="abandon", application_name=name, ticket=ticket, **LEAVE).as_teardown(setups=opened)
+    bring_back = BringBackOperator(task_id="bring_back", clone_name=name, **LEAVE, **savepoint).as_teardown(setups=begin)
+    publish = PublishSavepointOperator(task_id="publish", gathered=result_of(f"{group}verify_segments"), retries=2, **savepoint)
     chain(
         choose,
         plan,
@@ -124,7 +121,14 @@ def upgrade_tasks(choose: ChooseStepOperator, name: str, asked: Mapping[str, str
         QuiesceOperator(task_id="quiesce", **savepoint),
         CaptureCutOperator(task_id="capture_cut", quiesced=result_of(f"{group}quiesce"), **savepoint),
         RetireOperator(task_id="retire", clone_name=name, cut=result_of(f"{group}capture_cut"), **savepoint),
-        CopyRecordsOperator(task_id="copy_records", execution_timeout=JOB, retries=2, retry_delay=timedelta(seconds=30), **savepoint),
+        CopyRecordsOperator(
+            task_id="copy_records",
+            cut=result_of(f"{group}capture_cut"),
+            execution_timeout=JOB,
+            retries=2,
+            retry_delay=timedelta(seconds=30),
+            **savepoint,
+        ),
         GatherSegmentsOperator(task_id="verify_segments", copied=result_of(f"{group}copy_records"), retries=2, **savepoint),
         publish,
         PlanCloneOperator(task_id="plan_restore", application_name=name, asked=pinned),

@@ -33,7 +33,7 @@ class PlanCompactionOperator(StepOperator):
         planned = compacting.plan(bench, self.savepoint)
         self.log.info("%s", compacting.reduction_text(planned))
         ticket = compacting.begin(bench, request, planned)
-        if ticket.spec_key is None:
+        if ticket.spec is None:
             raise AirflowSkipException(f"Nothing of savepoint {ticket.source_id} can be reduced, or all of it is already")
         return ticket
 
@@ -51,4 +51,4 @@ class PublishCompactionOperator(StepOperator):
     def step(self, bench: Workbench, context: Context) -> compacting.CompactSummary:
         """Publish."""
         ticket = received(compacting.CompactTicket, self.ticket, "plan")
-        return compacting.publish(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result_key)
+        return compacting.publish(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)

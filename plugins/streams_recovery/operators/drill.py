@@ -8,14 +8,11 @@ from typing import Any
 from airflow.sdk import Context
 
 from streams_recovery import drills
-from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.base import NOTHING, StepOperator, received
 from streams_recovery.operators.moment import requested_by, run_id_of
 from streams_recovery.operators.restore import RestoreStepOperator
-from streams_recovery.restores import RestoreTicket
+from streams_recovery.restores import RestoreReport, RestoreTicket
 from streams_recovery.workbench import Workbench
-
-# What a task that did not succeed has returned, as JSON.
-_NOTHING = "null"
 
 
 class ClearDrillOperator(StepOperator):
@@ -35,28 +32,31 @@ class RemoveDrillOperator(RestoreStepOperator):
 
 
 class ConcludeDrillOperator(StepOperator):
-    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket`` and ``removed`` are the JSON of
-    the tasks that opened the restore and removed the drill, ``began_at`` is when it was planned; each is nothing when its task did not succeed.
+    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket``, ``report`` and ``removed`` are the JSON
+    of the tasks that opened the restore, finished it and removed the drill, ``began_at`` is when it was planned; each is nothing when its task did not
+    succeed.
     """
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "removed", "began_at")
+    template_fields: Sequence[str] = ("application_name", "ticket", "report", "removed", "began_at")
 
-    def __init__(self, *, ticket: str, removed: str, began_at: str, **kwargs: Any) -> None:
+    def __init__(self, *, ticket: str, report: str, removed: str, began_at: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ticket = ticket
+        self.report = report
         self.removed = removed
         self.began_at = began_at
 
     def step(self, bench: Workbench, context: Context) -> drills.DrillEntry:
         """Conclude."""
-        ticket = None if self.ticket == _NOTHING else received(RestoreTicket, self.ticket, "open")
+        ticket = None if self.ticket == NOTHING else received(RestoreTicket, self.ticket, "open")
         entry = drills.conclude(
             bench,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
             began_at=int(self.began_at) if self.began_at.isdigit() else bench.clock(),
             ticket=ticket,
-            left=() if ticket is None or self.removed != _NOTHING else ("what the task remove could not take away",),
+            report=None if self.report == NOTHING else received(RestoreReport, self.report, "finish"),
+            left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
         self.log.info("Drill %s: RPO %s s, RTO %s s", entry.outcome, entry.rpo_seconds, entry.rto_seconds)
         drills.raise_unless_succeeded(entry)

@@ -29,10 +29,19 @@ class ReportSavepointOperator(BaseOperator):
             "manifest": told.manifest_key,
             "consistency": told.consistency.value,
             "profile": told.profile.value,
+            "survives_cluster_loss": told.survives_cluster_loss,
             "records": told.records,
             "new_records": told.new_records,
             "warnings": list(told.warnings),
         }
         for warning in told.warnings:
             self.log.warning("Savepoint %s: %s", told.savepoint_id, warning)
-        self.log.info("Savepoint %s: %s, %s records, %s new", told.savepoint_id, told.consistency, told.records, told.new_records)
+        survives = "survives" if told.survives_cluster_loss else "does not survive"
+        self.log.info(
+            "Savepoint %s: %s, %s records, %s new; it %s the loss of the cluster",
+            told.savepoint_id,
+            told.consistency,
+            told.records,
+            told.new_records,
+            survives,
+        )

@@ -16,14 +16,11 @@ from streams_recovery.core.moments import EPOCH
 from streams_recovery.core.reprocess import written_interval
 from streams_recovery.core.slices import Interval
 from streams_recovery.drills import Removed
-from streams_recovery.operators.base import StepOperator, airflow_errors, received, workbench_of
+from streams_recovery.operators.base import NOTHING, StepOperator, airflow_errors, received, workbench_of
 from streams_recovery.operators.moment import requested_by, run_id_of
 from streams_recovery.operators.restore import RestoreStepOperator
 from streams_recovery.reprocessing import Claimed, Planned
 from streams_recovery.workbench import Workbench
-
-# What a task that did not succeed has returned, as JSON.
-_NOTHING = "null"
 
 
 def why_not_now(run_type: str) -> str | None:
@@ -151,24 +148,35 @@ class HandOverOperator(RestoreStepOperator):
 
 
 class RemoveIntervalOperator(RestoreStepOperator):
-    """Stop the interval's application and take away everything of it but what it handed over."""
+    """Stop the interval's application and take away everything of it but what it handed over. ``handed`` is the JSON that this returned, if it came so far."""
+
+    template_fields: Sequence[str] = (*RestoreStepOperator.template_fields, "handed")
+
+    def __init__(self, *, handed: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.handed = handed
 
     def step(self, bench: Workbench, context: Context) -> Removed:
         """Remove."""
-        return reprocessing.remove(bench, self.held_ticket)
+        return reprocessing.remove(bench, self.held_ticket, _handed(self.handed))
+
+
+def _handed(text: str) -> reprocessing.HandOverReport | None:
+    return None if text == NOTHING else received(reprocessing.HandOverReport, text, "handing over")
 
 
 class ConcludeIntervalOperator(OfIntervalOperator):
-    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. ``planned``, ``ticket`` and ``removed`` are the
-    JSON of the tasks before, nothing where one did not succeed.
+    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. ``planned``, ``ticket``, ``handed`` and
+    ``removed`` are the JSON of the tasks before, nothing where one did not succeed.
     """
 
-    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "removed")
+    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "handed", "removed")
 
-    def __init__(self, *, planned: str, ticket: str, removed: str, **kwargs: Any) -> None:
+    def __init__(self, *, planned: str, ticket: str, handed: str, removed: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.planned = planned
         self.ticket = ticket
+        self.handed = handed
         self.removed = removed
 
     def step(self, bench: Workbench, context: Context) -> reprocessing.ReprocessEntry:
@@ -176,15 +184,16 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         why = why_not_now(context["dag_run"].run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        ticket = None if self.ticket == _NOTHING else received(restores.RestoreTicket, self.ticket, "open")
+        ticket = None if self.ticket == NOTHING else received(restores.RestoreTicket, self.ticket, "open")
         entry = reprocessing.conclude(
             bench,
             self.request,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
-            planned=None if self.planned == _NOTHING else received(Planned, self.planned, "plan"),
+            planned=None if self.planned == NOTHING else received(Planned, self.planned, "plan"),
             ticket=ticket,
-            left=() if ticket is None or self.removed != _NOTHING else ("what the task remove could not take away",),
+            handed=_handed(self.handed),
+            left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
         self.log.info("Interval %s: %s", self.request.slice.interval.name, entry.outcome)
         reprocessing.raise_unless_succeeded(entry)

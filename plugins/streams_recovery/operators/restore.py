@@ -12,9 +12,10 @@ from streams_recovery.config.locating import config_directory, load_application
 from streams_recovery.config.moments import as_of
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import require_agreement
 from streams_recovery.core.plan_text import markdown
-from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.base import NOTHING, StepOperator, received
 from streams_recovery.operators.moment import requested_by, run_id_of
 from streams_recovery.operators.spark import SparkOutcome
 from streams_recovery.workbench import Workbench
@@ -48,6 +49,7 @@ class RequestedOperator(StepOperator):
             offsets=offset_strategy(bench.config, asked["offsets"], read=inside(config_directory())),
             outputs=restores.OutputPolicy(asked.get("outputs", restores.OutputPolicy.KEEP)),
             accept_gap=asked.get("accept_gap") == "True",
+            inputs_from=asked.get("inputs_from", ""),
             as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
             in_place=asked.get("in_place") == "True",
             groups=tuple(asked.get("groups", "").replace(",", " ").split()),
@@ -116,17 +118,22 @@ class SaveStateOperator(RestoreStepOperator):
 
 
 class KeepStateOperator(RestoreStepOperator):
-    """Publish the safety savepoint. ``begun`` is the JSON that saving returned."""
+    """Publish the safety savepoint. ``begun`` and ``copied`` are the JSON that saving and the copy returned; a copy that failed and need not succeed has
+    returned nothing.
+    """
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "begun")
+    template_fields: Sequence[str] = ("application_name", "ticket", "begun", "copied")
 
-    def __init__(self, *, begun: str, **kwargs: Any) -> None:
+    def __init__(self, *, begun: str, copied: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.begun = begun
+        self.copied = copied
 
     def step(self, bench: Workbench, context: Context) -> restores.SafetySummary:
         """Keep."""
-        return restores.keep_state(bench, self.held_ticket, received(restores.SafetyBegun, self.begun, "saving the state"))
+        begun = received(restores.SafetyBegun, self.begun, "saving the state")
+        copied = None if self.copied == NOTHING else received(SparkOutcome, self.copied, "the Spark job").result
+        return restores.keep_state(bench, self.held_ticket, begun, copied)
 
 
 class PrepareTopicsOperator(RestoreStepOperator):
@@ -147,9 +154,9 @@ class CheckedStepOperator(RestoreStepOperator):
         self.outcome = outcome
 
     @property
-    def result_key(self) -> str | None:
-        """Where the job left its result."""
-        return received(SparkOutcome, self.outcome, "the Spark job").result_key
+    def result(self) -> NoteRef | None:
+        """What the job has left."""
+        return received(SparkOutcome, self.outcome, "the Spark job").result
 
 
 class CheckLoadOperator(CheckedStepOperator):
@@ -157,15 +164,30 @@ class CheckLoadOperator(CheckedStepOperator):
 
     def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
         """Check."""
-        return restores.check_load(bench, self.held_ticket, self.result_key)
+        return restores.check_load(bench, self.held_ticket, self.result)
 
 
-class VerifyChangelogsOperator(CheckedStepOperator):
-    """Fail unless there is a proof for every partition that it is equal to the savepoint's. ``outcome`` is that of the comparison, if there was one."""
+class ComparedStepOperator(CheckedStepOperator):
+    """A step after a comparison, whose ``outcome`` it is, if there was one. ``loaded`` is the JSON that checking the load returned."""
+
+    template_fields: Sequence[str] = (*CheckedStepOperator.template_fields, "loaded")
+
+    def __init__(self, *, loaded: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.loaded = loaded
+
+    @property
+    def load(self) -> NoteRef | None:
+        """What the load has left."""
+        return received(restores.LoadSummary, self.loaded, "checking the load").result
+
+
+class VerifyChangelogsOperator(ComparedStepOperator):
+    """Fail unless there is a proof for every partition that it is equal to the savepoint's."""
 
     def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
         """Verify."""
-        return restores.check_verify(bench, self.held_ticket, self.result_key)
+        return restores.check_verify(bench, self.held_ticket, self.load, self.result)
 
 
 class StopBeforeIntervalOperator(RestoreStepOperator):
@@ -189,23 +211,36 @@ class CheckFeedOperator(CheckedStepOperator):
 
     def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
         """Check."""
-        return restores.check_feed(bench, self.held_ticket, self.result_key)
+        return restores.check_feed(bench, self.held_ticket, self.result)
 
 
-class VerifyFeedOperator(CheckedStepOperator):
-    """Fail unless there is a proof for every input that it is equal to the archive's."""
+class VerifyFeedOperator(ComparedStepOperator):
+    """Fail unless there is a proof for every input that it is equal to the archive's. ``verified`` is the JSON that verifying before the start returned."""
+
+    template_fields: Sequence[str] = (*ComparedStepOperator.template_fields, "verified")
+
+    def __init__(self, *, verified: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verified = verified
 
     def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
         """Verify."""
-        return restores.check_verify_feed(bench, self.held_ticket, self.result_key)
+        before = received(restores.VerifySummary, self.verified, "verifying")
+        return restores.check_verify_feed(bench, self.held_ticket, before, self.load, self.result)
 
 
 class VerifyClearedOperator(RestoreStepOperator):
-    """Fail unless every internal topic is gone."""
+    """Fail unless every internal topic is gone. ``verified`` is the JSON that verifying what was loaded returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "verified")
+
+    def __init__(self, *, verified: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verified = verified
 
     def step(self, bench: Workbench, context: Context) -> restores.ClearedSummary:
         """Verify."""
-        return restores.verify_cleared(bench, self.held_ticket)
+        return restores.verify_cleared(bench, self.held_ticket, received(restores.VerifySummary, self.verified, "verifying"))
 
 
 class ResetConsumerGroupOperator(RestoreStepOperator):
@@ -255,12 +290,22 @@ class StopAtEndsOperator(RestoreStepOperator):
 
 
 class FinishRestoreOperator(RestoreStepOperator):
-    """Release holds, write the evidence of what the verification found, give the lock back."""
+    """Release holds, write the evidence of what the verification found, give the lock back. ``verified`` is the JSON that it returned, and ``recovered``
+    that of waiting for the application.
+    """
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "verified", "recovered")
+
+    def __init__(self, *, recovered: str, verified: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.recovered = recovered
+        self.verified = verified
 
     def step(self, bench: Workbench, context: Context) -> restores.RestoreReport:
         """Finish."""
-        ticket = self.held_ticket
-        return restores.finish(bench, ticket, restores.verified(bench, ticket))
+        verified = received(restores.VerifySummary, self.verified, "verifying")
+        asked = received(restores.RecoveredSummary, self.recovered, "waiting for the application").asked
+        return restores.finish(bench, self.held_ticket, verified, asked)
 
 
 class AbandonRestoreOperator(RestoreStepOperator):

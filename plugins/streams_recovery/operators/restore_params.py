@@ -8,6 +8,10 @@ from airflow.sdk import Param
 
 OFFSETS_PATTERN = r"^(|exact|earliest|latest|timestamp:.{1,40}|duration:P[0-9DTHMS]{1,40}|shift:[+-]?\d{1,18}|specific:.+|file:[^/\\]+)$"
 
+# Of a DAG that is there once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
+# application are kept apart by its lock.
+RUNS = 32
+
 
 def application(names: Sequence[str]) -> Param:
     """Which of the configured applications."""

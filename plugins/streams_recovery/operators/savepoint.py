@@ -9,6 +9,7 @@ from airflow.sdk import Context, timezone
 from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery import savepoints
+from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.moment import requested_by, run_id_of, too_late
@@ -19,15 +20,18 @@ from streams_recovery.workbench import Workbench
 class BeginSavepointOperator(StepOperator):
     """Take the lock, remember which instances run, set the compaction guard. Skips, before it does anything, when the run stands for the past.
 
-    ``mode`` overrides the configured way of holding the application when it is not empty.
+    ``mode`` overrides the configured way of holding the application when it is not empty. ``changed_state`` says what to do when state was lost or
+    replaced since the last savepoint, with the application id as ``confirm`` unless it is to be refused.
     """
 
-    template_fields: Sequence[str] = ("application_name", "reason", "mode")
+    template_fields: Sequence[str] = ("application_name", "reason", "mode", "changed_state", "confirm")
 
-    def __init__(self, *, reason: str, mode: str, schedule: str | None, **kwargs: Any) -> None:
+    def __init__(self, *, reason: str, mode: str, changed_state: str, confirm: str, schedule: str | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reason = reason
         self.mode = mode
+        self.changed_state = changed_state
+        self.confirm = confirm
         self.schedule = schedule
 
     def execute(self, context: Context) -> Any:
@@ -44,6 +48,8 @@ class BeginSavepointOperator(StepOperator):
             requested_by=requested_by(context),
             reason=self.reason,
             mode=QuiesceMode(self.mode) if self.mode else None,
+            changed_state=ChangedState(self.changed_state),
+            confirm=self.confirm,
         )
         return savepoints.begin(bench, request)
 
@@ -104,15 +110,22 @@ class GatherSegmentsOperator(SavepointStepOperator):
 
     def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:
         """Gather."""
-        return savepoints.gather(bench, self.held_ticket, received(SparkOutcome, self.copied, "the Spark job").result_key)
+        copied = received(SparkOutcome, self.copied, "the Spark job")
+        return savepoints.gather(bench, self.held_ticket, copied.plan, copied.result)
 
 
 class PublishSavepointOperator(SavepointStepOperator):
-    """Write the manifest. Before this the savepoint does not exist, after it, it does."""
+    """Write the manifest. Before this the savepoint does not exist, after it, it does. ``gathered`` is the JSON that gathering returned."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "gathered")
+
+    def __init__(self, *, gathered: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.gathered = gathered
 
     def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:
         """Publish."""
-        return savepoints.publish(bench, self.held_ticket)
+        return savepoints.publish(bench, self.held_ticket, received(savepoints.GatherSummary, self.gathered, "gathering").copied)
 
 
 class FinishSavepointOperator(SavepointStepOperator):

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, Context, conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.operators.base import airflow_errors, workbench_of
 from streams_recovery.operators.triggers import WatchTrigger
+from streams_recovery.ui.early_answers import HEARD_SECONDS
 from streams_recovery.watching import WATCHES
 
 
@@ -27,6 +28,7 @@ class WatchSensor(BaseOperator):
         self.application_name = application_name
         self.interval = interval
         self.at_most = at_most
+        self.settle: float | None = None
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
@@ -39,7 +41,14 @@ class WatchSensor(BaseOperator):
             found = WATCHES[self.watch](bench, facts)
         self.log.info("%s", found.told)
         if not found.done:
-            trigger = WatchTrigger(application_name=self.application_name, watch=self.watch, facts=facts, interval=self.interval)
+            settle = conf.getfloat("workers", "min_heartbeat_interval") + HEARD_SECONDS if self.settle is None else self.settle
+            trigger = WatchTrigger(
+                application_name=self.application_name,
+                watch=self.watch,
+                facts={**facts, **found.facts},
+                interval=self.interval,
+                settle=settle,
+            )
             self.defer(trigger=trigger, method_name="seen", timeout=self.at_most)
         return found.told
 
@@ -51,8 +60,8 @@ class WatchSensor(BaseOperator):
 
 
 class EndsReachedSensor(WatchSensor):
-    """Waits until the inputs are committed up to ends captured before. ``captured`` is JSON with ``ends``, offsets by ``<topic> <partition>``, and
-    ``until``, a moment in milliseconds that is waited for instead, or null.
+    """Waits until every record of the inputs up to ends captured before is processed, and all that they caused. ``captured`` is JSON with ``ends``, offsets
+    by ``<topic> <partition>``, and ``until``, a moment in milliseconds that is waited for instead, or null.
     """
 
     watch = "ends_reached"

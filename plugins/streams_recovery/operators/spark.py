@@ -5,31 +5,40 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery import compacting, restores, savepoints, upkeep
+from streams_recovery.config.copies import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.jobs.outcome import read_outcome
 from streams_recovery.jobs.submit import JobName, SparkCall
-from streams_recovery.jobs.submitter import RESULTS, SparkJob, Submitter, prepared
+from streams_recovery.jobs.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.leases import Locked, kept
 from streams_recovery.operators.base import airflow_errors, received, workbench_of
 from streams_recovery.savepoints import JobPlan
+from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOutcome:
-    """What a job did. ``result_key`` is None when there was nothing to do and no job was submitted."""
+    """What a job did, and what it was planned from where steps behind it need that. ``result`` is None when there was nothing to do and no job was
+    submitted.
+    """
 
-    result_key: str | None
+    result: NoteRef | None
+    plan: NoteRef | None
     ranges: int
     offsets: int
 
@@ -50,6 +59,7 @@ class SparkJobOperator(SparkSubmitOperator):
         super().__init__(durable=False, deploy_mode="client", **kwargs)
         self.application_name = application_name
         self.ticket = ticket
+        self._environment: dict[str, str] = {}
 
     @abstractmethod
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
@@ -59,30 +69,36 @@ class SparkJobOperator(SparkSubmitOperator):
         """Plan, submit, and see that the result is there."""
         with airflow_errors(), workbench_of(self.application_name) as bench:
             plan, ticket = self.plan_job(bench)
-            outcome = SparkOutcome(result_key=plan.result_key, ranges=plan.ranges, offsets=plan.offsets)
-            if plan.spec_key is None or plan.result_key is None:
+            outcome = SparkOutcome(result=None, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
+            if plan.spec is None or plan.result_key is None:
                 self.log.info("Nothing to do: no Spark job is submitted.")
                 return codec.encode(outcome)
             job = SparkJob(
                 name=self.job,
-                spec_key=plan.spec_key,
+                spec=plan.spec,
                 result_key=plan.result_key,
                 repository=bench.repository,
-                connection=bench.connection,
+                connection=bench.connection if needs_cluster(self.job) else None,
                 credentials=bench.credentials,
             )
-            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark.connection)
+            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark)
             with kept(bench, ticket) if ticket is not None else nullcontext():
-                submitter.submit(job)
-            return codec.encode(outcome)
+                return codec.encode(replace(outcome, result=submitter.submit(job)))
 
     def submit_call(self, call: SparkCall, connection: str, context: Context) -> None:
         """One spark-submit by the provider, to its end. Raises whatever the provider raises."""
         self._conn_id = connection
         self.application, self.application_args = str(call.application), list(call.arguments)
-        self.name, self.py_files, self.conf, self.env_vars = call.name, str(call.py_files), dict(call.conf), dict(call.environment)
-        self._hook = None
+        self.name, self.py_files, self.conf, self.env_vars = call.name, str(call.py_files), dict(call.conf), None
+        self._environment, self._hook = dict(call.environment), None
         super().execute(context)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        # Not by env_vars: the hook lays those over all that this process has, and for a master of Kubernetes it gives them to a driver in the cluster
+        # and not to the process that it starts.
+        hook = super()._get_hook()
+        hook.submit = partial(hook.submit, env=self._environment)  # type: ignore[method-assign]
+        return hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,36 +107,46 @@ class _AirflowSubmit:
 
     operator: SparkJobOperator
     context: Context
-    connection: str
+    spark: Spark
 
-    def submit(self, job: SparkJob) -> None:
-        with prepared(job, self._master()) as call:
+    def submit(self, job: SparkJob) -> NoteRef:
+        master = AirflowConnections().spark_master(self.spark.connection)
+        _check_provider(master)
+        with prepared(job, master, allow_insecure_rpc=self.spark.allow_insecure_rpc) as call:
             try:
-                self.operator.submit_call(call, self.connection, self.context)
+                self.operator.submit_call(call, self.spark.connection, self.context)
             except RecoveryError:
                 raise
             except Exception:
                 # The provider only knows that the process failed; the job itself may have left the reason.
                 self.operator.log.exception("spark-submit failed")
-        read_outcome(job.repository, job.result_key, RESULTS[job.name])
+            return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name])
 
-    def _master(self) -> str:
-        # A connection that does not exist silently becomes --master yarn in the provider (SparkSubmitHook#_resolve_connection).
-        found = AirflowConnections().get(self.connection)
-        if not found.host:
-            raise ConfigInvalid(f"connection {self.connection} has no host", next_step='set it to a Spark master, such as "local[2]"')
-        return f"{found.host}:{found.port}" if found.port else str(found.host)
+
+def _check_provider(master: str) -> None:
+    # Without it the hook ends in a NameError, whose reason nobody could guess.
+    if "k8s" in master and not hasattr(spark_submit, "kube_client"):
+        raise ConfigInvalid(
+            f"Airflow submits to {master} only with its provider for Kubernetes, which is not installed",
+            next_step="install apache-airflow-providers-cncf-kubernetes where Airflow's tasks run",
+            master=master,
+        )
 
 
 class CopyRecordsOperator(SparkJobOperator):
-    """Copy what is new since the last savepoint."""
+    """Copy what is new since the last savepoint. ``cut`` is the JSON that capturing the cut returned."""
 
     job: JobName = "backup"
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "cut")
+
+    def __init__(self, *, cut: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cut = cut
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """Which ranges are missing."""
         ticket = received(savepoints.Ticket, self.ticket, "begin")
-        return savepoints.plan_copy(bench, ticket), ticket
+        return savepoints.plan_copy(bench, ticket, received(savepoints.CutSummary, self.cut, "capture_cut").draft), ticket
 
 
 class CopyStateOperator(SparkJobOperator):
@@ -187,18 +213,33 @@ class AppendRecordsOperator(SparkJobOperator):
         return restores.plan_append_job(bench, ticket), ticket
 
 
-class CompareRecordsOperator(RestoreJobOperator):
+class CompareOperator(SparkJobOperator):
+    """A comparison of what was loaded, planned by the step ``compared_by``. ``loaded`` is the JSON that checking the load returned."""
+
+    job: JobName = "verify"
+    compared_by: Callable[[Workbench, restores.RestoreTicket, NoteRef | None], JobPlan]
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "loaded")
+
+    def __init__(self, *, loaded: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.loaded = loaded
+
+    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+        """What the step says."""
+        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        return type(self).compared_by(bench, ticket, received(restores.LoadSummary, self.loaded, "checking the load").result), ticket
+
+
+class CompareRecordsOperator(CompareOperator):
     """Compare savepoint and topics row by row and key by key, where the load has not proven them equal, or it is asked for. Mostly there is nothing to do."""
 
-    job: JobName = "verify"
-    planned_by = staticmethod(restores.plan_verify)
+    compared_by = staticmethod(restores.plan_verify)
 
 
-class CompareFeedOperator(RestoreJobOperator):
+class CompareFeedOperator(CompareOperator):
     """Compare the inputs that are whole now with the archive row by row, where their load has not proven them equal."""
 
-    job: JobName = "verify"
-    planned_by = staticmethod(restores.plan_verify_feed)
+    compared_by = staticmethod(restores.plan_verify_feed)
 
 
 class ReadFilesOperator(SparkJobOperator):

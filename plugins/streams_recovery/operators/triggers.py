@@ -18,23 +18,27 @@ from streams_recovery.watching import WATCHES, Look
 class WatchTrigger(BaseTrigger):
     """Looks every ``interval`` seconds until the ``watch`` of this name (see ``streams_recovery.watching``) is done. Its event has ``done`` and ``told``,
     or the ``error`` of a look that would fail again. A broker or an application that does not answer is asked again at the next look.
+
+    The first look comes after ``settle`` seconds: a task that goes on before its executor has reported the end of its first half is failed.
     """
 
-    def __init__(self, *, application_name: str, watch: str, facts: Mapping[str, Any], interval: float) -> None:
+    def __init__(self, *, application_name: str, watch: str, facts: Mapping[str, Any], interval: float, settle: float) -> None:
         super().__init__()
         self.application_name = application_name
         self.watch = watch
         self.facts = dict(facts)
         self.interval = interval
+        self.settle = settle
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """How the triggerer makes it again."""
-        names = ("application_name", "watch", "facts", "interval")
+        names = ("application_name", "watch", "facts", "interval", "settle")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event, at the end."""
         told = ""
+        await asyncio.sleep(self.settle)
         while True:
             started = time.monotonic()
             try:
@@ -51,6 +55,8 @@ class WatchTrigger(BaseTrigger):
                 if found.told != told:
                     self.log.info("%s", found.told)
                 told = found.told
+                # Not kept when the triggerer dies: whoever goes on looks at what this one has read once more.
+                self.facts = {**self.facts, **found.facts}
             await asyncio.sleep(max(0.0, self.interval - (time.monotonic() - started)))
 
     def _look(self) -> Look:

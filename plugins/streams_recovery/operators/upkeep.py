@@ -44,7 +44,7 @@ class ConcludeAuditOperator(StepOperator):
     def step(self, bench: Workbench, context: Context) -> AuditReport:
         """Conclude."""
         ticket = received(upkeep.AuditTicket, self.ticket, "plan")
-        report = upkeep.conclude_audit(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result_key)
+        report = upkeep.conclude_audit(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
         for found in report.findings:
             self.log.error("%s", found)
         upkeep.raise_unless_good(report)

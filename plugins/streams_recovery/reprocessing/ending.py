@@ -14,10 +14,8 @@ from streams_recovery.core.reprocess import HandOverReport, ReprocessEntry, Repr
 from streams_recovery.drills import removing
 from streams_recovery.drills.removing import Removed
 from streams_recovery.reprocessing.beginning import WHAT, Planned, outputs_of
-from streams_recovery.reprocessing.handing import handed
 from streams_recovery.reprocessing.lanes import give_back
 from streams_recovery.restores import RestoreTicket
-from streams_recovery.restores.opening import PLAN
 from streams_recovery.storage.notes import Notes
 from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.workbench import Workbench
@@ -26,12 +24,12 @@ from streams_recovery.workbench import Workbench
 _NEWEST = 100
 
 
-def remove(bench: Workbench, ticket: RestoreTicket) -> Removed:
-    """Stop the interval's application and take away all of it, but for results that were handed over side by side. Then its lane is free. Raises
-    ``ApplicationRunning``, and ``Damaged`` when something is left: the lane stays taken then.
+def remove(bench: Workbench, ticket: RestoreTicket, handed: HandOverReport | None) -> Removed:
+    """Stop the interval's application and take away all of it, but for results that were handed over side by side: ``handed`` is what ``hand_over``
+    returned, None when it did not come so far. Then its lane is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the lane
+    stays taken then.
     """
-    report = handed(bench.notes, ticket.restore_id)
-    keep = outputs_of(bench).values() if report is not None and report.how is HandOver.SIDE_BY_SIDE else ()
+    keep = outputs_of(bench).values() if handed is not None and handed.how is HandOver.SIDE_BY_SIDE else ()
     removed = removing.remove(bench, ticket, keep=tuple(keep), what=WHAT)
     wanted = ticket.request.slice
     if wanted is not None:
@@ -47,15 +45,16 @@ def conclude(
     requested_by: str,
     planned: Planned | None,
     ticket: RestoreTicket | None,
+    handed: HandOverReport | None,
     left: tuple[str, ...],
 ) -> ReprocessEntry:
     """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its lane back. ``bench`` is that
     of the application itself. Repeating it adds nothing.
     """
     interval = request.slice.interval
-    journal, savepoint, report = ((), None, None) if ticket is None else _restored(bench, ticket)
+    journal, savepoint = ((), None) if ticket is None else _restored(bench, ticket)
     # What is removed is closed by that, wherever it broke off.
-    own = journal if report is not None else tuple(step for step in journal if step.phase is not Phase.CLOSED)
+    own = journal if handed is not None else tuple(step for step in journal if step.phase is not Phase.CLOSED)
     reached = furthest(own) if journal else None
     records = None if planned is None else planned.records
     entry = ReprocessEntry(
@@ -70,9 +69,9 @@ def conclude(
         savepoint_id=savepoint,
         records=records,
         reached=reached,
-        handed=report,
+        handed=handed,
         left=left,
-        succeeded=succeeded(records, reached, report, left),
+        succeeded=succeeded(records, reached, handed, left),
     )
     if not left:
         give_back(bench, bench.application_id, interval.name, run_id=run_id)
@@ -100,13 +99,12 @@ def history(bench: Workbench) -> list[ReprocessEntry]:
     return _log(bench).read_all()
 
 
-def _restored(bench: Workbench, ticket: RestoreTicket) -> tuple[tuple[JournalEntry, ...], str | None, HandOverReport | None]:
+def _restored(bench: Workbench, ticket: RestoreTicket) -> tuple[tuple[JournalEntry, ...], str | None]:
     layout = Layout(ticket.application_id)
-    notes = Notes(bench.repository, layout)
     journal = NumberedLog(bench.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
-    planned = notes.read(RestorePlan, ticket.restore_id, PLAN)
+    planned = Notes(bench.repository, layout).read(RestorePlan, ticket.plan)
     with_state = planned.point is not None and planned.point.with_state
-    return tuple(journal), planned.savepoint_id if with_state else None, handed(notes, ticket.restore_id)
+    return tuple(journal), planned.savepoint_id if with_state else None
 
 
 def _log(bench: Workbench) -> NumberedLog[ReprocessEntry]:

@@ -25,10 +25,8 @@ from streams_recovery.reprocessing.reading import batches, held_by
 from streams_recovery.restores import RestoreTicket
 from streams_recovery.restores.halting import whole_input
 from streams_recovery.restores.opening import guarded, stored_plan
-from streams_recovery.storage.notes import Notes
 from streams_recovery.workbench import Workbench
 
-HANDED: Final = "handed-over"
 _ATTEMPTS: Final = 5
 _AGAIN_SECONDS: Final = 2.0
 _NAMED: Final = 5
@@ -93,17 +91,7 @@ def hand_over(
             f"{bench.application_id} still runs: {', '.join(alive)}", next_step="wait until it has stopped at the ends of its input"
         )
     with kept(bench, ticket):
-        report = _replaced(bench, ticket, request, again_seconds) if request.hand_over is HandOver.REPLACE else _beside(bench, request)
-    bench.notes.write(ticket.restore_id, HANDED, report)
-    return report
-
-
-def handed(notes: Notes, restore_id: str) -> HandOverReport | None:
-    """What was handed over, None when it did not come so far."""
-    try:
-        return notes.read(HandOverReport, restore_id, HANDED)
-    except NotFound:
-        return None
+        return _replaced(bench, ticket, request, again_seconds) if request.hand_over is HandOver.REPLACE else _beside(bench, request)
 
 
 def _beside(bench: Workbench, request: ReprocessRequest) -> HandOverReport:

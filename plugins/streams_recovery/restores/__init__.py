@@ -12,7 +12,8 @@ from streams_recovery.restores.appending import (
     plan_append,
     plan_append_job,
 )
-from streams_recovery.restores.comparing import check_verify, plan_verify, verified, verify_cleared
+from streams_recovery.restores.asking import asked_before
+from streams_recovery.restores.comparing import check_verify, plan_verify, verified_before, verify_cleared
 from streams_recovery.restores.feeding import check_feed, check_verify_feed, plan_feed, plan_verify_feed, start_again, stop_before_interval
 from streams_recovery.restores.halting import stop_at_ends
 from streams_recovery.restores.loading import check_load, plan_load, prepare
@@ -20,7 +21,7 @@ from streams_recovery.restores.moments import begin_from
 from streams_recovery.restores.opening import abandon, open_restore, stop, stored_plan
 from streams_recovery.restores.planning import plan
 from streams_recovery.restores.proving import evidence
-from streams_recovery.restores.resuming import phase_of, resume
+from streams_recovery.restores.resuming import phase_of, plan_left, resume
 from streams_recovery.restores.returning import await_recovered, finish, set_offsets, start, wipe
 from streams_recovery.restores.safety import keep_state, save_state
 from streams_recovery.restores.slicing import records_of
@@ -66,6 +67,7 @@ __all__ = [
     "VerifySummary",
     "WipeSummary",
     "abandon",
+    "asked_before",
     "await_recovered",
     "begin_from",
     "check_feed",
@@ -84,6 +86,7 @@ __all__ = [
     "plan_append",
     "plan_append_job",
     "plan_feed",
+    "plan_left",
     "plan_load",
     "plan_verify",
     "plan_verify_feed",
@@ -98,7 +101,7 @@ __all__ = [
     "stop_at_ends",
     "stop_before_interval",
     "stored_plan",
-    "verified",
+    "verified_before",
     "verify_cleared",
     "wipe",
 ]

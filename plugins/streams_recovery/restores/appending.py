@@ -11,12 +11,15 @@ from streams_recovery import keeping
 from streams_recovery.core import codec
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Damaged, NotFound, Refused
-from streams_recovery.core.in_place import Quarantine, QuarantineEntry, quarantine_of
+from streams_recovery.core.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.jobs import PartitionToLoad, RestoreResult
 from streams_recovery.core.journal import JournalEntry, created_by
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.model import TopicPartition, spaced, spaced_partition
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.plan_check import check_later
 from streams_recovery.core.plan_text import moment
+from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
 from streams_recovery.restores.in_place import check_still, quarantine_log
 from streams_recovery.restores.specs import restore_spec
@@ -26,17 +29,20 @@ from streams_recovery.unfinished import refuse_if_unfinished
 from streams_recovery.workbench import Workbench
 
 LATEST = "latest"
-_SPEC, _RESULT = "append-spec", "append-result"
+_PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlan:
-    """What would be appended: ``rows`` by ``<topic> <partition>``, behind ``ends``, of which ``present`` are there from an attempt that broke off."""
+    """What would be appended: the records of ``topics``, which are ``rows`` by ``<topic> <partition>``, behind ``ends``, of which ``present`` are there
+    from an attempt that broke off.
+    """
 
     application_id: str
     restore_id: str
     savepoint_id: str
     moment: int
+    topics: tuple[LaterTopic, ...]
     rows: dict[str, int]
     ends: dict[str, int]
     present: dict[str, int]
@@ -71,12 +77,13 @@ class AppendPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendTicket:
-    """An append under way."""
+    """An append under way. ``plan`` is the one that was approved."""
 
     application_id: str
     restore_id: str
     run_id: str
     requested_by: str
+    plan: NoteRef
     lock: LockTicket
 
 
@@ -103,10 +110,11 @@ def plan_append(bench: Workbench, restore_id: str) -> AppendPlan:
             f"the later input of restore {found.restore_id} was appended {moment(found.appended_at)}", next_step="nothing is left to do"
         )
     rows = {TopicPartition(topic.name, part.partition): part.rows for topic in found.topics for part in topic.partitions}
+    check_later(found.topics, application_id=bench.application_id, where=bench.layout.quarantine(found.restore_id))
     _check_topics(bench, found)
     check_still(bench, list(rows), float(bench.config.restore.producers_still_seconds))
     now = bench.cluster.high_watermarks(list(rows))
-    ends = {spaced(tp): end for tp, end in now.items()} if found.begun is None else found.begun
+    ends = {spaced(tp): end for tp, end in now.items()} if found.begun is None else _begun(bench, found, found.begun)
     present = {spaced(tp): now[tp] - ends[spaced(tp)] for tp in rows}
     _check_present({spaced(tp): count for tp, count in rows.items()}, present)
     return AppendPlan(
@@ -114,16 +122,29 @@ def plan_append(bench: Workbench, restore_id: str) -> AppendPlan:
         restore_id=found.restore_id,
         savepoint_id=found.savepoint_id,
         moment=found.moment,
+        topics=found.topics,
         rows={spaced(tp): count for tp, count in sorted(rows.items())},
         ends=ends,
         present=present,
     )
 
 
+def _begun(bench: Workbench, found: Quarantine, ends: dict[str, int]) -> dict[str, int]:
+    wanted = {spaced(TopicPartition(topic.name, part.partition)) for topic in found.topics for part in topic.partitions}
+    if set(ends) != wanted:
+        where = bench.layout.quarantine(found.restore_id)
+        raise Damaged(
+            f"{where} says that an append began behind {sorted(ends)[:10]}, and {sorted(wanted)[:10]} were set aside",
+            next_step="nothing was changed; find out who wrote there",
+            where=where,
+        )
+    return ends
+
+
 def _quarantine(bench: Workbench, restore_id: str) -> Quarantine:
     if restore_id == LATEST:
         prefix = bench.layout.quarantines
-        known = sorted({key.removeprefix(prefix).split("/")[0] for key in bench.repository.keys(prefix)})
+        known = sorted(filter(is_id, {key.removeprefix(prefix).split("/")[0] for key in bench.repository.keys(prefix)}))
         if not known:
             raise NotFound(f"no restore of {bench.application_id} has set input aside", next_step="nothing is left to do")
         restore_id = known[-1]
@@ -163,12 +184,22 @@ def open_append(bench: Workbench, restore_id: str, *, run_id: str, requested_by:
         check_approved(planned.hash, approved_hash)
         if not any(entry.kind == "begins" for entry in quarantine_log(bench, planned.restore_id).read_all()):
             _note(bench, planned.restore_id, "begins", run_id, ends=planned.ends)
+        stored = bench.notes.write(_run(planned.restore_id), _PLAN, planned)
     except BaseException:
         bench.lock.release(lock)
         raise
     return AppendTicket(
-        application_id=bench.application_id, restore_id=planned.restore_id, run_id=run_id, requested_by=requested_by, lock=lock
+        application_id=bench.application_id,
+        restore_id=planned.restore_id,
+        run_id=run_id,
+        requested_by=requested_by,
+        plan=stored,
+        lock=lock,
     )
+
+
+def _run(restore_id: str) -> str:
+    return f"{restore_id}-append"
 
 
 def _note(bench: Workbench, restore_id: str, kind: Literal["begins", "appended"], run: str, *, ends: dict[str, int] | None = None) -> None:
@@ -180,24 +211,20 @@ def _note(bench: Workbench, restore_id: str, kind: Literal["begins", "appended"]
 def plan_append_job(bench: Workbench, ticket: AppendTicket) -> JobPlan:
     """The Spark job: one writer a partition, behind what is there; what an attempt that broke off has left is compared first."""
     under_lock(bench, ticket)
-    found = _quarantine(bench, ticket.restore_id)
-    work = _work(bench, found)
+    work = _work(bench, bench.notes.read(AppendPlan, ticket.plan))
     # What is in front of them is not the archive's, and what comes behind them may be anybody's.
-    spec = restore_spec(bench, ticket, work, read_back=False)
-    spec_key = bench.notes.write(f"{ticket.restore_id}-append", _SPEC, spec)
+    spec = bench.notes.write(_run(ticket.restore_id), _SPEC, restore_spec(bench, ticket, work, read_back=False))
     return JobPlan(
-        spec_key=spec_key,
-        result_key=bench.notes.answer(spec_key, _RESULT),
+        spec=spec,
+        result_key=bench.notes.answer(spec.key, _RESULT),
         ranges=len(work),
         offsets=sum(part.rows - part.present for part in work),
     )
 
 
-def _work(bench: Workbench, found: Quarantine) -> tuple[PartitionToLoad, ...]:
-    if found.begun is None:
-        raise Refused("this append has not begun", next_step="open it first")
-    begun, ids = found.begun, bench.cluster.describe_topics([topic.name for topic in found.topics])
-    parts = {TopicPartition(topic.name, part.partition): part for topic in found.topics for part in topic.partitions}
+def _work(bench: Workbench, planned: AppendPlan) -> tuple[PartitionToLoad, ...]:
+    begun, ids = planned.ends, bench.cluster.describe_topics([topic.name for topic in planned.topics])
+    parts = {TopicPartition(topic.name, part.partition): part for topic in planned.topics for part in topic.partitions}
     now = bench.cluster.high_watermarks(list(parts))
     return tuple(
         PartitionToLoad(
@@ -213,31 +240,34 @@ def _work(bench: Workbench, found: Quarantine) -> tuple[PartitionToLoad, ...]:
     )
 
 
-def finish_append(bench: Workbench, ticket: AppendTicket, result_key: str | None) -> AppendReport:
-    """Compare what was written with what was set aside and with the logs' ends, and leave the savepoint to retention again. Gives the lock back."""
+def finish_append(bench: Workbench, ticket: AppendTicket, result: NoteRef | None) -> AppendReport:
+    """Compare what was written with what was set aside and with the logs' ends, and end the mark that the restore set on the savepoint. Gives the
+    lock back.
+    """
     under_lock(bench, ticket)
-    found = _quarantine(bench, ticket.restore_id)
-    if result_key is None or found.begun is None:
+    if result is None:
         raise Damaged("no append ran", next_step="run the append again")
-    loaded = {TopicPartition(one.topic, one.partition): one for one in bench.notes.read_key(RestoreResult, result_key).partitions}
-    rows = {TopicPartition(topic.name, part.partition): part.rows for topic in found.topics for part in topic.partitions}
+    planned = bench.notes.read(AppendPlan, ticket.plan)
+    loaded = {TopicPartition(one.topic, one.partition): one for one in bench.notes.read(RestoreResult, result).partitions}
+    rows = {spaced_partition(name): count for name, count in planned.rows.items()}
     now = bench.cluster.high_watermarks(list(rows))
     wrong = [
-        str(tp) for tp, count in rows.items() if tp not in loaded or loaded[tp].rows != count or now[tp] - found.begun[spaced(tp)] < count
+        str(tp) for tp, count in rows.items() if tp not in loaded or loaded[tp].rows != count or now[tp] - planned.ends[spaced(tp)] < count
     ]
     if wrong:
         raise Damaged(f"not all later records were appended to {', '.join(wrong)}", next_step="run the append again", topics=wrong)
-    _note(bench, found.restore_id, "appended", ticket.run_id)
+    _note(bench, planned.restore_id, "appended", ticket.run_id)
     keeping.mark(
         bench,
-        found.savepoint_id,
+        planned.savepoint_id,
         keep=False,
         requested_by=ticket.requested_by,
-        reason=f"the later input of restore {found.restore_id} is appended again",
+        reason=f"the later input of restore {planned.restore_id} is appended again",
+        restore_id=planned.restore_id,
     )
     bench.lock.release(ticket.lock)
     present = sum(one.present for one in loaded.values())
-    return AppendReport(restore_id=found.restore_id, rows=sum(rows.values()), present=present, partitions=len(rows))
+    return AppendReport(restore_id=planned.restore_id, rows=sum(rows.values()), present=present, partitions=len(rows))
 
 
 def leave_append(bench: Workbench, ticket: AppendTicket) -> None:

@@ -156,7 +156,7 @@ class Search:
         if not self._archives:
             raise Refused(
                 f"no savepoint of {self._source} in {self.bench.repository.location} has the records of all its inputs",
-                next_step="archive the inputs (topics.include in the configuration of the source), and take a savepoint",
+                next_step="archive the inputs (backup.survive_cluster_loss: true in the configuration of the source), and take a savepoint",
             )
         newest = max(found.captured_at for found in self._archives.values())
         if newest < self.as_of.moment:

@@ -26,7 +26,8 @@ def choose(bench: Workbench, request: RestoreRequest) -> Manifest:
     if manifest.profile is Profile.MINIMAL:
         raise Refused(
             f"savepoint {manifest.savepoint_id} is minimal: it has offsets and settings, but no state to restore",
-            next_step="choose one with profile full (`streams-recovery savepoints list` shows it); when there is none, rebuild the state from input",
+            next_step="choose one with profile full (`streams-recovery savepoints list` shows it); when there is none, rebuild the state from input, which "
+            f"`streams-recovery rebuild --inputs-from {manifest.savepoint_id}` brings back where it is gone",
             savepoint=manifest.savepoint_id,
         )
     if manifest.consistency is Consistency.AHEAD and not request.allow_ahead:
@@ -37,7 +38,7 @@ def choose(bench: Workbench, request: RestoreRequest) -> Manifest:
         )
     if manifest.consistency is Consistency.DAMAGED and not request.allow_damaged:
         raise NotExact(
-            f"safety savepoint {manifest.savepoint_id} is `damaged`: {'; '.join(manifest.proof.reasons)}",
+            f"savepoint {manifest.savepoint_id} is `damaged`: {'; '.join(manifest.proof.reasons)}",
             next_step="choose another savepoint, or set allow_damaged: what was gone then will be gone again, and its stores begin empty",
             savepoint=manifest.savepoint_id,
         )
@@ -78,7 +79,7 @@ def pinned(bench: Workbench, request: RestoreRequest, planned: RestorePlan) -> R
 
 def _before(bench: Workbench, restore_id: str) -> Manifest:
     if restore_id == LATEST:
-        found = bench.safety.latest()
+        found = bench.safety.newest()
     else:
         saved = bench.safety.published_by_run(restore_id)
         found = None if saved is None else bench.safety.read(saved)

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
-from streams_recovery.core.journal import Phase
+from streams_recovery.core.journal import Phase, result_of
 from streams_recovery.core.model import TopicPartition, TopicRole
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.core.proofs import LogState, PartitionProof, judged, needs, read_back, with_empty
 from streams_recovery.restores.creating import work_of
-from streams_recovery.restores.loading import LOADED
-from streams_recovery.restores.opening import guarded, note, stored_plan
+from streams_recovery.restores.opening import entries, guarded, note, stored_plan
 from streams_recovery.restores.rebuilding import check_cleared
-from streams_recovery.restores.values import NOTHING_COMPARED, ClearedSummary, LoadAccepted, RestoreTicket, VerifySummary, verify_summary
+from streams_recovery.restores.values import ClearedSummary, RestoreTicket, VerifySummary, verify_summary
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
@@ -22,13 +22,14 @@ VERIFY_SPEC, VERIFY_RESULT, VERIFIED = "verify-spec", "verify-result", "verified
 _NAMED = 5
 
 
-def plan_verify(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
+def plan_verify(bench: Workbench, ticket: RestoreTicket, loaded: NoteRef | None) -> JobPlan:
     """The specification of the Spark job that compares savepoint and topics row by row and key by key: only for the partitions that the load has not
-    proven, so mostly there is none. Inputs of which something is held back are compared once they are whole.
+    proven, so mostly there is none. Inputs of which something is held back are compared once they are whole. ``loaded`` is the load's result; without
+    it, of a restore that is resumed, everything is compared.
     """
     guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     planned = stored_plan(bench, ticket)
-    return compare_job(bench, ticket, _whole(planned), LOADED, keyed_topics(planned))
+    return compare_job(bench, ticket, _whole(planned), loaded, keyed_topics(planned))
 
 
 def _whole(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
@@ -42,13 +43,11 @@ def keyed_topics(planned: RestorePlan) -> tuple[str, ...]:
 
 
 def compare_job(
-    bench: Workbench, ticket: RestoreTicket, work: Mapping[TopicPartition, PartitionLoad], accepted: str, keyed: Collection[str]
+    bench: Workbench, ticket: RestoreTicket, work: Mapping[TopicPartition, PartitionLoad], loaded: NoteRef | None, keyed: Collection[str]
 ) -> JobPlan:
-    """The specification of the job for those partitions of ``work`` that the load noted as ``accepted`` has not proven. Topics in ``keyed`` are compared
-    key by key too.
-    """
+    """The specification of the job for those partitions of ``work`` that the load has not proven. Topics in ``keyed`` are compared key by key too."""
     now = logs_now(bench, work)
-    wanted = needs(work, _of_load(bench, ticket, work, accepted, now), now, keyed, requested=_keys_requested(bench, ticket))
+    wanted = needs(work, _of_load(bench, work, loaded, now), now, keyed, requested=_keys_requested(bench, ticket))
     if not wanted:
         return NO_JOB
     partitions = tuple(
@@ -66,10 +65,10 @@ def compare_job(
     )
     chosen = tuple(topic for topic in keyed if any(tp.topic == topic for tp in wanted))
     spec = VerifySpec(application_id=bench.application_id, partitions=partitions, keyed=chosen)
-    spec_key = bench.notes.write(ticket.restore_id, VERIFY_SPEC, spec)
+    noted = bench.notes.write(ticket.restore_id, VERIFY_SPEC, spec)
     return JobPlan(
-        spec_key=spec_key,
-        result_key=bench.notes.answer(spec_key, VERIFY_RESULT),
+        spec=noted,
+        result_key=bench.notes.answer(noted.key, VERIFY_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.end - partition.start for partition in partitions),
     )
@@ -89,31 +88,25 @@ def logs_now(bench: Workbench, partitions: Iterable[TopicPartition]) -> dict[Top
 
 
 def _of_load(
-    bench: Workbench,
-    ticket: RestoreTicket,
-    work: Mapping[TopicPartition, PartitionLoad],
-    accepted: str,
-    now: Mapping[TopicPartition, LogState],
+    bench: Workbench, work: Mapping[TopicPartition, PartitionLoad], loaded: NoteRef | None, now: Mapping[TopicPartition, LogState]
 ) -> dict[TopicPartition, PartitionVerified]:
-    key = bench.notes.read(LoadAccepted, ticket.restore_id, accepted).result_key
-    return with_empty({} if key is None else read_back(bench.notes.read_key(RestoreResult, key)), work, now)
+    return with_empty({} if loaded is None else read_back(bench.notes.read(RestoreResult, loaded)), work, now)
 
 
 def _keys_requested(bench: Workbench, ticket: RestoreTicket) -> bool:
     return ticket.request.compare_keys or bench.config.restore.compare_keys
 
 
-def check_verify(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> VerifySummary:
-    """Raise ``Damaged`` unless there is a proof for every planned partition, and its log is still the one that was read. ``result_key`` is that of the
-    comparison, None when there was none.
+def check_verify(bench: Workbench, ticket: RestoreTicket, loaded: NoteRef | None, compared: NoteRef | None) -> VerifySummary:
+    """Raise ``Damaged`` unless there is a proof for every planned partition, and its log is still the one that was read. ``loaded`` is the load's result,
+    ``compared`` that of the comparison; None when there was none. In a rebuild these are inputs, globals and outputs, if any, and ``verify_cleared``
+    has to follow.
     """
     guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     planned = stored_plan(bench, ticket)
-    if planned.from_input:
-        raise Damaged("a rebuild has no savepoint to compare with", next_step="check that the internal topics are gone instead")
-    summary = verify_summary(proven(bench, ticket, planned, _whole(planned), LOADED, result_key))
-    bench.notes.write(ticket.restore_id, VERIFIED, summary)
-    note(bench, ticket, Phase.VERIFIED)
+    summary = verify_summary(proven(bench, ticket, planned, _whole(planned), loaded, compared))
+    if not planned.from_input:
+        _note_verified(bench, ticket, summary)
     return summary
 
 
@@ -122,20 +115,20 @@ def proven(
     ticket: RestoreTicket,
     planned: RestorePlan,
     work: Mapping[TopicPartition, PartitionLoad],
-    accepted: str,
-    result_key: str | None,
+    loaded: NoteRef | None,
+    compared: NoteRef | None,
 ) -> tuple[PartitionProof, ...]:
-    """A proof for each partition of ``work``, from the load noted as ``accepted`` and the comparison at ``result_key``, which is the newer one. Raises
-    ``Damaged`` naming partitions and keys.
+    """A proof for each partition of ``work``, from the results of its load and of the comparison, which is the newer one. Raises ``Damaged`` naming
+    partitions and keys.
     """
     now = logs_now(bench, work)
-    compared = bench.notes.read_key(VerifyResult, result_key) if result_key else VerifyResult(partitions=(), keys=(), seconds=0)
-    verified = _of_load(bench, ticket, work, accepted, now) | {TopicPartition(one.topic, one.partition): one for one in compared.partitions}
-    found = judged(work, verified, compared.keys, now, keyed_topics(planned), requested=_keys_requested(bench, ticket))
+    again = bench.notes.read(VerifyResult, compared) if compared else VerifyResult(partitions=(), keys=(), seconds=0)
+    verified = _of_load(bench, work, loaded, now) | {TopicPartition(one.topic, one.partition): one for one in again.partitions}
+    found = judged(work, verified, again.keys, now, keyed_topics(planned), requested=_keys_requested(bench, ticket))
     if found.problems:
         told = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
         raise Damaged(
-            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id}: {told}",
+            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id or planned.inputs_from}: {told}",
             next_step="let nothing rely on these topics; run the comparison again if one changed or was not compared, else restore again, and verify the "
             "repository if it repeats",
             partitions=sorted(map(str, found.problems)),
@@ -143,17 +136,23 @@ def proven(
     return found.proofs
 
 
-def verify_cleared(bench: Workbench, ticket: RestoreTicket) -> ClearedSummary:
-    """What stands for the load and its verification in a rebuild: the proof that no internal topic is left to take state from. Raises
-    ``TargetNotEmpty``.
+def verify_cleared(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> ClearedSummary:
+    """What stands for the state in a rebuild: the proof that no internal topic is left to take one from. ``verified`` is what ``check_verify`` found of the
+    topics that were loaded. Raises ``TargetNotEmpty``.
     """
-    guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
+    guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.OFFSETS_SET)
     gone = check_cleared(bench, stored_plan(bench, ticket))
-    bench.notes.write(ticket.restore_id, VERIFIED, NOTHING_COMPARED)
-    note(bench, ticket, Phase.VERIFIED)
+    _note_verified(bench, ticket, verified)
     return ClearedSummary(gone=gone)
 
 
-def verified(bench: Workbench, ticket: RestoreTicket) -> VerifySummary:
-    """What the verification of this restore found. Raises ``NotFound`` before it ran."""
-    return bench.notes.read(VerifySummary, ticket.restore_id, VERIFIED)
+def _note_verified(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> None:
+    note(bench, ticket, Phase.VERIFIED, result=bench.notes.write(ticket.restore_id, VERIFIED, verified))
+
+
+def verified_before(bench: Workbench, ticket: RestoreTicket) -> VerifySummary | None:
+    """What the verification of this restore found, by its journal: for one that is resumed after its start, when the topics have gone on. None when none
+    was written down.
+    """
+    result = result_of(entries(bench, ticket), Phase.VERIFIED, Phase.FED)
+    return None if result is None else bench.notes.read(VerifySummary, result)

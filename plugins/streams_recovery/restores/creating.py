@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from streams_recovery import holds
-from streams_recovery.core import codec
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.continuing import Found, Standing, found
 from streams_recovery.core.errors import OffsetsUnstable, PrefixDiffers, TargetNotEmpty
-from streams_recovery.core.hold import RESTORE_HOLD, HoldPurpose, TopicHold
+from streams_recovery.core.guard import RESTORE_MARK
+from streams_recovery.core.hold import HoldPurpose, TopicHold
 from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.plan import PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.restores.opening import note
 from streams_recovery.restores.values import RestoreTicket
+from streams_recovery.storage.values import read_value
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
@@ -32,14 +34,15 @@ def create_topic(bench: Workbench, ticket: RestoreTicket, step: TopicToCreate, p
         step.name, partitions=len(step.partitions), replication_factor=step.replication_factor, config=step.held_config
     )
     if step.held_config != step.final_config:
-        keys = set(RESTORE_HOLD) | (set(step.final_config) - set(step.held_config))
-        hold = TopicHold(topic=step.name, topic_id=created.topic_id, previous={key: step.final_config.get(key) for key in keys})
-        holds.record(bench, "applied", HoldPurpose.RESTORE, ticket.restore_id, (hold,))
+        hold = TopicHold(topic=step.name, topic_id=created.topic_id)
+        holds.record(bench, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, (hold,))
     note(bench, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
 
 
 def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
-    """Every partition that is loaded."""
+    """Every partition that is loaded. What a rebuild without an archive makes is empty, and filled by the application."""
+    if not planned.loads:
+        return {}
     return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}
 
 
@@ -126,5 +129,5 @@ def refused_topics(bench: Workbench, ticket: RestoreTicket) -> set[str]:
     """Ids of topics whose records an earlier attempt compared with the savepoint and found different."""
     stem = failure_key(bench.layout.work(ticket.restore_id, LOAD_RESULT)).removesuffix("json")
     keys = [key for key in bench.repository.keys(stem.rpartition("/")[0] + "/") if key.startswith(stem)]
-    failures = [codec.loads(JobFailure, bench.repository.get(key), where=key) for key in keys]
+    failures = [read_value(bench.repository, JobFailure, key, most_bytes=MOST_BYTES_OF_ENTRY) for key in keys]
     return {failure.facts.get("topic_id", "") for failure in failures if failure.error == PrefixDiffers.__name__}

@@ -9,10 +9,11 @@ from __future__ import annotations
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import TopicPartition, spaced_partition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.leases import kept
 from streams_recovery.readiness import await_at_work
-from streams_recovery.restores.comparing import VERIFIED, compare_job, proven, verified
+from streams_recovery.restores.comparing import VERIFIED, compare_job, proven
 from streams_recovery.restores.creating import refused_topics, standings, work_of
 from streams_recovery.restores.halting import require_read, stop_behind
 from streams_recovery.restores.loading import check_down, check_written, load_job
@@ -20,7 +21,6 @@ from streams_recovery.restores.opening import guarded, note, stored_plan
 from streams_recovery.restores.returning import launched
 from streams_recovery.restores.values import (
     EndsSummary,
-    LoadAccepted,
     LoadSummary,
     RestoreTicket,
     StartSummary,
@@ -30,7 +30,6 @@ from streams_recovery.restores.values import (
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
-FED = "fed"
 _BEGIN = "find out who writes there and stop that; then process the interval again from its beginning"
 
 
@@ -76,29 +75,29 @@ def plan_feed(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     return load_job(bench, ticket, held, standing, {})
 
 
-def check_feed(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> LoadSummary:
+def check_feed(bench: Workbench, ticket: RestoreTicket, result: NoteRef | None) -> LoadSummary:
     """Compare what the job wrote with the plan and with the logs' ends."""
     _, held = _held(bench, ticket, before=Phase.FED)
-    summary = check_written(bench, {tp: load.rows for tp, load in held.items()}, result_key, next_step=_BEGIN)
-    bench.notes.write(ticket.restore_id, FED, LoadAccepted(result_key=result_key))
-    return summary
+    return check_written(bench, {tp: load.rows for tp, load in held.items()}, result, next_step=_BEGIN)
 
 
-def plan_verify_feed(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
-    """The specification of the Spark job that compares the inputs that are whole now with the archive, those that their load has not proven."""
+def plan_verify_feed(bench: Workbench, ticket: RestoreTicket, fed: NoteRef | None) -> JobPlan:
+    """The specification of the Spark job that compares the inputs that are whole now with the archive, those that ``fed``, their load, has not proven."""
     _, held = _held(bench, ticket, before=Phase.FED)
-    return compare_job(bench, ticket, held, FED, ()) if held else NO_JOB
+    return compare_job(bench, ticket, held, fed, ()) if held else NO_JOB
 
 
-def check_verify_feed(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> VerifySummary:
-    """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven before the start counts on."""
+def check_verify_feed(
+    bench: Workbench, ticket: RestoreTicket, before: VerifySummary, fed: NoteRef | None, compared: NoteRef | None
+) -> VerifySummary:
+    """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven ``before`` the start counts on."""
     planned, held = _held(bench, ticket, before=Phase.CLOSED)
-    summary = verified(bench, ticket)
-    if held:
-        found = proven(bench, ticket, planned, held, FED, result_key)
-        summary = verify_summary((*(one for one in summary.partitions if TopicPartition(one.topic, one.partition) not in held), *found))
-        bench.notes.write(ticket.restore_id, VERIFIED, summary)
-    note(bench, ticket, Phase.FED)
+    if not held:
+        note(bench, ticket, Phase.FED)
+        return before
+    found = proven(bench, ticket, planned, held, fed, compared)
+    summary = verify_summary((*(one for one in before.partitions if TopicPartition(one.topic, one.partition) not in held), *found))
+    note(bench, ticket, Phase.FED, result=bench.notes.write(ticket.restore_id, VERIFIED, summary))
     return summary
 
 

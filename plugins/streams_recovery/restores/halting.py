@@ -12,6 +12,7 @@ from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import kept
+from streams_recovery.record_lag import RecordLag
 from streams_recovery.restores.opening import guarded, stored_plan
 from streams_recovery.restores.values import EndsSummary, RestoreTicket
 from streams_recovery.stopping import bring_down
@@ -45,8 +46,8 @@ def stop_behind(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, l
     began = time.monotonic()
     if any(status.state is not InstanceState.GONE for status in bench.application.status()):
         with kept(bench, ticket):
-            patience = float(bench.config.restore.catch_up_timeout_seconds)
-            while_falling(lambda: sum(_unread(bench, planned, limits).values()), patience=patience)
+            patience, lag = float(bench.config.restore.catch_up_timeout_seconds), RecordLag(bench)
+            while_falling(lambda: sum(_unread(bench, planned, limits, lag).values()), patience=patience)
         require_read(bench, planned, limits)
     report = bring_down(bench)
     # Once more, now that nothing moves.
@@ -56,7 +57,7 @@ def stop_behind(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, l
 
 def require_read(bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> int:
     """Raise ``ApplicationNotReady`` naming what is not read; return how many partitions are."""
-    left = [f"{tp} by {count}" for tp, count in _unread(bench, planned, limits).items()]
+    left = [f"{tp} by {count}" for tp, count in _unread(bench, planned, limits, RecordLag(bench), down=True).items()]
     if left:
         raise ApplicationNotReady(
             f"{bench.application_id} has not processed all of its input, it is behind on {', '.join(left[:_NAMED])}",
@@ -66,16 +67,17 @@ def require_read(bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPa
     return len(_read_by(bench, planned))
 
 
-def _unread(bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Partitions that are not read to their ends, and how many offsets are left. Committed offsets are read before ends: whatever the input below
+def _unread(
+    bench: Workbench, planned: RestorePlan, limits: Mapping[TopicPartition, int], lag: RecordLag, *, down: bool = False
+) -> dict[TopicPartition, int]:
+    """Partitions with records that are not read, and how many offsets are left. Committed offsets are read before ends: whatever the input below
     them caused is in the logs by then, so that ends that are reached have nothing behind them, however many repartition topics follow each other.
     """
     partitions = _read_by(bench, planned)
     committed = bench.groups.committed(bench.application_id, partitions)
     ends = bench.cluster.high_watermarks(partitions)
     ends |= {tp: min(limit, ends[tp]) for tp, limit in limits.items() if tp in ends}
-    left = {tp: ends[tp] - (0 if known is None else known.offset) for tp, known in committed.items()}
-    return {tp: count for tp, count in sorted(left.items()) if count > 0}
+    return lag.look(ends, committed, down=down)
 
 
 def inputs_of(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from streams_recovery import holds, keeping
+from streams_recovery import keeping
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import PlanChanged, Refused
 from streams_recovery.core.in_place import (
     InPlace,
@@ -17,15 +18,16 @@ from streams_recovery.core.in_place import (
     check_stood_still,
     uncovered,
 )
-from streams_recovery.core.manifest import Manifest, TopicImage
+from streams_recovery.core.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.model import CommittedOffset, TopicDescription, TopicPartition, TopicRole, spaced, spaced_partition
 from streams_recovery.core.plan import RestorePlan, RestoreRequest
 from streams_recovery.core.time_cut import CutBy, LogCut, RowCut, rank, rest_of
 from streams_recovery.restores.beginnings import Begin
+from streams_recovery.restores.kept import kept_inputs
 from streams_recovery.restores.values import RestoreTicket
 from streams_recovery.segments import rows_below_and_no_later
 from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.survey import config_without_holds, other_groups
+from streams_recovery.survey import other_groups
 from streams_recovery.workbench import Workbench
 
 _NAMED = 5
@@ -67,7 +69,7 @@ def look(
     problems = [
         *(f"{name} is written by the application itself" for name in sorted(there & set(bench.config.topics.outputs))),
         *(f"{tp.topic} has {present[tp.topic].partitions} partitions now" for tp in _more_partitions(inputs, present)),
-        *(f"{why}: take a savepoint now that the producers are stopped" for why in missing),
+        *(f"{why}: take a savepoint now that the producers are stopped" for why in (*missing, *_truncated(bench, images, present))),
         *(f"a transaction is open on {one}" for one in bench.transactions.blocking(partitions)),
         *problems,
     ]
@@ -79,6 +81,13 @@ def look(
         )
     check_still(bench, partitions, seconds)
     return InPlace(still_seconds=seconds, ends={spaced(tp): end for tp, end in ends.items()}, later=cut, groups=moved)
+
+
+def _truncated(bench: Workbench, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]) -> list[str]:
+    """Logs that are as long as their archive, and not the archived log."""
+    seen = kept_inputs(bench, images, present)
+    found = {one.tp: one.truncated_below(one.image.end) for one in seen}
+    return [f"{tp} has other records than its archive: {why}" for tp, why in found.items() if why is not None]
 
 
 def _living_inputs(bench: Workbench, begin: Begin, present: Mapping[str, TopicDescription]) -> list[TopicImage]:
@@ -153,14 +162,9 @@ def _moved(bench: Workbench, begin: Begin, group_id: str, tp: TopicPartition, kn
     )
 
 
-def settings(bench: Workbench, existing: TopicDescription) -> dict[str, str]:
-    """What the owner of a topic has set on it, all of which it gets again."""
-    return config_without_holds(existing, holds.outstanding(bench))
-
-
 def quarantine_log(bench: Workbench, restore_id: str) -> NumberedLog[QuarantineEntry]:
     """What is known of the later input that a restore has set aside."""
-    return NumberedLog(bench.repository, bench.layout.quarantine(restore_id), QuarantineEntry)
+    return NumberedLog(bench.repository, bench.layout.quarantine(restore_id), QuarantineEntry, most_bytes=MOST_BYTES)
 
 
 def set_aside(bench: Workbench, ticket: RestoreTicket, approved: RestorePlan, now: RestorePlan) -> None:
@@ -180,8 +184,14 @@ def set_aside(bench: Workbench, ticket: RestoreTicket, approved: RestorePlan, no
     _check_ends(bench, here)
     log = quarantine_log(bench, ticket.restore_id)
     if here.later and log.last() is None:
-        reason = f"has the later input of restore {ticket.restore_id}"
-        keeping.mark(bench, now.point.archive, keep=True, requested_by=ticket.requested_by, reason=reason)
+        keeping.mark(
+            bench,
+            now.point.archive,
+            keep=True,
+            requested_by=ticket.requested_by,
+            reason=f"has the later input of restore {ticket.restore_id}",
+            restore_id=ticket.restore_id,
+        )
         log.append(
             QuarantineEntry(
                 kind="set-aside",

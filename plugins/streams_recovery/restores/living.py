@@ -90,8 +90,15 @@ def _created_by_undone(bench: Workbench, manifest: Manifest) -> dict[str, set[st
 
 def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:
     """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown: somebody has created it since. ``empty`` names those
-    that may be another one.
+    that may be another one. The same when other topics would be created than was approved.
     """
+    made = sorted({step.name for step in approved.create} ^ {step.name for step in now.create})
+    if made:
+        raise PlanChanged(
+            f"other topics of {approved.application_id} would be created than was approved: {', '.join(made)}",
+            next_step="find out what changed on the cluster or in the savepoint, then begin the restore again and approve the new plan",
+            topics=made,
+        )
     shown = {step.name: step.replaces for step in approved.create} | {gone.name: gone.topic_id for gone in approved.delete}
     found = {step.name: step.replaces for step in now.create if step.replaces} | {gone.name: gone.topic_id for gone in now.delete}
     other = sorted(name for name, topic_id in found.items() if shown.get(name) != topic_id and name not in empty)

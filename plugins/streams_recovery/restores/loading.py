@@ -9,6 +9,7 @@ from streams_recovery.core.errors import ApplicationRunning, Damaged
 from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult
 from streams_recovery.core.journal import JournalEntry, Phase, created_by, reached
 from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.restores.choosing import pinned
 from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic, rows_at_first, work_of
@@ -18,11 +19,11 @@ from streams_recovery.restores.opening import guarded, note, stored_plan
 from streams_recovery.restores.planning import plan
 from streams_recovery.restores.rebuilding import check_still_planned
 from streams_recovery.restores.specs import restore_spec
-from streams_recovery.restores.values import LoadAccepted, LoadSummary, PrepareSummary, RestoreTicket
+from streams_recovery.restores.values import LoadSummary, PrepareSummary, RestoreTicket
 from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
-LOAD_SPEC, LOADED = "load-spec", "loaded"
+LOAD_SPEC = "load-spec"
 LOAD_AGAIN = "somebody else wrote to it: stop whoever did, then load again; the topic is compared, or created again"
 
 
@@ -34,16 +35,15 @@ def prepare(bench: Workbench, ticket: RestoreTicket) -> PrepareSummary:
     check_down(bench)
     planned = stored_plan(bench, ticket)
     current = _still(bench, ticket, planned, written)
-    steps = current.create
     set_aside(bench, ticket, planned, current)
     note(bench, ticket, Phase.DESTROYING)
-    wanted = [*(step.name for step in steps), *(gone.name for gone in current.delete)]
+    wanted = [*(step.name for step in planned.create), *(gone.name for gone in current.delete)]
     existing = bench.cluster.describe_topics(wanted)
     bench.cluster.delete_topics(sorted(existing))
-    for step in steps:
+    for step in planned.create:
         create_topic(bench, ticket, step, Phase.DESTROYING)
     note(bench, ticket, Phase.CREATED)
-    return PrepareSummary(created=tuple(step.name for step in steps), replaced=tuple(sorted(existing)))
+    return PrepareSummary(created=tuple(step.name for step in planned.create), replaced=tuple(sorted(existing)))
 
 
 def _still(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> RestorePlan:
@@ -83,6 +83,8 @@ def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
     written = guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
     check_down(bench)
     planned = stored_plan(bench, ticket)
+    if not planned.loads:
+        return NO_JOB
     standing = {found.tp: found for found in begin_again(bench, ticket, planned, written)}
     return load_job(bench, ticket, work_of(planned), standing, planned.held_back)
 
@@ -112,30 +114,29 @@ def load_job(
     )
     if not partitions:
         return NO_JOB
-    spec_key = bench.notes.write(ticket.restore_id, LOAD_SPEC, restore_spec(bench, ticket, partitions))
+    spec = bench.notes.write(ticket.restore_id, LOAD_SPEC, restore_spec(bench, ticket, partitions))
     return JobPlan(
-        spec_key=spec_key,
-        result_key=bench.notes.answer(spec_key, LOAD_RESULT),
+        spec=spec,
+        result_key=bench.notes.answer(spec.key, LOAD_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.rows - partition.present for partition in partitions),
     )
 
 
-def check_load(bench: Workbench, ticket: RestoreTicket, result_key: str | None) -> LoadSummary:
+def check_load(bench: Workbench, ticket: RestoreTicket, result: NoteRef | None) -> LoadSummary:
     """Compare what the job wrote with the plan, and with the logs themselves: a log must end right behind the rows written and nothing else."""
     guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
     planned = stored_plan(bench, ticket)
-    summary = check_written(bench, rows_at_first(planned), result_key)
-    bench.notes.write(ticket.restore_id, LOADED, LoadAccepted(result_key=result_key))
+    summary = check_written(bench, rows_at_first(planned), result)
     note(bench, ticket, Phase.LOADED)
     return summary
 
 
 def check_written(
-    bench: Workbench, expected: Mapping[TopicPartition, int], result_key: str | None, *, next_step: str = LOAD_AGAIN
+    bench: Workbench, expected: Mapping[TopicPartition, int], result: NoteRef | None, *, next_step: str = LOAD_AGAIN
 ) -> LoadSummary:
     """What a job has written, which must be as many rows as are expected, and all that is in the logs. Raises ``Damaged``."""
-    loaded = () if result_key is None else bench.notes.read_key(RestoreResult, result_key).partitions
+    loaded = () if result is None else bench.notes.read(RestoreResult, result).partitions
     by_partition = {TopicPartition(done.topic, done.partition): done for done in loaded}
     ends = bench.cluster.high_watermarks(list(expected))
     starts = bench.cluster.log_starts(list(expected))
@@ -154,6 +155,7 @@ def check_written(
         rows=sum(done.rows for done in loaded),
         present=sum(done.present for done in loaded),
         workers=_workers(loaded),
+        result=result,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.hold import MIN_COMPACTION_LAG
+from streams_recovery.core.held_value import MIN_COMPACTION_LAG
 from streams_recovery.core.manifest import TopicImage
 from streams_recovery.core.model import TopicRole
 from streams_recovery.core.offset_strategy import StrategyKind

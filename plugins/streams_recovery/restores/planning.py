@@ -7,24 +7,29 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.estimate import Estimate, estimate
-from streams_recovery.core.hold import RESTORE_HOLD
+from streams_recovery.core.guard import owner_config
+from streams_recovery.core.hold import restore_hold
 from streams_recovery.core.input_offsets import ChosenOffsets, Logs, choose_offsets, input_images
 from streams_recovery.core.manifest import Manifest, PartitionImage
 from streams_recovery.core.model import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offset_strategy import OffsetStrategy
 from streams_recovery.core.placement import Placed, Target, place, target_name
 from streams_recovery.core.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, RestoreRequest, TopicToCreate
+from streams_recovery.core.survival import archive_begins
 from streams_recovery.preflight import required_for_restore
+from streams_recovery.restores.archived import Archived, choose_archive
 from streams_recovery.restores.beginnings import Begin
 from streams_recovery.restores.choosing import check_confirmed
 from streams_recovery.restores.contents import check_values, check_whole, warnings
-from streams_recovery.restores.in_place import later_topics, look, settings
+from streams_recovery.restores.in_place import later_topics, look
+from streams_recovery.restores.kept import check_kept
 from streams_recovery.restores.living import refuse_living, refuse_living_inputs, spans, unknown_topics, without_copies
 from streams_recovery.restores.moments import begin_from, of_moment
 from streams_recovery.restores.proving import earlier_restores, sizes_of
 from streams_recovery.restores.rebuilding import plan_rebuild
 from streams_recovery.restores.specs import throttle
 from streams_recovery.segments import rows_below
+from streams_recovery.survey import claimed
 from streams_recovery.workbench import Workbench
 
 # Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
@@ -55,7 +60,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     What the preflight finds in the way is refused first, all of it at once. A request without a savepoint is planned by ``plan_rebuild``.
     """
     if request.from_input:
-        return plan_rebuild(bench, request)
+        return plan_rebuild(bench, request, _archived(bench, request))
     check_confirmed(bench, request)
     begin = begin_from(bench, request)
     manifest = begin.manifest
@@ -73,6 +78,7 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     if not request.replace:
         refuse_living(bench, held)
     chosen = _offsets(bench, placed, request.offsets, begin)
+    told = check_kept(bench, placed, present, request.offsets)
     planned = RestorePlan(
         application_id=bench.application_id,
         source_application_id=manifest.application_id,
@@ -81,17 +87,34 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
         consistency=manifest.consistency,
         safety=request.safety,
         delete=unknown_topics(bench, manifest, {one.name for one in placed}, request),
-        create=tuple(_create(bench, one, present.get(one.name), begin) for one in placed if one.made),
+        create=tuple(_create(one, present.get(one.name), begin) for one in placed if one.made),
         offsets=chosen.offsets,
         strategy=request.offsets.text,
         offsets_agree=chosen.agree,
-        warnings=(*_warnings(bench), *chosen.warnings, *warnings(bench, manifest, made), *of_moment(begin, placed), *found),
+        warnings=(*_warnings(bench), *chosen.warnings, *told, *warnings(bench, manifest, made), *of_moment(begin, placed), *found),
         observed=_observe(bench, chosen.offsets, placed, held, begin),
         point=begin.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
         in_place=look(bench, request, begin, present, cut) if request.in_place else None,
+        claimed=claimed(bench),
     )
     return replace(planned, observed=replace(planned.observed, estimate=_expected(bench, planned)))
+
+
+def _archived(bench: Workbench, request: RestoreRequest) -> Archived | None:
+    """What a rebuild has to make from a savepoint, None when it was told of none."""
+    if not request.inputs_from:
+        return None
+    manifest = choose_archive(bench, request)
+    present = _present(bench, manifest, {})
+    placed = [one for one in place(manifest, _target(bench, present, spans(bench, present))) if one.made]
+    check_values([one.image for one in placed])
+    begin = Begin(manifest=manifest, cuts={}, point=None)
+    return Archived(
+        manifest=manifest,
+        create=tuple(_create(one, present.get(one.name), begin) for one in placed),
+        begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
+    )
 
 
 def _expected(bench: Workbench, planned: RestorePlan) -> Estimate:
@@ -131,19 +154,20 @@ def _warnings(bench: Workbench) -> tuple[str, ...]:
     return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
-def _create(bench: Workbench, placed: Placed, existing: TopicDescription | None, begin: Begin) -> TopicToCreate:
+def _create(placed: Placed, existing: TopicDescription | None, begin: Begin) -> TopicToCreate:
     topic = placed.image
     final = {key: value for key, value in topic.config.items() if key in RESTORED_SETTINGS}
     if begin.point is not None and begin.point.slice is not None and topic.role is TopicRole.OUTPUT:
         # Results of the past would expire as soon as they are written.
         final |= {"retention.ms": "-1", "retention.bytes": "-1"}
     if existing is not None and topic.role is TopicRole.INPUT and existing.topic_id == topic.topic_id:
-        final = settings(bench, existing)
+        # What its owner has set on it, all of which it gets again.
+        final = owner_config(existing.config)
     return TopicToCreate(
         name=placed.name,
         role=topic.role,
         replication_factor=topic.replication_factor,
-        held_config={key: value for key, value in final.items() if key != "max.compaction.lag.ms"} | RESTORE_HOLD,
+        held_config=restore_hold(final),
         final_config=final,
         replaces=existing.topic_id if existing else None,
         partitions=tuple(_load(topic.name, image, begin) for image in topic.partitions),

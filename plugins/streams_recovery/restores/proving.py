@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from dataclasses import dataclass, replace
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.asking import StoreAsked
+from streams_recovery.core.errors import Altered, Damaged, NotFound
 from streams_recovery.core.estimate import NEWEST, Sizes, Timed, seconds_of
 from streams_recovery.core.evidence import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
 from streams_recovery.core.evidence_text import page
 from streams_recovery.core.journal import JournalEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.plan import RestorePlan
-from streams_recovery.restores.asking import what_was_asked
+from streams_recovery.core.savepoint_id import is_id
 from streams_recovery.restores.choosing import BEFORE
 from streams_recovery.restores.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.values import create_value
 from streams_recovery.workbench import Workbench
 
 LATEST = "latest"
 _KNOWN = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What the steps of a restore found out: whether topics and savepoint are equal, and what the application answered."""
+
+    verified: VerifySummary
+    asked: tuple[StoreAsked, ...]
+
+
 def report_of(
     bench: Workbench,
     ticket: RestoreTicket,
     planned: RestorePlan,
-    verified: VerifySummary,
+    checked: Checked,
     journal: tuple[JournalEntry, ...],
     still_held: tuple[str, ...],
 ) -> RestoreReport:
     """The evidence. Raises ``Damaged`` when what was compared is not equal, is not all, or is nothing though there were records to restore."""
-    topics, missing = topic_evidence(planned, verified.partitions)
+    topics, missing = topic_evidence(planned, checked.verified.partitions)
     report = RestoreReport(
         format_version=EVIDENCE_VERSION,
         restore_id=ticket.restore_id,
@@ -59,12 +70,12 @@ def report_of(
         sizes=sizes_of(planned),
         seconds=seconds_of(journal, began_at=ticket.started_at),
         point=planned.point,
-        asked=what_was_asked(bench, ticket.restore_id),
+        asked=checked.asked,
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
         raise Damaged(
-            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id}: {report.verdict}{gaps}",
+            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id or planned.inputs_from}: {report.verdict}{gaps}",
             next_step="stop the application, and run the comparison of this restore again",
             missing=missing,
         )
@@ -73,7 +84,7 @@ def report_of(
 
 def _manifests(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
     store = bench.safety if ticket.request.savepoint.startswith(BEFORE) else bench.savepoints_of(planned.source_application_id)
-    ids = {planned.savepoint_id, planned.point.archive if planned.point else None}
+    ids = {planned.savepoint_id, planned.inputs_from, planned.point.archive if planned.point else None}
     return {one: _manifest_hash(store, one) for one in sorted(one for one in ids if one is not None)}
 
 
@@ -97,14 +108,27 @@ def sizes_of(planned: RestorePlan) -> Sizes:
 
 
 def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport) -> RestoreReport:
-    """Write the evidence and its page, and return what is kept: an attempt that died right here may have written it already."""
+    """Write the evidence and its page, and return what is kept: an attempt that died right here may have written it already. Raises ``Altered`` when what is
+    there says something else.
+    """
     key = layout.report(report.restore_id)
     with contextlib.suppress(AlreadyExists):
-        repository.create(key, codec.dumps(report))
+        create_value(repository, key, report)
     kept, sha256 = _read(repository, key)
+    if _lasting(kept) != _lasting(report):
+        raise Altered(
+            f"{key} is not the evidence of this restore: it was not written by this run",
+            next_step="do not rely on it; find out who can write to this repository",
+            key=key,
+        )
     with contextlib.suppress(AlreadyExists):
         repository.create(layout.report_page(report.restore_id), page(kept, sha256).encode())
     return kept
+
+
+def _lasting(report: RestoreReport) -> RestoreReport:
+    """Without what may be another a moment later."""
+    return replace(report, finished_at=0, seconds=None, still_held=(), manifests={})
 
 
 def evidence(bench: Workbench, restore_id: str = LATEST) -> tuple[RestoreReport, str]:
@@ -133,7 +157,7 @@ def evidence(bench: Workbench, restore_id: str = LATEST) -> tuple[RestoreReport,
 def reports(repository: Repository, layout: Layout) -> list[str]:
     """Ids of the restores that have evidence, oldest first."""
     ids = {key.removeprefix(layout.restores).split("/")[0] for key in repository.keys(layout.restores) if key.endswith("/report.md")}
-    return sorted(ids)
+    return sorted(filter(is_id, ids))
 
 
 def earlier_restores(bench: Workbench) -> list[Timed]:

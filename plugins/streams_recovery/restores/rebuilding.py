@@ -1,4 +1,7 @@
-"""The plan of a rebuild: internal topics deleted, inputs begun where a person says, and the application builds its state again. Changes nothing."""
+"""The plan of a rebuild: internal topics deleted, inputs begun where a person says, and the application builds its state again. Changes nothing.
+
+Where the cluster has lost inputs, they are made from a savepoint first, if one was named.
+"""
 
 from __future__ import annotations
 
@@ -24,42 +27,55 @@ from streams_recovery.core.plan import (
 )
 from streams_recovery.core.rebuild import begin
 from streams_recovery.preflight import required_for_rebuild
+from streams_recovery.restores.archived import Archived
 from streams_recovery.restores.choosing import check_confirmed
 from streams_recovery.restores.living import refuse_living, spans
-from streams_recovery.survey import declared, internal_topics, other_groups
+from streams_recovery.survey import internal_topics, other_groups
 from streams_recovery.workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The application as it is: its topics described, and what its group has committed."""
+    """The application as it is: its topics described, and what its group has committed. Those that are ``made`` are not there yet, or are empty."""
 
     inventory: Inventory
     topics: Mapping[str, TopicDescription]
     committed: Mapping[TopicPartition, int]
+    made: frozenset[str]
+
+    def names(self, role: TopicRole) -> list[str]:
+        """The topics with this role that stay as they are."""
+        return [name for name in self.inventory.names(role) if name not in self.made]
 
     def partitions(self, role: TopicRole) -> list[TopicPartition]:
-        """Every partition of the topics with this role."""
-        return [TopicPartition(name, number) for name in self.inventory.names(role) for number in range(self.topics[name].partitions)]
+        """Every partition of these."""
+        return [TopicPartition(name, number) for name in self.names(role) for number in range(self.topics[name].partitions)]
 
 
-def plan_rebuild(bench: Workbench, request: RestoreRequest) -> RestorePlan:
-    """What this rebuild would do now.
+def plan_rebuild(bench: Workbench, request: RestoreRequest, archived: Archived | None = None) -> RestorePlan:
+    """What this rebuild would do now. ``archived`` are the topics that come from a savepoint.
 
     Raises ``NotFound`` for declared topics that do not exist, ``TargetNotEmpty`` for internal topics that hold records and may not be replaced or
     are not known to be the application's, and ``Refused`` for offsets that cannot be and for what was not confirmed.
     """
     check_confirmed(bench, request)
-    warnings = required_for_rebuild(bench, request)
-    found = _look(bench)
+    warnings = required_for_rebuild(bench, request, archived.manifest if archived else None)
+    found = _look(bench, archived)
     gone = _internal(bench, found, request)
     outputs = _outputs(found) if request.outputs is OutputPolicy.RECREATE else ()
     held = spans(bench, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
     if not request.replace:
         refuse_living(bench, held)
-    logs = _logs(bench, found, request)
+    logs = _logs(bench, found, request, archived)
     both = set(bench.config.topics.inputs) & set(bench.config.topics.outputs)
-    begun = begin(logs, request.offsets, found.committed, written_by_application=both, accept_gap=request.accept_gap)
+    begun = begin(
+        logs,
+        request.offsets,
+        found.committed,
+        written_by_application=both,
+        accept_gap=request.accept_gap,
+        archived=archived.begins if archived else None,
+    )
     return RestorePlan(
         application_id=bench.application_id,
         source_application_id=bench.application_id,
@@ -68,24 +84,28 @@ def plan_rebuild(bench: Workbench, request: RestoreRequest) -> RestorePlan:
         consistency=None,
         safety=request.safety,
         delete=gone,
-        create=outputs,
+        create=(*(archived.create if archived else ()), *outputs),
         offsets=begun.offsets,
         strategy=request.offsets.text,
         offsets_agree=True,
-        warnings=(*warnings, *begun.warnings, *_about_outputs(bench, found, outputs, held)),
+        warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(bench, found, outputs, held)),
         observed=_observe(bench, begun.offsets, found, logs, held),
+        claimed=found.inventory.claimed,
+        inputs_from=archived.manifest.savepoint_id if archived else None,
     )
 
 
-def _look(bench: Workbench) -> _Found:
+def _look(bench: Workbench, archived: Archived | None) -> _Found:
     committed = bench.groups.committed_partitions(bench.application_id)
-    names, wanted = bench.cluster.topic_names(), declared(bench, Profile.FULL)
+    made = frozenset(step.name for step in archived.create) if archived else frozenset()
+    names, wanted = {*bench.cluster.topic_names(), *made}, bench.config.declared(Profile.FULL)
     inventory = discover(bench.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(bench))
-    offsets = bench.groups.committed(bench.application_id, list(committed))
+    offsets = bench.groups.committed(bench.application_id, list(committed)) if committed else {}
     return _Found(
         inventory=inventory,
         topics=bench.cluster.describe_topics(inventory.names()),
         committed={tp: known.offset for tp, known in offsets.items() if known is not None},
+        made=made,
     )
 
 
@@ -116,7 +136,7 @@ def _known_by_savepoint(bench: Workbench) -> set[str]:
 
 
 def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
-    described = [found.topics[name] for name in found.inventory.names(TopicRole.OUTPUT)]
+    described = [found.topics[name] for name in found.names(TopicRole.OUTPUT)]
     return tuple(
         TopicToCreate(
             name=topic.name,
@@ -131,15 +151,23 @@ def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
     )
 
 
-def _logs(bench: Workbench, found: _Found, request: RestoreRequest) -> Logs:
+def _logs(bench: Workbench, found: _Found, request: RestoreRequest, archived: Archived | None) -> Logs:
     cluster, inputs = bench.cluster, found.partitions(TopicRole.INPUT)
     moment = request.offsets.moment(bench.clock())
+    # What is made begins at 0 and ends behind the rows that will be loaded.
+    made = archived.ends if archived else {}
     return Logs(
-        starts=cluster.log_starts(inputs),
-        stable=cluster.last_stable_offsets(inputs),
-        ends=cluster.high_watermarks(inputs),
+        starts=dict.fromkeys(made, 0) | cluster.log_starts(inputs),
+        stable=made | cluster.last_stable_offsets(inputs),
+        ends=made | cluster.high_watermarks(inputs),
         at_time={} if moment is None else cluster.offsets_for_times(inputs, moment),
     )
+
+
+def _about_archive(archived: Archived | None) -> list[str]:
+    if archived is None or not archived.begins:
+        return []
+    return [f"inputs end where savepoint {archived.manifest.savepoint_id} ends: what came to them after it is lost"]
 
 
 def _about_outputs(bench: Workbench, found: _Found, outputs: tuple[TopicToCreate, ...], held: Mapping[str, int]) -> list[str]:
@@ -150,7 +178,8 @@ def _about_outputs(bench: Workbench, found: _Found, outputs: tuple[TopicToCreate
         return [f"results come once more, behind those that are there, in {', '.join(names)}"]
     lost = [f"{topic.name} ({held.get(topic.name, 0):,} offsets)" for topic in outputs]
     groups = "consumers that have committed on them begin again by their auto.offset.reset"
-    unsaved = [topic.name for topic in outputs if not bench.config.topics.archives(topic.name)]
+    declared = bench.config.declared(Profile.FULL)
+    unsaved = [topic.name for topic in outputs if not declared.archives(topic.name, topic.role)]
     kept = f", and no savepoint has what was in {', '.join(unsaved)}" if unsaved else ""
     return [f"outputs are emptied: {', '.join(lost)}; {groups}{kept}; `undo` does not bring their records back"]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.journal import Phase, may_restart, reached
+from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.restores.opening import TICKET, entries
+from streams_recovery.restores.opening import TICKET, entries, stored_plan
 from streams_recovery.restores.values import RestoreTicket
 from streams_recovery.unfinished import unfinished_restore
 from streams_recovery.workbench import Workbench
@@ -18,33 +20,42 @@ def phase_of(bench: Workbench, ticket: RestoreTicket) -> Phase:
     return reached(entries(bench, ticket))
 
 
-def resume(bench: Workbench, restore_id: str, *, run_id: str, take_over: bool) -> RestoreTicket:
-    """Take the lock for a restore that broke off, and return its ticket under the new lock. With ``take_over`` also from the run that broke off:
-    should that one live after all, its job and its next step find the lock lost and end.
-
-    Raises ``NotFound`` for an unknown restore, ``Refused`` for one that is complete, destroyed nothing yet, or was followed by another one, and
-    ``LockHeld``.
+def plan_left(bench: Workbench, restore_id: str) -> RestorePlan:
+    """The plan of a restore that broke off, for somebody to approve again: by the repository alone nobody can tell who began it. Raises what ``resume``
+    raises.
     """
     ticket = _ticket(bench, restore_id)
     _check_resumable(bench, ticket)
+    return stored_plan(bench, ticket)
+
+
+def resume(bench: Workbench, restore_id: str, *, run_id: str, approved_hash: str, take_over: bool) -> RestoreTicket:
+    """Take the lock for a restore that broke off, and return its ticket under the new lock. With ``take_over`` also from the run that broke off:
+    should that one live after all, its job and its next step find the lock lost and end.
+
+    Raises ``NotFound`` for an unknown restore, ``Refused`` for one that is complete, destroyed nothing yet, or was followed by another one,
+    ``PlanChanged`` when it is not the plan that was approved, and ``LockHeld``.
+    """
+    ticket = _ticket(bench, restore_id)
+    _check_resumable(bench, ticket)
+    check_approved(stored_plan(bench, ticket).hash, approved_hash)
+    purpose = f"restore {restore_id}, resumed"
     if take_over:
         held = bench.lock.holder()
-        if held is not None and held.owner == ticket.lock.owner:
+        if held is not None and (held.owner == ticket.lock.owner or held.purpose == purpose):
             bench.lock.take_from(held.owner)
-    lock = bench.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"restore {restore_id}, resumed")
+    lock = bench.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
     try:
         _check_resumable(bench, ticket)
-        resumed = replace(ticket, lock=lock)
-        bench.notes.write(restore_id, TICKET, resumed)
+        return replace(ticket, lock=lock)
     except BaseException:
         bench.lock.release(lock)
         raise
-    return resumed
 
 
 def _ticket(bench: Workbench, restore_id: str) -> RestoreTicket:
     try:
-        return bench.notes.read(RestoreTicket, restore_id, TICKET)
+        return bench.notes.read_once(RestoreTicket, restore_id, TICKET)
     except NotFound:
         raise NotFound(
             f"there is no restore {restore_id} of {bench.application_id}",

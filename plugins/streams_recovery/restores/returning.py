@@ -6,6 +6,7 @@ import time
 
 from streams_recovery import holds, standstills
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core.asking import StoreAsked
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.evidence import RestoreReport
 from streams_recovery.core.journal import Phase
@@ -13,10 +14,10 @@ from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced,
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import kept, under_lock
 from streams_recovery.readiness import await_at_work
-from streams_recovery.restores.asking import ask_stores
+from streams_recovery.restores.asking import ASKED, Asked, ask_stores
 from streams_recovery.restores.halting import inputs_of, whole_input
 from streams_recovery.restores.opening import entries, guarded, note, stored_plan
-from streams_recovery.restores.proving import keep_evidence, report_of
+from streams_recovery.restores.proving import Checked, keep_evidence, report_of
 from streams_recovery.restores.rebuilding import offsets_to_remove
 from streams_recovery.restores.values import (
     OffsetsSummary,
@@ -131,8 +132,8 @@ def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSumma
     planned = stored_plan(bench, ticket)
     if not planned.from_input and (planned.point is None or planned.point.with_state):
         _check_no_new_topics(bench, planned)
-    asked = ask_stores(bench, ticket, planned)
-    note(bench, ticket, Phase.RECOVERED)
+    asked = ask_stores(bench, planned)
+    note(bench, ticket, Phase.RECOVERED, result=bench.notes.write(ticket.restore_id, ASKED, Asked(stores=asked)))
     names = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
     return RecoveredSummary(instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), asked=asked)
 
@@ -148,13 +149,21 @@ def _check_no_new_topics(bench: Workbench, planned: RestorePlan) -> None:
         )
 
 
-def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary) -> RestoreReport:
-    """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back."""
+def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary | None, asked: tuple[StoreAsked, ...] = ()) -> RestoreReport:
+    """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and ``asked`` are what
+    the steps before found. Raises ``Damaged`` when nothing was verified.
+    """
     under_lock(bench, ticket)
     planned = stored_plan(bench, ticket)
+    if verified is None:
+        raise Damaged(
+            f"nothing says what the verification of restore {ticket.restore_id} found",
+            next_step="stop the application, and restore it again",
+        )
     if planned.held_back:
         guarded(bench, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
-    report = report_of(bench, ticket, planned, verified, entries(bench, ticket), holds.release_restore_holds(bench))
+    checked = Checked(verified=verified, asked=asked)
+    report = report_of(bench, ticket, planned, checked, entries(bench, ticket), holds.release_restore_holds(bench))
     report = keep_evidence(bench.repository, bench.layout, report)
     standstills.end(bench)
     note(bench, ticket, Phase.CLOSED)

@@ -6,6 +6,7 @@ from streams_recovery import holds, savepoints
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.journal import Phase, reached
 from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import SafetyPolicy
 from streams_recovery.restores.opening import entries, guarded, note, stored_plan
 from streams_recovery.restores.values import RestoreTicket, SafetyBegun, SafetySummary
@@ -56,17 +57,17 @@ def _begun(bench: Workbench, ticket: RestoreTicket) -> SafetyBegun:
     begun = savepoints.begin_safety(bench, request, ticket.lock, expected)
     if begun is None:
         return _none("nothing was there: neither internal topics nor committed offsets")
-    savepoints.capture(bench, begun, savepoints.quiesce(bench, begun))
-    return SafetyBegun(ticket=begun, job=savepoints.plan_copy(bench, begun), none_because=None)
+    cut = savepoints.capture(bench, begun, savepoints.quiesce(bench, begun))
+    return SafetyBegun(ticket=begun, job=savepoints.plan_copy(bench, begun, cut.draft), none_because=None)
 
 
-def keep_state(bench: Workbench, ticket: RestoreTicket, begun: SafetyBegun) -> SafetySummary:
-    """Publish the safety savepoint after its copy, and let the restore go on. Raises ``Damaged`` for a copy that is not whole, unless the policy
-    is ``best_effort``.
+def keep_state(bench: Workbench, ticket: RestoreTicket, begun: SafetyBegun, copied: NoteRef | None = None) -> SafetySummary:
+    """Publish the safety savepoint after its copy, whose result ``copied`` is, and let the restore go on. Raises ``Damaged`` for a copy that is not
+    whole, unless the policy is ``best_effort``.
     """
     guarded(bench, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
     try:
-        summary = _published(bench, ticket, begun)
+        summary = _published(bench, ticket, begun, copied)
     except RecoveryError as error:
         if ticket.request.safety is SafetyPolicy.REQUIRED:
             raise
@@ -77,10 +78,10 @@ def keep_state(bench: Workbench, ticket: RestoreTicket, begun: SafetyBegun) -> S
     return summary
 
 
-def _published(bench: Workbench, ticket: RestoreTicket, begun: SafetyBegun) -> SafetySummary:
+def _published(bench: Workbench, ticket: RestoreTicket, begun: SafetyBegun, copied: NoteRef | None) -> SafetySummary:
     if begun.ticket is not None:
-        savepoints.gather(bench, begun.ticket, begun.job.result_key)
-        savepoints.publish(bench, begun.ticket)
+        gathered = savepoints.gather(bench, begun.ticket, begun.job.plan, copied)
+        savepoints.publish(bench, begun.ticket, gathered.copied)
     if (saved := bench.safety.published_by_run(ticket.restore_id)) is None:
         return SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=begun.none_because)
     manifest = bench.safety.read(saved)

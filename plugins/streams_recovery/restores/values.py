@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from streams_recovery.core.asking import StoreAsked
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.model import Consistency
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import RestoreRequest
 from streams_recovery.core.proofs import PartitionProof
 from streams_recovery.savepoints.values import JobPlan, Ticket
@@ -14,8 +15,8 @@ from streams_recovery.savepoints.values import JobPlan, Ticket
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTicket:
-    """A restore under way. ``plan_hash`` is the plan that was approved; ``running`` are the instances that ran when it was opened;
-    ``after_unfinished`` is an earlier restore that broke off after it had begun to destroy, and that this one takes over from.
+    """A restore under way. ``plan_hash`` is the plan that was approved, ``plan`` where it is stored; ``running`` are the instances that ran when it was
+    opened; ``after_unfinished`` is an earlier restore that broke off after it had begun to destroy, and that this one takes over from.
     """
 
     application_id: str
@@ -23,6 +24,7 @@ class RestoreTicket:
     request: RestoreRequest
     requested_by: str
     plan_hash: str
+    plan: NoteRef
     lock: LockTicket
     started_at: int
     running: tuple[str, ...]
@@ -66,20 +68,16 @@ class PrepareSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSummary:
-    """What is in the topics. ``present`` of the rows had been written by an attempt that broke off; ``workers`` are the Spark executors that wrote."""
+    """What is in the topics. ``present`` of the rows had been written by an attempt that broke off; ``workers`` are the Spark executors that wrote.
+    ``result`` is what the job left, checked against plan and logs; None when there was nothing to load.
+    """
 
     topics: int
     partitions: int
     rows: int
     present: int
     workers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadAccepted:
-    """A load that was checked against plan and logs, and where its job left its result; None when there was nothing to load."""
-
-    result_key: str | None
+    result: NoteRef | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +94,6 @@ def verify_summary(proofs: tuple[PartitionProof, ...]) -> VerifySummary:
     return VerifySummary(
         partitions=proofs, rows_compared=sum(one.rows for one in proofs), keys_compared=sum(one.keys_compared or 0 for one in proofs)
     )
-
-
-# A rebuild has nothing to compare its state with; its report says so by these zeros and by having no savepoint.
-NOTHING_COMPARED = verify_summary(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

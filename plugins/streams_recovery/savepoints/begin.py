@@ -6,13 +6,14 @@ import logging
 
 from streams_recovery import holds, preflight, standstills
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
+from streams_recovery.core.damage import ChangedState, require_whole
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.model import QuiesceMode, TopicRole
+from streams_recovery.core.model import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.obstacles import required
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.leases import LEASE_SECONDS, under_lock
+from streams_recovery.savepoints.damage import damage_before
 from streams_recovery.savepoints.values import FinishReport, SavepointRequest, Ticket
 from streams_recovery.survey import survey, survey_remains
 from streams_recovery.unfinished import refuse_if_unfinished
@@ -26,9 +27,11 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
 
     An application that a killed run left paused or stopped is brought back first. All or nothing: on any error what was taken is given back.
     Raises ``LockHeld`` when another run works on the application, ``Refused`` when a restore has left it half way, and ``Refused`` naming every
-    missing right at once, and for a pause that the application would not survive. What is merely unsafe is logged.
+    missing right at once, and for a pause that the application would not survive; ``StateDamaged`` when state was lost or replaced since the last
+    savepoint and the request does not say what to do then. What is merely unsafe is logged.
     """
     _check_may_pause(bench, request)
+    _check_confirmed(bench, request)
     now = bench.clock()
     lock = bench.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {bench.application_id}")
     try:
@@ -41,13 +44,15 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         holds.release_copy_holds(bench)
         found = survey(bench)
         bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        holds.guard(bench, savepoint_id, found.to_read)
+        if bench.config.backup.profile is Profile.FULL:
+            require_whole(bench.application_id, damage_before(bench, found), request.changed_state)
+        mark = holds.guard(bench, savepoint_id, found.to_read)
         running = tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE)
     except BaseException:
         _give_back(bench, lock)
         raise
     policy = bench.config.backup.consistency
-    mode = request.mode or policy.mode
+    mode = request.mode or bench.config.quiesce_mode
     return Ticket(
         application_id=bench.application_id,
         savepoint_id=savepoint_id,
@@ -55,6 +60,7 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
         mode=mode,
         fallback=QuiesceMode(policy.fallback) if mode is QuiesceMode.LIVE and policy.fallback != "none" else None,
         lock=lock,
+        mark=mark,
         started_at=now,
         running=running,
         safety=False,
@@ -64,10 +70,21 @@ def begin(bench: Workbench, request: SavepointRequest) -> Ticket:
 
 def _check_may_pause(bench: Workbench, request: SavepointRequest) -> None:
     """The configuration's own mode was checked when it was loaded."""
-    if request.mode is QuiesceMode.PAUSE and bench.config.application.standby_replicas:
+    why_not = bench.config.no_pause_because
+    if request.mode is QuiesceMode.PAUSE and (why_not is not None or not bench.application.can_pause):
         raise Refused(
-            f"{bench.application_id} has standby replicas, and {NO_PAUSE_WITH_STANDBY}",
+            f"{bench.application_id} cannot be paused: {why_not or 'it offers no way to'}",
             next_step="nothing was touched; take the savepoint in mode stop or live",
+        )
+
+
+def _check_confirmed(bench: Workbench, request: SavepointRequest) -> None:
+    if request.changed_state is not ChangedState.REFUSE and request.confirm != bench.application_id:
+        raise Refused(
+            f"a savepoint with changed_state {request.changed_state} needs the application id {bench.application_id} typed to confirm it, not "
+            f"{request.confirm!r}",
+            next_step="nothing was touched; type it exactly, or leave changed_state out",
+            application_id=bench.application_id,
         )
 
 
@@ -83,7 +100,7 @@ def begin_safety(bench: Workbench, request: SavepointRequest, lock: LockTicket, 
     now = bench.clock()
     savepoint_id = bench.safety.published_by_run(request.run_id) or new_id(now, request.run_id, after=max(bench.safety.ids(), default=None))
     holds.release_copy_holds(bench)
-    holds.guard(bench, savepoint_id, found.topics.values())
+    mark = holds.guard(bench, savepoint_id, found.topics.values())
     return Ticket(
         application_id=bench.application_id,
         savepoint_id=savepoint_id,
@@ -91,6 +108,7 @@ def begin_safety(bench: Workbench, request: SavepointRequest, lock: LockTicket, 
         mode=QuiesceMode.STOP,
         fallback=None,
         lock=lock,
+        mark=mark,
         started_at=now,
         running=(),
         safety=True,

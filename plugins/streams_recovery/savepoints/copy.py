@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from streams_recovery import holds
 from streams_recovery.core.chain import ChainPolicy, plan_partition, split, topic_full_reason
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.manifest import Manifest, PartitionImage
 from streams_recovery.core.model import TopicPartition, TopicRole
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.group_offsets import note_with_savepoint
 from streams_recovery.leases import under_lock
-from streams_recovery.savepoints.capture import DRAFT
+from streams_recovery.savepoints.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
 from streams_recovery.savepoints.unchanged import check_same_logs
 from streams_recovery.savepoints.values import (
     NO_JOB,
@@ -22,6 +25,7 @@ from streams_recovery.savepoints.values import (
     DraftTopic,
     GatherSummary,
     JobPlan,
+    PlannedCopy,
     PlannedPartition,
     Ticket,
 )
@@ -30,72 +34,92 @@ from streams_recovery.workbench import Workbench
 PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
 
 
-def plan_copy(bench: Workbench, ticket: Ticket) -> JobPlan:
-    """Decide what to share and what to copy, and leave the Spark job its specification. No new records: no job."""
+def plan_copy(bench: Workbench, ticket: Ticket, cut: NoteRef) -> JobPlan:
+    """Decide what to share and what to copy of the cut that ``capture`` has left, and leave the Spark job its specification. No new records: no job."""
     under_lock(bench, ticket)
-    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    parent = _parent(bench)
-    plan = copy_plan(draft, parent, _policy(bench), _epoch_ends(bench, draft, parent))
-    bench.notes.write(ticket.savepoint_id, PLAN, plan)
+    draft = bench.notes.read(CutDraft, cut)
+    newest = _newest(bench)
+    last = newest or last_savepoint(bench)
+    ends = epoch_ends(bench, last, draft.cluster_id, [log.tp for topic in draft.topics for log in topic.partitions])
+    settings = bench.cluster.settings([topic.name for topic in draft.topics])
+    plan = copy_plan(draft, newest if newest and _whole(bench, newest) else None, _policy(bench), ends, settings)
+    plan = with_damage(plan, ticket, damage_of_cut(bench, ticket, draft, last, ends, settings))
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
-    note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
+    groups = note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
     missing = _missing(plan, bench)
-    if not missing:
-        return NO_JOB
-    spec = BackupSpec(application_id=bench.application_id, ranges=missing, compression_level=bench.config.backup.compression_level)
-    spec_key = bench.notes.write(ticket.savepoint_id, SPEC, spec)
+    level = bench.config.backup.compression_level
+    wanted = BackupSpec(application_id=bench.application_id, ranges=missing, compression_level=level) if missing else None
+    spec = None if wanted is None else bench.notes.write(ticket.savepoint_id, SPEC, wanted)
+    planned = bench.notes.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
+    if spec is None:
+        return replace(NO_JOB, plan=planned)
     return JobPlan(
-        spec_key=spec_key,
-        result_key=bench.notes.answer(spec_key, RESULT),
+        spec=spec,
+        result_key=bench.notes.answer(spec.key, RESULT),
         ranges=len(missing),
         offsets=sum(piece.end - piece.start for piece in missing),
+        plan=planned,
     )
 
 
-def _parent(bench: Workbench) -> Manifest | None:
-    """The newest savepoint, if files can be shared with it. With a damaged one nothing is shared: the way out of damage is a full savepoint."""
+def _newest(bench: Workbench) -> Manifest | None:
+    """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
     try:
-        newest = bench.savepoints.latest()
+        return bench.savepoints.latest()
     except Damaged:
         return None
-    sizes = {file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)} if newest else {}
-    return newest if newest and newest.whole(sizes) else None
 
 
-def _epoch_ends(bench: Workbench, draft: CutDraft, parent: Manifest | None) -> dict[TopicPartition, int | None]:
-    """How far the logs that the parent saw go by now, where they are still there."""
-    if parent is None or parent.cluster_id != draft.cluster_id:
-        return {}
-    there = {cut.tp for topic in draft.topics if topic.archived for cut in topic.partitions}
-    epochs = {
-        tp: image.leader_epoch
-        for topic in parent.topics
-        for image in topic.partitions
-        if (tp := TopicPartition(topic.name, image.partition)) in there and image.leader_epoch is not None
-    }
-    return bench.cluster.epoch_ends(epochs)
+def _whole(bench: Workbench, manifest: Manifest) -> bool:
+    return manifest.whole({file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)})
 
 
-def copy_plan(draft: CutDraft, parent: Manifest | None, policy: ChainPolicy, epoch_ends: Mapping[TopicPartition, int | None]) -> CopyPlan:
+def copy_plan(
+    draft: CutDraft,
+    parent: Manifest | None,
+    policy: ChainPolicy,
+    epoch_ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, Mapping[str, str]],
+) -> CopyPlan:
     """The copy of every archived partition except repartition tails, which were copied with the cut. ``epoch_ends`` is where the logs end now that
-    the parent saw.
+    the parent saw, ``settings`` what is in force on each archived topic.
     """
     if parent is not None and parent.cluster_id != draft.cluster_id:
         parent = None
     planned = [
-        _planned(topic, draft, parent, policy, epoch_ends)
+        _planned(topic, draft, parent, policy, epoch_ends, settings[topic.name])
         for topic in draft.topics
         if topic.archived and topic.role is not TopicRole.REPARTITION
     ]
     partitions = tuple(itertools.chain.from_iterable(planned))
     shared = parent is not None and any(partition.inherited for partition in partitions)
-    return CopyPlan(parent_id=parent.savepoint_id if parent and shared else None, partitions=partitions)
+    return CopyPlan(
+        parent_id=parent.savepoint_id if parent and shared else None,
+        partitions=partitions,
+        begun_anew=tuple(_begun_anew(draft, parent, partitions)),
+    )
+
+
+def _begun_anew(draft: CutDraft, parent: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
+    """Of a changelog only the state counts; what is archived of an input is its history as well."""
+    roles = {topic.name: topic.role for topic in draft.topics}
+    for one in planned:
+        before = parent.topic(one.topic) if parent is not None and not roles[one.topic].internal else None
+        archived = before is not None and any(image.ranges for image in before.partitions if image.partition == one.partition)
+        if archived and one.full_because is not None:
+            tp = TopicPartition(one.topic, one.partition)
+            yield f"the archive of {tp} begins anew ({one.full_because}): what it had before is in earlier savepoints only"
 
 
 def _planned(
-    topic: DraftTopic, draft: CutDraft, parent: Manifest | None, policy: ChainPolicy, epoch_ends: Mapping[TopicPartition, int | None]
+    topic: DraftTopic,
+    draft: CutDraft,
+    parent: Manifest | None,
+    policy: ChainPolicy,
+    epoch_ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, str],
 ) -> list[PlannedPartition]:
-    why_full = topic_full_reason(topic.role, topic.topic_id, topic.config, draft.captured_at, parent, topic.name, policy)
+    why_full = topic_full_reason(topic.role, topic.topic_id, settings, draft.captured_at, parent, topic.name, policy)
     before = parent.topic(topic.name) if parent else None
     images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
     result = []
@@ -126,21 +150,23 @@ def _missing(plan: CopyPlan, bench: Workbench) -> tuple[RangeToCopy, ...]:
     return tuple(piece for missing in whole for piece in split(missing, bench.config.backup.segment_max_records))
 
 
-def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSummary:
-    """Check the job's result against the plan, range by range, every file it names by its size, and that the topics are those of the cut.
-    ``result_key`` None means that there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
-    where nothing may be lost, and when a topic was created again or truncated after the cut.
+def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: NoteRef | None) -> GatherSummary:
+    """Check the job's result against the plan that ``plan_copy`` has left, range by range, every file it names by its size, and that the topics are those
+    of the cut. ``result`` is None when there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
+    where nothing may be lost, and when a topic was created again or truncated after the cut; ``GuardLost`` when a log may have been compacted meanwhile.
     """
     under_lock(bench, ticket)
-    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
-    job = BackupResult(ranges=(), seconds=0) if result_key is None else bench.notes.read_key(BackupResult, result_key)
-    check_against_plan(
-        _missing(plan, bench) if result_key is None else bench.notes.read(BackupSpec, ticket.savepoint_id, SPEC).ranges,
-        job.ranges,
-        job.lost,
-    )
+    if planned is None:
+        raise Damaged("no copy was planned", next_step="run the savepoint again")
+    copy = bench.notes.read(PlannedCopy, planned)
+    plan, draft = copy.plan, bench.notes.read(CutDraft, copy.draft)
+    job = BackupResult(ranges=(), seconds=0) if result is None else bench.notes.read(BackupResult, result)
+    check_against_plan(() if copy.spec is None else bench.notes.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
     noticed = check_same_logs(bench, draft)
+    # Tails were copied with the cut.
+    holds.require_guard(
+        bench, ticket.mark, [topic.name for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
+    )
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
@@ -152,13 +178,14 @@ def gather(bench: Workbench, ticket: Ticket, result_key: str | None) -> GatherSu
                 next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
                 key=file.key,
             )
-    bench.notes.write(ticket.savepoint_id, COPIED, Copied(ranges=ranges, lost=job.lost, noticed=noticed))
+    copied = Copied(planned=planned, ranges=ranges, lost=job.lost, noticed=noticed)
     return GatherSummary(
         files_checked=len(files) + len(shared),
         rows=sum(file.rows for file in files),
         fetched=sum(piece.fetched for piece in ranges),
         shared_files=len(shared),
         lost=sum(piece.end - piece.start for piece in job.lost),
+        copied=bench.notes.write(ticket.savepoint_id, COPIED, copied),
     )
 
 

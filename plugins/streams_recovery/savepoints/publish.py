@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core import cautions
 from streams_recovery.core.chain import PartitionCopy, joined
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
-from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
-from streams_recovery.core.model import Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.model import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
 from streams_recovery.group_offsets import keep_with_savepoint
 from streams_recovery.leases import under_lock
-from streams_recovery.savepoints.capture import DRAFT
-from streams_recovery.savepoints.copy import COPIED, PLAN
-from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
+from streams_recovery.savepoints.values import (
+    Copied,
+    CopyPlan,
+    CutDraft,
+    DraftTopic,
+    PlannedCopy,
+    PlannedPartition,
+    SavepointSummary,
+    Ticket,
+)
 from streams_recovery.workbench import Workbench
 
 _LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
 
 
-def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
-    """Make the savepoint exist. Repeating it is harmless; a run that was cleared after it had published is refused: a savepoint's time is its
-    capture time, and one run takes one savepoint.
+def publish(bench: Workbench, ticket: Ticket, gathered: NoteRef) -> SavepointSummary:
+    """Make the savepoint exist, of what ``gather`` has left. Repeating it is harmless; a run that was cleared after it had published is refused: a
+    savepoint's time is its capture time, and one run takes one savepoint.
     """
     under_lock(bench, ticket)
     store = bench.safety if ticket.safety else bench.savepoints
@@ -35,16 +45,20 @@ def publish(bench: Workbench, ticket: Ticket) -> SavepointSummary:
             next_step="trigger a new run to take another savepoint",
             savepoint=earlier,
         )
-    draft = bench.notes.read(CutDraft, ticket.savepoint_id, DRAFT)
-    plan = bench.notes.read(CopyPlan, ticket.savepoint_id, PLAN)
-    copied = bench.notes.read(Copied, ticket.savepoint_id, COPIED)
+    copied = bench.notes.read(Copied, gathered)
+    copy = bench.notes.read(PlannedCopy, copied.planned)
+    plan, draft = copy.plan, bench.notes.read(CutDraft, copy.draft)
     parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
-    keep_with_savepoint(bench, ticket.savepoint_id)
+    keep_with_savepoint(bench, copy.groups)
     # Again: whoever was asleep while all that was read must not publish over what another run has done since.
     under_lock(bench, ticket)
     key = store.publish(manifest)
-    return summary(manifest, key, copied, (*cautions.of_savepoint(manifest, parent), *copied.noticed))
+    # What an exact label takes for granted. Any other promises nothing.
+    assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
+    unkept = cautions.of_promise(manifest) if bench.config.backup.survive_cluster_loss else ()
+    warnings = (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    return summary(manifest, key, copied, warnings)
 
 
 def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
@@ -57,22 +71,24 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
     plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
     return Manifest(
-        format_version=2,
+        format_version=FORMAT_VERSION,
         savepoint_id=ticket.savepoint_id,
         application_id=ticket.application_id,
         cluster_id=draft.cluster_id,
         captured_at=draft.captured_at,
-        consistency=draft.consistency,
-        proof=draft.proof,
+        consistency=Consistency.DAMAGED if plan.damage else draft.consistency,
+        proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)),
         guarantee=guarantee,
         group_type=draft.group_type,
         parent_id=plan.parent_id,
         topics=tuple(_topic(topic, draft.captured_at, plans, pieces, gaps, parent) for topic in draft.topics),
+        claimed=draft.claimed,
         provenance=Provenance(
             run_id=ticket.request.run_id,
             requested_by=ticket.request.requested_by,
             reason=ticket.request.reason,
             software=software(),
+            intended=plan.intended,
         ),
     )
 
@@ -145,6 +161,7 @@ def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, .
         topics=len(manifest.topics),
         warnings=warnings,
         profile=manifest.profile,
+        survives_cluster_loss=survives_cluster_loss(manifest),
     )
 
 

@@ -7,8 +7,9 @@ import time
 from streams_recovery import standstills
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
+from streams_recovery.core import assumptions
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.model import Guarantee, QuiesceMode
 from streams_recovery.kafka.messages import load_libraries
 from streams_recovery.leases import under_lock
 from streams_recovery.savepoints.values import Quiesced, ResumeReport, Ticket
@@ -16,8 +17,9 @@ from streams_recovery.stopping import bring_down
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
-# A commit starts up to one interval after the pause and takes a moment to become visible.
-_COMMIT_MARGIN_SECONDS = 0.3
+# A commit starts up to one interval after the pause and takes a moment to become visible. One that takes longer shows as an open transaction; without
+# transactions nothing would tell.
+_COMMIT_SECONDS = {Guarantee.EXACTLY_ONCE_V2: 0.3, Guarantee.AT_LEAST_ONCE: 1.0}
 
 
 def quiesce(bench: Workbench, ticket: Ticket) -> Quiesced:
@@ -27,7 +29,7 @@ def quiesce(bench: Workbench, ticket: Ticket) -> Quiesced:
     since = bench.clock()
     _check_none_started(bench, ticket)
     if ticket.mode is QuiesceMode.LIVE and ticket.running:
-        return Quiesced(mode=QuiesceMode.LIVE, since=since, members=(), still=False, why_not="the application was not held")
+        return Quiesced(mode=QuiesceMode.LIVE, since=since, members=(), still=False, why_not="the application was not held", assumed=())
     if ticket.running:
         standstills.begin(bench, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
@@ -63,12 +65,15 @@ def _await_no_standby(bench: Workbench) -> None:
 def _pause(bench: Workbench, since: int) -> Quiesced:
     _await_no_standby(bench)
     bench.application.pause()
+    own, configured_ms = bench.config.application, int(bench.config.application.commit_interval_seconds * 1000)
+    reported = {status.name: status.commit_interval_ms for status in bench.application.status()}
     # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
-    time.sleep(bench.config.application.commit_interval_seconds + _COMMIT_MARGIN_SECONDS)
+    time.sleep(assumptions.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee])
     unpaused = [status.name for status in bench.application.status() if not _is_paused(status)]
     members = _members(bench)
     why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""
-    return Quiesced(mode=QuiesceMode.PAUSE, since=since, members=members, still=not unpaused, why_not=why_not)
+    assumed = assumptions.of_pause(own.guarantee, reported, configured_ms)
+    return Quiesced(mode=QuiesceMode.PAUSE, since=since, members=members, still=not unpaused, why_not=why_not, assumed=assumed)
 
 
 def _members(bench: Workbench) -> tuple[str, ...]:
@@ -85,7 +90,9 @@ def _stop(bench: Workbench, since: int) -> Quiesced:
     report = bring_down(bench)
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
-    return Quiesced(mode=QuiesceMode.STOP, since=since, members=(), still=report.clean, why_not=why_not)
+    silent = [i.name for i in report.instances if not i.said_closed]
+    assumed = assumptions.of_stop(bench.config.application.guarantee, silent)
+    return Quiesced(mode=QuiesceMode.STOP, since=since, members=(), still=report.clean, why_not=why_not, assumed=assumed)
 
 
 def still_held(bench: Workbench, quiesced: Quiesced) -> tuple[bool, str]:

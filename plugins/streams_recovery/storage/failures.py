@@ -40,6 +40,11 @@ def passes(error: BaseException) -> bool:
     return status is None or status in _PASSING_4XX or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED)
 
 
+def about_names(error: BaseException) -> bool:
+    """Whether a listing met a name that the library has no key for, or a link that it cannot follow."""
+    return isinstance(error, exceptions.InvalidPathError) or "Unable to walk dir" in _first_line(error)
+
+
 def explained(error: Exception, *, doing: str, key: str, location: StorageLocation, attempts: int | None = None) -> RecoveryError:
     """The error to raise for one of the library's. ``attempts`` is how often the request was sent; None leaves it to what the library says."""
     said = _said(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streams_recovery.core import lease
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import EntryUnreadable, Refused
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.lease import LockRecord, LockTicket
 from streams_recovery.storage.numbered import NumberedLog
@@ -22,7 +22,9 @@ class ApplicationLock:
         self._clock = clock
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
-        """Take the lock, or keep it when ``owner`` has it. Raises ``LockHeld`` naming who has it, since when and until when."""
+        """Take the lock, or keep it when ``owner`` has it. Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable``
+        when nobody can tell.
+        """
         taken: list[LockRecord] = []
 
         def decide(last: LockRecord | None, number: int) -> LockRecord:
@@ -30,7 +32,10 @@ class ApplicationLock:
             taken.append(record)
             return record
 
-        self._log.append_after(decide)
+        try:
+            self._log.append_after(decide)
+        except EntryUnreadable as error:
+            raise _unreadable(error) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)
 
     def renew(self, ticket: LockTicket, *, lease_seconds: int) -> None:
@@ -45,9 +50,15 @@ class ApplicationLock:
 
     def take_from(self, owner: str) -> bool:
         """End the acquisition of an owner that is dead; False when nobody has the lock. Should it live after all, its next step finds the lock lost
-        and goes no further. Raises ``Refused`` when somebody else has it.
+        and goes no further. A newest record that cannot be read is named by its key. Raises ``Refused`` when somebody else has it.
         """
-        held = self.holder()
+        try:
+            held = self.holder()
+        except EntryUnreadable as error:
+            if error.facts["key"] != owner:
+                raise _unreadable(error) from None
+            # When somebody was faster, what is newest now can be read.
+            return self._log.append_behind(owner, lease.ending_unreadable(owner, now=self._clock())) or self.take_from(owner)
         if held is None:
             return False
         if held.owner != owner:
@@ -70,6 +81,15 @@ class ApplicationLock:
     def holder(self) -> LockRecord | None:
         """Who has the lock now, None when nobody has."""
         return lease.holder(self._log.last(), self._clock())
+
+
+def _unreadable(error: EntryUnreadable) -> EntryUnreadable:
+    return EntryUnreadable(
+        f"nobody can tell who holds the lock: {error.reason}",
+        next_step=f"make sure that no run works on the application, then end this record with `streams-recovery unlock <name> '{error.facts['key']}'`, "
+        "and find out who wrote it",
+        **error.facts,
+    )
 
 
 def _again(last: LockRecord | None, record: LockRecord) -> LockRecord:

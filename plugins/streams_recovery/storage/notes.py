@@ -1,37 +1,48 @@
-"""Notes that the steps of one run leave for each other. A step that is repeated writes a new note; readers take the newest."""
+"""Notes that the steps of one run leave for each other, each read only by its reference or under a name that is written once."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import re
+from typing import Any, Final, TypeVar
 
-from streams_recovery.core import codec
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core.errors import Altered, NotFound
 from streams_recovery.core.layout import Layout
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.values import create_value, read_noted, read_value
 
 T = TypeVar("T")
 
+_NUMBER: Final = re.compile(r"([0-9]{4,9})\.json")
+
 
 class Notes:
-    """Notes of one application's runs, at ``work/{run}/{name}.{n}.json``."""
+    """Notes of one application's runs: at ``work/{run}/{name}.{n}.json``, or ``work/{run}/{name}.json`` for one that is written once."""
 
     def __init__(self, repository: Repository, layout: Layout) -> None:
         self._repository = repository
         self._layout = layout
 
-    def write(self, run: str, name: str, value: Any) -> str:
-        """Leave a note (a dataclass) and return its key."""
+    def write(self, run: str, name: str, value: Any) -> NoteRef:
+        """Leave a note (a dataclass). A step that is repeated leaves another one."""
+        number = self._next(run, name)
         while True:
-            key = self.reserve(run, name)
             try:
-                self._repository.create(key, codec.dumps(value))
+                return self._create(self._numbered(run, name, number), value)
             except AlreadyExists:
-                continue
-            return key
+                number += 1
+
+    def write_once(self, run: str, name: str, value: Any) -> NoteRef:
+        """Leave the only note of this name. Raises ``Altered`` when something is there: it is of nobody whose run this is."""
+        key = self._layout.work(run, name)
+        try:
+            return self._create(key, value)
+        except AlreadyExists:
+            raise _not_ours(key) from None
 
     def reserve(self, run: str, name: str) -> str:
         """The key that the next note of this name would get. Nothing is written."""
-        return self._layout.work(run, f"{name}.{len(self._keys(run, name)) + 1:04}")
+        return self._numbered(run, name, self._next(run, name))
 
     def answer(self, key: str, name: str) -> str:
         """The key of the note ``name`` that answers the note at ``key``: it has the same number, so no other attempt's answer can be taken for it."""
@@ -39,18 +50,50 @@ class Notes:
         number = asked.removesuffix(".json").rpartition(".")[2]
         return f"{directory}/{name}.{number}.json"
 
-    def read(self, kind: type[T], run: str, name: str) -> T:
-        """The newest note of this name. Raises ``NotFound`` when the step that writes it has not run."""
-        keys = self._keys(run, name)
-        if not keys:
-            raise NotFound(f"run {run} has left no note {name}", next_step="run the step before this one first", run=run, note=name)
-        return self.read_key(kind, keys[-1])
+    def read(self, kind: type[T], ref: NoteRef) -> T:
+        """The note as it was written. Raises ``NotFound``, ``Damaged``, and ``Altered`` when it is another one now."""
+        return read_noted(self._repository, kind, ref)
 
-    def read_key(self, kind: type[T], key: str) -> T:
-        """The note at ``key``. Raises ``NotFound`` or ``Damaged``."""
-        return codec.loads(kind, self._repository.get(key), where=key)
+    def read_once(self, kind: type[T], run: str, name: str) -> T:
+        """The only note of this name, for those who were not told its hash: what was written first stays, and what lies beside it is never read. Raises
+        ``NotFound`` when the step that writes it has not run, and ``Damaged``.
+        """
+        try:
+            return read_value(self._repository, kind, self._layout.work(run, name))
+        except NotFound:
+            raise NotFound(
+                f"run {run} has left no note {name}", next_step="run the step before this one first", run=run, note=name
+            ) from None
+
+    def refuse_others(self, run: str, name: str) -> None:
+        """Raise ``Altered`` naming a note that somebody has put beside the only one of this name."""
+        others = self._keys(run, name)
+        if others:
+            raise _not_ours(others[-1])
+
+    def _next(self, run: str, name: str) -> int:
+        """One above all numbers of this name. Objects without a number are passed over."""
+        stem = self._layout.work(run, name).removesuffix("json")
+        found = (_NUMBER.fullmatch(key.removeprefix(stem)) for key in self._keys(run, name))
+        return max((int(number[1]) for number in found if number), default=0) + 1
+
+    def _numbered(self, run: str, name: str, number: int) -> str:
+        return self._layout.work(run, f"{name}.{number:04}")
+
+    def _create(self, key: str, value: Any) -> NoteRef:
+        return NoteRef.of(key, create_value(self._repository, key, value))
 
     def _keys(self, run: str, name: str) -> list[str]:
-        stem = self._layout.work(run, name).removesuffix(".json") + "."
-        directory = stem.rsplit("/", 1)[0] + "/"
-        return [key for key in self._repository.keys(directory) if key.startswith(stem)]
+        """Notes of this name with a number, or whatever else begins like one."""
+        only = self._layout.work(run, name)
+        stem = only.removesuffix("json")
+        directory = only.rsplit("/", 1)[0] + "/"
+        return [key for key in self._repository.keys(directory) if key.startswith(stem) and key != only]
+
+
+def _not_ours(key: str) -> Altered:
+    return Altered(
+        f"{key} was not written by this run",
+        next_step="it was not used; find out who can write to this repository and remove it, or begin a new run",
+        key=key,
+    )

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, RepositoryUnavailable
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
+from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.values import create_value, read_value
 
 T = TypeVar("T")
 
+LOGGER = logging.getLogger("streams_recovery.storage.numbered")
+
 _RACES = 100
+_DIGITS = 12
+_ENTRY = re.compile(r"[0-9]{12}\.json")
 
 
 class NumberedLog(Generic[T]):
     """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
     whoever creates number n has seen the entries before it. Needs no right to delete; where there is one, ``prune`` shortens a log from its
-    beginning, and its numbers go on.
+    beginning, and its numbers go on. Objects with other names are no entries, and are passed over: an audit tells of them.
+
+    An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
     """
 
-    def __init__(self, repository: Repository, prefix: str, kind: type[T]) -> None:
+    def __init__(self, repository: Repository, prefix: str, kind: type[T], *, most_bytes: int = MOST_BYTES_OF_ENTRY) -> None:
         self._repository = repository
         self._prefix = prefix
         self._kind = kind
+        self._most_bytes = most_bytes
 
     def read_back(self) -> Iterator[T]:
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
         return (self._read(key) for key in reversed(self._keys()))
+
+    def readable_back(self) -> Iterator[T]:
+        """The same, without those that are no entries; each is logged. Only for logs of which any part is enough."""
+        for key in reversed(self._keys()):
+            try:
+                entry = self._read(key)
+            except EntryUnreadable as error:
+                LOGGER.warning("%s is passed over: %s", key, error.reason)
+                continue
+            yield entry
 
     def last(self) -> T | None:
         """The newest entry, None when there is none."""
@@ -38,20 +58,31 @@ class NumberedLog(Generic[T]):
         return list(reversed(list(self.read_back())))
 
     def append(self, entry: T) -> int:
-        """Add an entry whatever came before it, and return its number."""
-        return self.append_after(lambda _last, _number: entry)
+        """Add an entry whatever came before it, also when that cannot be read, and return its number."""
+        return self._append(lambda _newest: entry)
+
+    def append_behind(self, key: str, entry: T) -> bool:
+        """Add an entry with the number behind the one at ``key``. False when there is one already; then nothing was added."""
+        try:
+            create_value(self._repository, self._key(self._number(key) + 1), entry, most_bytes=self._most_bytes)
+        except AlreadyExists:
+            return False
+        return True
 
     def append_after(self, decide: Callable[[T | None, int], T]) -> int:
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
+        return self._append(lambda newest: decide(self._read(self._key(newest)) if newest else None, newest + 1))
+
+    def _append(self, entry_behind: Callable[[int], T]) -> int:
         taken = 0
         for _ in range(_RACES):
             keys = self._keys()
             newest = max(taken, self._number(keys[-1]) if keys else 0)
-            entry = decide(self._read(self._key(newest)) if newest else None, newest + 1)
+            entry = entry_behind(newest)
             try:
-                self._repository.create(self._key(newest + 1), codec.dumps(entry))
+                create_value(self._repository, self._key(newest + 1), entry, most_bytes=self._most_bytes)
             except AlreadyExists:
                 taken = newest + 1
                 continue
@@ -66,25 +97,31 @@ class NumberedLog(Generic[T]):
         return len(old)
 
     def _read(self, key: str) -> T:
-        return codec.loads(self._kind, self._repository.get(key), where=key)
+        try:
+            return read_value(self._repository, self._kind, key, most_bytes=self._most_bytes)
+        except Damaged as error:
+            raise EntryUnreadable(error.reason, next_step=error.next_step, **(error.facts | {"key": key})) from None
 
     def _keys(self) -> list[str]:
-        keys = list(self._repository.keys(self._prefix))
+        keys = [key for key in self._repository.keys(self._prefix) if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
         first = self._number(keys[0]) if keys else 1
-        expected = [self._key(number) for number in range(first, first + len(keys))]
-        if keys != expected:
-            odd = next(have for have, want in zip(keys, expected, strict=True) if have != want)
+        missing = next((at for at, key in enumerate(keys, first) if key != self._key(at)), None)
+        if missing is not None:
             raise Damaged(
-                f"{self._prefix} has gaps or strange objects, the first is {odd}",
-                next_step="find out who wrote or deleted there; nobody but this software should",
-                key=odd,
+                f"{self._prefix} has no entry {missing}, and has {keys[missing - first]}",
+                next_step="put the entries that are missing back from a copy; when none is missing, remove that one: this software did not write it",
+                key=keys[missing - first],
             )
         return keys
 
     def _number(self, key: str) -> int:
-        # What is no number makes 0, which is no entry's key.
-        stem = key.removeprefix(self._prefix).removesuffix(".json")
-        return int(stem) if stem.isdecimal() else 0
+        return int(key.removeprefix(self._prefix).removesuffix(".json"))
 
     def _key(self, number: int) -> str:
-        return f"{self._prefix}{number:012}.json"
+        if number >= 10**_DIGITS:
+            raise Damaged(
+                f"{self._prefix} has an entry {number - 1}, and no number is left behind it",
+                next_step="remove that entry: this software did not write it",
+                key=f"{self._prefix}{number - 1}.json",
+            )
+        return f"{self._prefix}{number:0{_DIGITS}}.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from obstore import exceptions
@@ -11,6 +12,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.directory import make_root
 
 _RETRY_SECONDS = 60
 
@@ -20,7 +22,8 @@ def open_directory(location: StorageLocation) -> Any:
     if location.backend == "memory":
         return MemoryStore()
     try:
-        return LocalStore(location.path, mkdir=True)
+        make_root(Path(str(location.path)))
+        return LocalStore(location.path)
     except (exceptions.BaseError, OSError, ValueError) as error:
         raise ConfigInvalid(
             f"the repository directory {location.path} cannot be used: {error}",

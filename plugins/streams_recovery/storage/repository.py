@@ -12,12 +12,14 @@ from typing import Any, BinaryIO, TypeVar, cast
 import obstore
 from obstore import exceptions
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.retention import StoredFile
 from streams_recovery.storage.creating import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.failures import explained, missing
+from streams_recovery.storage.directory import create_file
+from streams_recovery.storage.failures import about_names, explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
 from streams_recovery.storage.opening import open_bucket, open_directory
@@ -50,19 +52,41 @@ class Repository:
         self._opened: Any = None
         self._creators: dict[int, Any] = {}
 
-    def get(self, key: str) -> bytes:
-        """The whole object. For small ones: manifests, notes, locks. Raises ``NotFound``."""
-        return self._do("reading", key, lambda: bytes(obstore.get(self._store, _checked(key)).bytes()))
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        """The whole object. For small ones: manifests, notes, locks. Raises ``NotFound``, and ``Damaged`` for one of more than ``most_bytes`` before more
+        than that is read.
+        """
+        return self._do("reading", key, lambda: self._whole(_checked(key), most_bytes))
 
-    def open(self, key: str) -> BinaryIO:
-        """The object as a buffered, seekable file that reads ranges as they are asked for. Raises ``NotFound``."""
-        size = self.size(key)
-        if size is None:
+    def _whole(self, key: str, most_bytes: int) -> bytes:
+        found = obstore.get(self._store, key)
+        size, parts, read = int(found.meta["size"]), [], 0
+        if size <= most_bytes:
+            for part in found.stream():
+                read += len(part)
+                if read > most_bytes:
+                    break
+                parts.append(bytes(part))
+        if max(size, read) > most_bytes:
+            raise Damaged(
+                f"{key} in {self.location} has {max(size, read)} bytes, more than the {most_bytes} that this software writes there",
+                next_step="remove this object, or put it back from a copy, and find out who wrote it",
+                key=key,
+            )
+        return b"".join(parts)
+
+    def open(self, key: str, *, size: int | None = None) -> BinaryIO:
+        """The object as a buffered, seekable file that reads ranges as they are asked for. Who knows its ``size`` spares a request. Raises ``NotFound``."""
+        known = self.size(key) if size is None else size
+        if known is None:
             raise missing(key, self.location)
-        return cast("BinaryIO", io.BufferedReader(ObjectFile(self._range, key, size), buffer_size=_CHUNK))
+        return cast("BinaryIO", io.BufferedReader(ObjectFile(self._range, key, known), buffer_size=_CHUNK))
 
     def _range(self, key: str, start: int, end: int) -> bytes:
-        return self._do("reading", key, lambda: bytes(obstore.get_range(self._store, _checked(key), start=start, end=end)))
+        found = self._do("reading", key, lambda: bytes(obstore.get_range(self._store, _checked(key), start=start, end=end)))
+        if len(found) != end - start:
+            raise Damaged(f"{key} in {self.location} changed while it was read", next_step="find out who writes there", key=key)
+        return found
 
     def size(self, key: str) -> int | None:
         """Bytes of the object, None when it does not exist."""
@@ -86,7 +110,10 @@ class Repository:
             self._create("uploading", key, content)
 
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
-        if self.location.backend != "s3":
+        if self.location.backend == "filesystem":
+            _ = self._store  # its directory is there then
+            done = self._do(doing, key, lambda: create_file(Path(str(self.location.path)), _checked(key), data))
+        elif self.location.backend != "s3":
             done = self._do(
                 doing, key, lambda: create_once(lambda _: self._put(self._store, key, data), lambda _: None, Retries(attempts=1))
             )
@@ -124,23 +151,32 @@ class Repository:
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Keys below ``prefix`` in order. Every page is read before the first key is given, so the order is over all of them."""
-
-        def read() -> list[str]:
-            return sorted(str(item["path"]) for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page)
-
-        return iter(self._do("listing", prefix, read))
+        return iter([file.key for file in self.listed(prefix)])
 
     def listed(self, prefix: str) -> list[StoredFile]:
-        """Objects below ``prefix`` with size and time of their last change, in the order of their keys."""
+        """Objects below ``prefix`` with size and time of their last change, in the order of their keys. Objects with names that cannot be of this
+        software may be left out.
+        """
 
         def read() -> list[StoredFile]:
-            items = (item for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page)
+            try:
+                items = [item for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page]
+            except (exceptions.BaseError, OSError) as error:
+                if not about_names(error):
+                    raise
+                return self._listed_without_strange_names(prefix)
             return [
                 StoredFile(key=str(item["path"]), bytes=int(item["size"]), modified=int(item["last_modified"].timestamp() * 1000))
                 for item in items
             ]
 
         return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
+
+    def _listed_without_strange_names(self, prefix: str) -> list[StoredFile]:
+        # Slow to import, and nobody needs it while nobody else writes there.
+        from streams_recovery.storage.strange_names import listed_without_them  # noqa: PLC0415
+
+        return listed_without_them(self.location, self._credentials, prefix)
 
     def delete(self, keys: list[str]) -> None:
         """Delete objects; those that do not exist are passed over. Only expiry calls this: nothing else needs the right to."""

@@ -7,21 +7,19 @@ import hashlib
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
 
-import zstandard
-
-from streams_recovery.core import codec, manifest
+from streams_recovery.core import manifest
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import Consistency, Profile
 from streams_recovery.core.savepoint_id import is_id, run_suffix, time_of
+from streams_recovery.storage.packed import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.values import create_value, packed_value, read_value
 
-# A manifest of a thousand partitions with a thousand files each; anything bigger is not one of ours.
-_MAX_BYTES = 1 << 30
 _NAMED_IN_ERRORS = 5
+_MOST_OF_RECORD = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +44,13 @@ class SavepointStore:
 
     def publish(self, published: Manifest) -> str:
         """Make the savepoint exist and return its manifest's key. Publishing the same manifest again is harmless. Raises ``Damaged`` when
-        another one has this id.
+        another one has this id, ``Refused`` for one that is too large to be read again.
         """
         key = self._layout.manifest(published.savepoint_id)
-        plain = codec.dumps(published)
-        manifest.read(plain, where=key)
-        packed = zstandard.ZstdCompressor(level=9, write_checksum=True).compress(plain)
+        stored = packed(packed_value(key, published))
+        manifest.read(unpacked(stored, key), where=key)
         try:
-            self._repository.create(key, packed)
+            self._repository.create(key, stored)
         except AlreadyExists:
             if self.read(published.savepoint_id) != published:
                 raise Damaged(
@@ -61,16 +58,16 @@ class SavepointStore:
                     next_step="take a new savepoint; the one that exists was not touched",
                     key=key,
                 ) from None
-            packed = self._repository.get(key)
-        self._record(published.savepoint_id, packed)
+            stored = self._stored(key)
+        self._record(published.savepoint_id, stored)
         return key
 
-    def _record(self, savepoint_id: str, packed: bytes) -> None:
+    def _record(self, savepoint_id: str, stored: bytes) -> None:
         # After the manifest: a record without one has to mean that it was lost.
         with contextlib.suppress(AlreadyExists):
-            where, digest = self._layout.manifest(savepoint_id), hashlib.sha256(packed).hexdigest()
+            where, digest = self._layout.manifest(savepoint_id), hashlib.sha256(stored).hexdigest()
             record = Publication(savepoint_id=savepoint_id, manifest=where, sha256=digest)
-            self._repository.create(self._layout.published(savepoint_id), codec.dumps(record))
+            create_value(self._repository, self._layout.published(savepoint_id), record, most_bytes=_MOST_OF_RECORD)
 
     def published(self) -> list[str]:
         """Ids of all savepoints, safety ones as well, with a record that they were published; whether they still exist is another question."""
@@ -84,18 +81,17 @@ class SavepointStore:
 
     def sha256(self, savepoint_id: str) -> str:
         """The hash of the manifest as it is stored. Raises ``NotFound``."""
-        return hashlib.sha256(self._repository.get(self._layout.manifest(savepoint_id))).hexdigest()
+        return hashlib.sha256(self._stored(self._layout.manifest(savepoint_id))).hexdigest()
 
     def publication(self, savepoint_id: str) -> Publication:
         """The record that a savepoint was published. Raises ``NotFound`` and ``Damaged``."""
-        key = self._layout.published(savepoint_id)
-        return codec.loads(Publication, self._repository.get(key), where=key)
+        return read_value(self._repository, Publication, self._layout.published(savepoint_id), most_bytes=_MOST_OF_RECORD)
 
     def read(self, savepoint_id: str) -> Manifest:
         """The savepoint of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
         key = self._layout.manifest(savepoint_id)
         try:
-            packed = self._repository.get(key)
+            stored = self._stored(key)
         except NotFound:
             known = ", ".join(self.ids()[-_NAMED_IN_ERRORS:]) or "none"
             raise NotFound(
@@ -103,7 +99,7 @@ class SavepointStore:
                 next_step="choose one of those; one without a manifest was never finished and cannot be used",
                 savepoint=savepoint_id,
             ) from None
-        found = manifest.read(_unpacked(packed, key), where=key)
+        found = manifest.read(unpacked(stored, key), where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
                 f"{key} holds savepoint {found.savepoint_id} of {found.application_id}",
@@ -116,12 +112,15 @@ class SavepointStore:
         """Copy the manifest to where expired ones are and return the copy's key. The savepoint exists until its own manifest is removed."""
         key = self._layout.retired(savepoint_id, at)
         with contextlib.suppress(AlreadyExists):
-            self._repository.create(key, self._repository.get(self._layout.manifest(savepoint_id)))
+            self._repository.create(key, self._stored(self._layout.manifest(savepoint_id)))
         return key
+
+    def _stored(self, key: str) -> bytes:
+        return self._repository.get(key, most_bytes=MOST_PACKED)
 
     def read_retired(self, savepoint_id: str, key: str) -> Manifest:
         """An expired savepoint by one of its copies. Raises ``NotFound`` and ``Damaged``."""
-        found = manifest.read(_unpacked(self._repository.get(key), key), where=key)
+        found = manifest.read(unpacked(self._stored(key), key), where=key)
         if found.savepoint_id != savepoint_id:
             raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
         return found
@@ -142,47 +141,38 @@ class SavepointStore:
 
     def latest(self, consistency: Consistency | None = None, profile: Profile | None = None) -> Manifest | None:
         """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was reduced from
-        it, the reduced one: it holds the same state in fewer records. Never one that was edited: such a one has to be named.
+        it, the reduced one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
-            readable = self._unedited(list(ids))
+            readable = self._sound(list(ids))
             moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
             if moment:
                 reduced = [found for found in moment if found.replaces is not None]
                 return (reduced or moment)[0]
         return None
 
-    def _unedited(self, ids: list[str]) -> list[Manifest]:
-        """Those of one moment's savepoints that nobody edited and that can be read. Raises ``Damaged`` when none can: which of them hold the same state
-        only they tell.
+    def newest(self) -> Manifest | None:
+        """The newest savepoint, whatever its label; None when there is none. Raises ``Damaged``."""
+        known = self.ids()
+        return self.read(known[-1]) if known else None
+
+    def _sound(self, ids: list[str]) -> list[Manifest]:
+        """Those of one moment's savepoints that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which
+        of them hold the same state only they tell.
         """
-        found, damages = [], []
+        found, damage = [], None
         for savepoint_id in ids:
             try:
                 found.append(self.read(savepoint_id))
             except Damaged as error:
-                damages.append(error)
-        unedited = [one for one in found if one.consistency is not Consistency.EDITED]
-        if damages and not unedited:
-            raise damages[0]
-        return unedited
+                # One is enough, without what it was reading when it was raised.
+                damage = damage or error.with_traceback(None)
+        sound = [one for one in found if one.consistency not in (Consistency.EDITED, Consistency.DAMAGED)]
+        if damage and not sound:
+            raise damage
+        return sound
 
     def published_by_run(self, run_id: str) -> str | None:
         """The savepoint this run has published, if it has."""
         suffix = f"-{run_suffix(run_id)}"
         return next((savepoint_id for savepoint_id in reversed(self.ids()) if savepoint_id.endswith(suffix)), None)
-
-
-def _unpacked(packed: bytes, key: str) -> bytes:
-    try:
-        # A declared size is believed by the library, so it is checked first; without one the limit below holds.
-        declared = zstandard.frame_content_size(packed)
-        if declared > _MAX_BYTES:
-            return _refuse(key, f"it would unpack to {declared} bytes")
-        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_BYTES, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        return _refuse(key, str(error))
-
-
-def _refuse(key: str, why: str) -> NoReturn:
-    raise Damaged(f"{key} is not a compressed manifest: {why}", next_step="choose another savepoint", key=key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.savepoint_id import run_suffix
 from streams_recovery.core.state_export import PartitionToShow, StateResult, StateSpec
 from streams_recovery.savepoints.values import JobPlan
@@ -49,9 +50,8 @@ def begin_export(bench: Workbench, request: ExportRequest) -> ExportTicket:
         run=run,
     )
     work = f"{manifest.savepoint_id}-{run}"
-    spec_key = bench.notes.write(work, SPEC, spec)
     job = JobPlan(
-        spec_key=spec_key,
+        spec=bench.notes.write(work, SPEC, spec),
         result_key=bench.notes.reserve(work, RESULT),
         ranges=len(spec.partitions),
         offsets=sum(i.end for i in topic.partitions),
@@ -59,9 +59,9 @@ def begin_export(bench: Workbench, request: ExportRequest) -> ExportTicket:
     return ExportTicket(savepoint_id=manifest.savepoint_id, job=job)
 
 
-def conclude_export(bench: Workbench, ticket: ExportTicket) -> StateResult:
+def conclude_export(bench: Workbench, written: NoteRef) -> StateResult:
     """What the job wrote. Raises ``Damaged`` when a file of it is not there."""
-    result = bench.notes.read_key(StateResult, ticket.job.result_key or "")
+    result = bench.notes.read(StateResult, written)
     missing = [part.key for part in result.parts if bench.repository.size(part.key) is None]
     if missing:
         raise Damaged(f"{missing[0]} is missing", next_step="write the table again", key=missing[0])

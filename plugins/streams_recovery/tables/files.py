@@ -14,6 +14,7 @@ from typing import IO, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streams_recovery.core.bounded_json import document
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.model import StoreKind
 from streams_recovery.core.state_table import StoreFormat
@@ -76,7 +77,7 @@ def as_json(row: Row, form: StoreFormat, *, nested: bool = True) -> dict[str, An
     """
     documents = {name for name, part in (("key", form.key), ("value", form.value)) if part.format.document and nested}
     shown = {name: cell for name, cell in row.items() if not (nested and name == "value" and cell is None)}
-    return {name: json.loads(cell) if name in documents else _json_cell(cell) for name, cell in shown.items()}
+    return {name: document(cell) if name in documents else _json_cell(cell) for name, cell in shown.items()}
 
 
 def _json_cell(cell: Any) -> Any:
@@ -124,7 +125,7 @@ def _json_lines(path: Path, form: StoreFormat) -> Iterator[Row]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.strip():
-                row = json.loads(line)
+                row = document(line)
                 if not isinstance(row, dict):
                     raise ValueError(f"{line[:60]!r} is no object")  # caught above, with the other ways to be wrong
                 yield {name: _cell_of(name, cell, form) for name, cell in row.items()}

@@ -138,7 +138,7 @@ def _rows(repository: Repository, image: PartitionImage) -> Iterator[Entry]:
     with workspace("a segment is fetched") as directory:
         for file in image.files():
             fetch(repository, file, directory / "segment.parquet")
-            for batch in read_segment(directory / "segment.parquet", where=file.key):
+            for batch in read_segment(directory / "segment.parquet", file):
                 yield from entries_of(batch, image.partition)
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core import audit, findings
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec, FileToAudit
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.findings import Cause, Finding
 from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.model import Profile
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.savepoints.values import JobPlan
 from streams_recovery.storage.doubt import UNREADABLE, only_this_one
@@ -43,11 +45,12 @@ class Structure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTicket:
     """An audit under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing.
-    ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
+    ``structure`` is what was found so far. ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
     """
 
     audit_id: str
     level: str
+    structure: NoteRef
     job: JobPlan
 
 
@@ -75,8 +78,12 @@ def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> 
         present=len(present),
         findings=(*gone, *found, *described, *misfits, *logs.findings),
     )
-    bench.notes.write(audit_id, STRUCTURE, structure)
-    return AuditTicket(audit_id=audit_id, level=depth.name, job=_job(bench, audit_id, audit.sampled(present, depth.percent)))
+    return AuditTicket(
+        audit_id=audit_id,
+        level=depth.name,
+        structure=bench.notes.write(audit_id, STRUCTURE, structure),
+        job=_job(bench, audit_id, audit.sampled(present, depth.percent)),
+    )
 
 
 def _nothing_there(bench: Workbench) -> NotFound:
@@ -161,31 +168,31 @@ def _present(bench: Workbench, files: list[FileToAudit]) -> tuple[list[FileToAud
 
 
 def _job(bench: Workbench, audit_id: str, files: tuple[FileToAudit, ...]) -> JobPlan:
-    spec_key = bench.notes.write(audit_id, SPEC, AuditSpec(application_id=bench.application_id, files=files)) if files else None
+    spec = bench.notes.write(audit_id, SPEC, AuditSpec(application_id=bench.application_id, files=files)) if files else None
     offsets = sum(wanted.end - wanted.start for wanted in files)
-    return JobPlan(spec_key=spec_key, result_key=None, ranges=len(files), offsets=offsets)
+    return JobPlan(spec=spec, result_key=None, ranges=len(files), offsets=offsets)
 
 
 def plan_reading(bench: Workbench, ticket: AuditTicket) -> JobPlan:
     """The job of one attempt, with a place of its own for its result: an earlier attempt that still runs somewhere, or has left its failure, is
-    never taken for this one. ``conclude_audit`` gets the key of the attempt that counts.
+    never taken for this one. ``conclude_audit`` gets the result of the attempt that counts.
     """
-    if ticket.job.spec_key is None:
+    if ticket.job.spec is None:
         return ticket.job
     return replace(ticket.job, result_key=bench.notes.reserve(ticket.audit_id, f"{RESULT}-{uuid.uuid4().hex}"))
 
 
-def conclude_audit(bench: Workbench, ticket: AuditTicket, result_key: str | None) -> AuditReport:
-    """The verdict, kept in the repository whatever it is. ``result_key`` is that of the attempt whose result counts, None when no job was run.
-    Does not raise for damage: see ``raise_unless_good``.
+def conclude_audit(bench: Workbench, ticket: AuditTicket, result: NoteRef | None) -> AuditReport:
+    """The verdict, kept in the repository whatever it is. ``result`` is that of the attempt that counts, None when no job was run. Does not raise for
+    damage: see ``raise_unless_good``.
     """
-    structure = bench.notes.read(Structure, ticket.audit_id, STRUCTURE)
+    structure = bench.notes.read(Structure, ticket.structure)
     read: tuple[FileToAudit, ...] = ()
     audited = {}
-    if ticket.job.spec_key is not None:
-        read = bench.notes.read_key(AuditSpec, ticket.job.spec_key).files
-        if result_key is not None:
-            audited = {done.key: done for done in bench.notes.read_key(AuditResult, result_key).files}
+    if ticket.job.spec is not None:
+        read = bench.notes.read(AuditSpec, ticket.job.spec).files
+        if result is not None:
+            audited = {done.key: done for done in bench.notes.read(AuditResult, result).files}
     report = AuditReport(
         audit_id=ticket.audit_id,
         application_id=bench.application_id,
@@ -198,7 +205,7 @@ def conclude_audit(bench: Workbench, ticket: AuditTicket, result_key: str | None
         rows_read=sum(done.rows for done in audited.values()),
         findings=tuple(findings.worst_first((*structure.findings, *audit.findings_of(read, audited)))),
     )
-    NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport).append(report)
+    NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport, most_bytes=MOST_BYTES).append(report)
     return report
 
 

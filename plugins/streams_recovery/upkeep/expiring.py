@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from streams_recovery import keeping
 from streams_recovery.core import retention
-from streams_recovery.core.errors import PermanentError, Refused
+from streams_recovery.core.errors import NotFound, PermanentError, Refused
 from streams_recovery.core.lease import LockTicket
 from streams_recovery.core.retention import Decision, KeepRules
 from streams_recovery.leases import LEASE_SECONDS
@@ -56,19 +56,34 @@ class ExpireReport:
     versions_kept: bool
 
 
-def mark(bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str) -> None:
-    """Keep a savepoint whatever the rules say, or leave it to them again. Takes the application's lock for a moment, so that no expiry decides
-    meanwhile. Raises ``NotFound`` and ``LockHeld``.
+def mark(
+    bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
+) -> tuple[str, ...]:
+    """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's mark. Takes the application's lock
+    for a moment, so that no expiry decides meanwhile. Returns the restores whose later input it has, which keep it too. Raises ``NotFound``,
+    also for a restore that has set no mark, and ``LockHeld``.
     """
     owner = f"mark {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
     lock = bench.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"marking of {savepoint_id}")
     try:
-        if keep or savepoint_id not in retention.marked(keeping.marks(bench).read_all()):
+        before = _marked(bench, savepoint_id)
+        if keep or not before:
             # One that is marked can be released whatever became of it.
             bench.savepoints.read(savepoint_id)
-        keeping.mark(bench, savepoint_id, keep=keep, requested_by=requested_by, reason=reason)
+        if restore_id is not None and restore_id not in before:
+            raise NotFound(
+                f"restore {restore_id} keeps no savepoint {savepoint_id}; restores that do: {', '.join(filter(None, before)) or 'none'}",
+                next_step="name one of those, or leave the restore out to end the mark that a person set",
+                savepoint=savepoint_id,
+            )
+        keeping.mark(bench, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
+        return tuple(filter(None, _marked(bench, savepoint_id)))
     finally:
         bench.lock.release(lock)
+
+
+def _marked(bench: Workbench, savepoint_id: str) -> tuple[str | None, ...]:
+    return retention.marked(keeping.marks(bench).read_all()).get(savepoint_id, ())
 
 
 def plan_expiry(bench: Workbench) -> ExpirePlan:

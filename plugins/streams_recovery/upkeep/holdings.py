@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from streams_recovery import keeping
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.retention import Held, KeepMark, StoredFile
+from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.unfinished import plan_of, unfinished_restore
 from streams_recovery.upkeep.records import lost
 from streams_recovery.workbench import Workbench
 
@@ -50,6 +50,7 @@ class Holdings:
                 in_use=manifest.savepoint_id in self.in_use,
                 replaces=manifest.replaces,
                 profile=manifest.profile,
+                survives=survives_cluster_loss(manifest),
             )
             for manifest in self.savepoints
         ]
@@ -106,5 +107,5 @@ def _in_use(bench: Workbench) -> frozenset[str]:
     restore_id = unfinished_restore(bench)
     if restore_id is None:
         return frozenset()
-    forward, back = bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id, bench.safety.published_by_run(restore_id)
-    return frozenset(savepoint_id for savepoint_id in (forward, back) if savepoint_id is not None)
+    planned, back = plan_of(bench, restore_id), bench.safety.published_by_run(restore_id)
+    return frozenset(savepoint_id for savepoint_id in (planned.savepoint_id, planned.inputs_from, back) if savepoint_id is not None)

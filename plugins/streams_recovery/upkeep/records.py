@@ -8,11 +8,12 @@ from itertools import groupby
 from typing import Any
 
 from streams_recovery import keeping
-from streams_recovery.core import codec, findings
+from streams_recovery.core import findings
+from streams_recovery.core.bounded_json import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.drill import DrillEntry
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.findings import Cause, Finding
-from streams_recovery.core.handover import Handover
+from streams_recovery.core.handover import Handover, ReadUpTo
 from streams_recovery.core.hold import HoldEntry
 from streams_recovery.core.in_place import QuarantineEntry
 from streams_recovery.core.journal import JournalEntry
@@ -20,12 +21,12 @@ from streams_recovery.core.lanes import LaneEntry
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.lease import LockRecord
 from streams_recovery.core.offset_snapshot import OffsetSnapshot
-from streams_recovery.core.plan import RestorePlan
 from streams_recovery.core.reprocess import ReprocessEntry
 from streams_recovery.core.retention import KeepMark, marked
 from streams_recovery.standstills import Standstill
 from streams_recovery.storage.doubt import UNREADABLE, only_this_one
-from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.storage.values import read_value
+from streams_recovery.unfinished import plan_of, unfinished_restore
 from streams_recovery.workbench import Workbench
 
 # Decisions rest on the newest entries; the others are history.
@@ -42,12 +43,15 @@ class RecordsChecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Family:
-    """Logs of one kind: the entries below ``prefix``, each directory a log. ``shortened`` ones may have lost their oldest entries."""
+    """Logs of one kind: the entries below ``prefix``, each directory a log. ``shortened`` ones may have lost their oldest entries. An entry has at most
+    ``most_bytes``.
+    """
 
     prefix: str
     kind: type[Any]
     shortened: bool = False
     within: str = ""
+    most_bytes: int = MOST_BYTES_OF_ENTRY
 
 
 def _families(layout: Layout) -> list[_Family]:
@@ -58,11 +62,12 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.keeps, kind=KeepMark),
         _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
         _Family(prefix=layout.drills, kind=DrillEntry),
-        _Family(prefix=layout.quarantines, kind=QuarantineEntry),
+        _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
         _Family(prefix=layout.lanes, kind=LaneEntry),
         _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
         _Family(prefix=layout.handovers, kind=Handover),
-        _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot),
+        _Family(prefix=layout.read_up_to, kind=ReadUpTo),
+        _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
     ]
 
 
@@ -78,13 +83,13 @@ def check_logs(bench: Workbench, *, every_entry: bool) -> RecordsChecked:
         whole = [key for key in keys if key not in problems]
         for key in whole if every_entry else whole[-_NEWEST:]:
             read += 1
-            found += _entry(bench, key, family.kind)
+            found += _entry(bench, key, family)
     return RecordsChecked(read=read, findings=tuple(found))
 
 
-def _entry(bench: Workbench, key: str, kind: type[Any]) -> list[Finding]:
+def _entry(bench: Workbench, key: str, family: _Family) -> list[Finding]:
     try:
-        codec.loads(kind, bench.repository.get(key), where=key)
+        read_value(bench.repository, family.kind, key, most_bytes=family.most_bytes)
     except Damaged as error:
         return [_about(key, error.reason)]
     except NotFound:
@@ -116,12 +121,12 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
 
 
 def _kept(bench: Workbench) -> Collection[str]:
-    return marked(keeping.marks(bench).read_all())
+    return marked(keeping.marks(bench).read_all()).keys()
 
 
 def _in_use(bench: Workbench) -> Collection[str]:
     restore_id = unfinished_restore(bench)
     if restore_id is None:
         return ()
-    savepoint_id = bench.notes.read(RestorePlan, restore_id, "restore-plan").savepoint_id
+    savepoint_id = plan_of(bench, restore_id).savepoint_id
     return () if savepoint_id is None else (savepoint_id,)

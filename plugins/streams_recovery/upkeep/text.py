@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.plan_text import moment
+from streams_recovery.core.retention import Decision
 from streams_recovery.upkeep.expiring import ExpirePlan
 
 
@@ -13,10 +14,15 @@ def expiry_text(plan: ExpirePlan) -> str:
         "",
         f"{len(plan.keep)} stay, {len(plan.expire)} expire; {len(plan.files)} files with {plan.bytes:,} bytes are past their grace period and go.",
         "",
-        "| savepoint | captured | decision |",
-        "|---|---|---|",
-        *(f"| {d.savepoint_id} | {moment(d.captured_at)} | stays: {', '.join(d.why_kept)} |" for d in plan.keep),
-        *(f"| {d.savepoint_id} | {moment(d.captured_at)} | **expires** |" for d in plan.expire),
-        *(f"| {savepoint_id} | before a restore | **expires** |" for savepoint_id in plan.expire_safety),
+        "| savepoint | captured | survives the loss of the cluster | decision |",
+        "|---|---|---|---|",
+        *(_row(decision, f"stays: {', '.join(decision.why_kept)}") for decision in plan.keep),
+        *(_row(decision, "**expires**") for decision in plan.expire),
+        *(f"| {savepoint_id} | before a restore | - | **expires** |" for savepoint_id in plan.expire_safety),
     ]
     return "\n".join([*lines, "", f"> **Warning:** {plan.blocked}"] if plan.blocked else lines)
+
+
+def _row(decision: Decision, what: str) -> str:
+    survives = "yes" if decision.survives_cluster_loss else "no"
+    return f"| {decision.savepoint_id} | {moment(decision.captured_at)} | {survives} | {what} |"

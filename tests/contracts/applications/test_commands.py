@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import tracemalloc
 
 import pytest
 
 from streams_recovery.application.liveness import Process, birth
+from streams_recovery.application.port import AnswerTooLarge
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
@@ -33,7 +36,9 @@ def test_a_program_of_a_command_that_takes_too_long_is_ended(tmp_path):
     gone(Process(pid=int(marker.read_text()), born=birth(int(marker.read_text())) or "gone"))
 
 
-@pytest.mark.parametrize(("status", "kind"), [(1, ApplicationNotReady), (2, ConfigInvalid), (3, Refused), (75, ApplicationNotReady)])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(1, ApplicationNotReady), (2, ConfigInvalid), (3, Refused), (4, AnswerTooLarge), (75, ApplicationNotReady)]
+)
 def test_exit_statuses_of_commands(status, kind):
     from streams_recovery.application.command import run_program
 
@@ -41,6 +46,34 @@ def test_exit_statuses_of_commands(status, kind):
         run_program(
             [sys.executable, "-c", f"import sys; print('because', file=sys.stderr); sys.exit({status})"], {}, verb="start", seconds=20
         )
+
+
+def test_what_a_command_prints_is_read_up_to_a_limit():
+    from streams_recovery.application.command import run_program
+
+    def printing(size, *, status=0):
+        text = f"import sys; sys.stdout.write('x' * {size}); sys.stderr.write('y' * 100_000_000 + ' the end'); sys.exit({status})"
+        return run_program([sys.executable, "-c", text], {}, verb="query", seconds=60)
+
+    assert len(printing(32 << 20)) == 32 << 20
+    with pytest.raises(AnswerTooLarge, match="the query program has more than 33554432 bytes"):
+        printing((32 << 20) + 1)
+    tracemalloc.start()
+    with pytest.raises(ApplicationNotReady, match="the end"):
+        printing(0, status=1)
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
+
+
+def test_a_store_too_large_for_an_answer_is_that_and_no_failure_of_the_application(docker, monkeypatch):
+    from streams_recovery.application import http_control
+
+    one = docker(per_instance=[{"STORE": json.dumps({"a": "x" * 100_000})}])
+    application = started(one)
+    assert len(application.query("totals")["a"]) == 100_000
+    monkeypatch.setattr(http_control, "MAX_STORE_BYTES", 1000)
+    with pytest.raises(AnswerTooLarge, match="more than 1000 bytes"):
+        http_control.store(one.urls[0], "/state/{store}", "totals")
 
 
 def test_without_an_engine_instances_are_held_and_asked_but_not_stopped(docker):

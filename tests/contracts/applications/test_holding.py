@@ -7,6 +7,7 @@ import pytest
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
+    PermanentError,
     Refused,
 )
 from tests.contracts.applications.seen import started
@@ -16,12 +17,44 @@ from tests.contracts.streams_apps.running import APPLICATION_ID
 def test_pause_and_resume(any_rig):
     one = any_rig()
     application = started(one)
+    assert application.can_pause
     application.resume()
     application.pause()
     assert [s.streams_state for s in application.status()] == ["PAUSED", "PAUSED"]
     application.pause()
     application.resume()
     assert [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"]
+
+
+def test_an_application_that_asks_for_a_token_gets_it(any_rig, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("canary-7d1f\n")
+    one = any_rig(environment={"TOKEN": "canary-7d1f", "STORE": '{"a": 1}'}, control={"token_file": str(token)})
+    application = started(one)
+    application.pause()
+    assert [s.streams_state for s in application.status()] == ["PAUSED", "PAUSED"]
+    application.resume()
+    assert application.query("totals") == {"a": 1}
+    assert application.stop(timeout=10).clean
+
+
+def test_an_application_that_asks_for_another_token_is_not_paused_and_says_so(any_rig, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("canary-7d1f")
+    application = started(any_rig(environment={"TOKEN": "another"}, control={"token_file": str(token)}))
+    for status in application.status():
+        assert status.streams_state is None
+        assert "/health answers 401" in status.detail
+    with pytest.raises(PermanentError, match="answered 401") as caught:
+        application.pause()
+    assert "control.token_file" in str(caught.value)
+    assert "canary" not in str(caught.value)
+    assert application.stop(timeout=10).gone
+
+
+def test_each_instance_reports_how_often_it_commits_if_it_likes(any_rig):
+    application = started(any_rig(per_instance=[{"COMMIT_INTERVAL_MS": "1234"}, {}]))
+    assert [status.commit_interval_ms for status in application.status()] == [1234, None]
 
 
 def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):
@@ -47,6 +80,7 @@ def test_an_instance_that_is_gone_is_not_paused(rig):
 def test_without_a_way_to_pause_it_is_refused(rig):
     one = rig(control={"pause": None, "resume": None, "query": None})
     application = started(one)
+    assert not application.can_pause
     with pytest.raises(Refused, match="no way to pause"):
         application.pause()
     application.resume()

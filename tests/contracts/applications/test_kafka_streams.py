@@ -13,12 +13,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from embedded import example
 from embedded.class_archive import options
 from streams_recovery.application.factory import open_application
+from streams_recovery.application.http_exchange import exchange
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.running import Runs
 from tests.contracts.streams_apps.running import Rig, wait
 
 pytestmark = pytest.mark.kafka
 
+TOKEN = "canary-0d4e"
 NAMES = {
     "ORDERS_TOPIC": "orders",
     "INVENTORY_TOPIC": "inventory",
@@ -53,12 +55,16 @@ def rig(tmp_path, bootstrap, topics):
         "APPLICATION_ID": prefix,
         "HTTP_PORT": "{port}",
         "PROCESSING_GUARANTEE": "at_least_once",
+        "HTTP_TOKEN": TOKEN,
         **names,
     }
-    made = Rig("process", tmp_path, environment=settings, start_timeout=60)
+    (tmp_path / "token").write_text(TOKEN)
+    made = Rig(
+        "process", tmp_path, environment=settings, control={"token_file": str(tmp_path / "token"), "close": "/close"}, start_timeout=60
+    )
     own = example.program()
     made.section["command"] = ["java", "-Xmx256m", *options(own, example.exercise), "-cp", own.joined_class_path, example.SOURCE.stem]
-    made.section["environment"] = settings | {"STATE_DIR": "{state_directory}"}
+    made.section["environment"] = settings | {"STATE_DIR": "{state_directory}", "COMMIT_INTERVAL_MS": "250"}
     yield made
     made.close()
 
@@ -79,6 +85,9 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     wait(lambda: [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"], seconds=120)
     wait(lambda: len(application.query("order-totals")) == 40, seconds=60)
     assert set(application.query("order-totals")) == {f"c-{number}" for number in range(40)}
+    for method, path in (("GET", "/health"), ("GET", "/state/order-totals"), ("POST", "/pause"), ("GET", "/nothing")):
+        for token in (None, "", f"{TOKEN}x"):
+            assert exchange(method, rig.urls[0], path, seconds=10, limit=1000, token=token).status == 401
 
     application.pause()
     feed(bootstrap, names["ORDERS_TOPIC"], 60)
@@ -87,8 +96,10 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     application.resume()
     wait(lambda: len(application.query("order-totals")) == 60, seconds=60)
 
+    assert [s.commit_interval_ms for s in application.status()] == [250, 250]
     report = application.stop(timeout=60)
     assert report.clean, report
+    assert [s.said_closed for s in report.instances] == [True, True]
     states = [Path(state) / application_id for state in rig.states]
     assert all(any(state.rglob("CURRENT")) for state in states)
     assert application.wipe_state().removed == tuple(map(str, states))

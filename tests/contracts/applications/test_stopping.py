@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
+import pytest
+
 from tests.contracts.applications.seen import GONE, RUNNING, clean, started, states
 from tests.contracts.streams_apps.running import wait
 
@@ -71,6 +73,35 @@ def test_who_ignores_sigterm_is_killed_and_not_clean(any_rig):
     assert clean(report) == [False, True]
     assert KILLED[one.kind] in report.instances[0].detail
     wait(lambda: not one.leftovers())
+
+
+@pytest.mark.fault("F41")
+def test_who_can_say_that_it_closed_is_clean_only_when_it_does(any_rig):
+    """A JVM ends with 143 after SIGTERM, whether or not a hook of it closed Kafka Streams."""
+    one = any_rig(per_instance=[{"CLOSE": '{"closed": true}'}, {"CLOSE": '{"closed": false}'}], control={"close": "/close"})
+    application = started(one)
+    report = application.stop(timeout=10)
+    assert report.gone
+    assert clean(report) == [True, False]
+    assert [status.said_closed for status in report.instances] == [True, False]
+    assert "exit status 143" in report.instances[1].detail
+    assert "did not say that it was closed" in report.instances[1].detail
+    assert clean(application.stop(timeout=10)) == [True, False], "and stays so"
+
+
+@pytest.mark.parametrize("answer", ["never", "[]", '{"closed": 1}'])
+def test_an_answer_that_is_none_says_nothing(rig, answer):
+    one = rig(environment={"CLOSE": answer}, control={"close": "/close"})
+    report = started(one).stop(timeout=2)
+    assert report.gone
+    assert clean(report) == [False, False]
+    wait(lambda: not one.leftovers())
+
+
+def test_without_a_way_to_close_the_end_of_the_program_speaks_for_it(rig):
+    report = started(rig()).stop(timeout=10)
+    assert clean(report) == [True, True]
+    assert [status.said_closed for status in report.instances] == [False, False]
 
 
 def test_closing_in_error_is_not_clean(rig):

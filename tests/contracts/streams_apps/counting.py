@@ -1,8 +1,10 @@
 """A program with the HTTP interface of a Kafka Streams application, for tests of whatever runs applications. It has no Kafka.
 
 Its behaviour comes from its environment: PORT, STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers), HEALTH (state it reports),
-ON_TERM (the exit status after SIGTERM, or "ignore"), DEAF=1 (never really pauses), BUSY (how many queries it answers with 503 first), UNTIL (the pid of the
-test session: it ends with it, should that be killed before it could clean up).
+COMMIT_INTERVAL_MS (which it reports if set), CLOSE (what /close answers, or "never"), ON_TERM (the exit status after SIGTERM, or "ignore"), TOKEN (what every
+request has to carry), DEAF=1
+(never really pauses), BUSY (how many queries it answers with 503 first), UNTIL (the pid of the test session: it ends with it, should that be killed before
+it could clean up).
 """
 
 import json
@@ -19,8 +21,12 @@ now = {"paused": False, "busy": int(os.environ.get("BUSY", "0"))}
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        if self.path == "/health":
-            self.answer(200, {"state": os.environ.get("HEALTH", "RUNNING"), "paused": now["paused"]})
+        if not self.known():
+            self.answer(401, {"error": "no token"})
+        elif self.path == "/health":
+            interval = os.environ.get("COMMIT_INTERVAL_MS")
+            told = {} if interval is None else {"commit_interval_ms": int(interval)}
+            self.answer(200, {"state": os.environ.get("HEALTH", "RUNNING"), "paused": now["paused"], **told})
         elif self.path == "/environment":
             self.answer(200, dict(os.environ))
         elif self.path != "/state/totals":
@@ -32,11 +38,20 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, json.loads(os.environ.get("STORE", "{}")))
 
     def do_POST(self):
-        if self.path in ("/pause", "/resume"):
+        if not self.known():
+            self.answer(401, {"error": "no token"})
+        elif self.path in ("/pause", "/resume"):
             now["paused"] = self.path == "/pause" and os.environ.get("DEAF") != "1"
             self.answer(200, {})
+        elif self.path == "/close":
+            if os.environ["CLOSE"] == "never":
+                time.sleep(3600)
+            self.answer(200, json.loads(os.environ["CLOSE"]))
         else:
             self.answer(404, {})
+
+    def known(self):
+        return "TOKEN" not in os.environ or self.headers.get("Authorization") == f"Bearer {os.environ['TOKEN']}"
 
     def answer(self, status, body):
         data = json.dumps(body).encode()

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -85,7 +86,16 @@ class Rig:
             "project": "counting",
             "docker": [sys.executable, str(HERE / "docker.py"), str(self.directory / "containers.json")],
             "services": services,
-            "control": {"health": "/health", "pause": "/pause", "resume": "/resume", "query": "/state/{store}"} | self.section["control"],
+            "control": {
+                "health": "/health",
+                "pause": "/pause",
+                "resume": "/resume",
+                "query": "/state/{store}",
+                "close": None,
+                "token_file": None,
+                "allow_http": False,
+                **self.section["control"],
+            },
             "directory": str(self.directory / "control"),
             "timeout": float(self.section["start_timeout_seconds"]),
         }
@@ -142,9 +152,13 @@ class Rig:
 
 
 def answers(url):
-    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=1):
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=1):
+            return True
+    except urllib.error.HTTPError:
         return True
-    return False
+    except OSError:
+        return False
 
 
 def gone(process):

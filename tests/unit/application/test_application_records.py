@@ -15,7 +15,7 @@ from streams_recovery.application.liveness import Place, Process, birth, session
 from streams_recovery.application.record import Ended, InstanceFiles, Started, StopRequest
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
 
-ASKED = StopRequest(run="r", by="somebody", at=1, state_before="RUNNING")
+ASKED = StopRequest(run="r", by="somebody", at=1, state_before="RUNNING", said_closed=None)
 CLEAN = Ended(run="r", status=143, left_behind=0, asked=ASKED, at=2)
 
 
@@ -28,10 +28,11 @@ def ended(**changes):
     left=st.integers(0, 2),
     before=st.sampled_from([None, "RUNNING", "REBALANCING", "PAUSED", "ERROR", "PENDING_ERROR", "NOT_RUNNING"]),
     asked=st.booleans(),
+    said=st.sampled_from([None, True, False]),
 )
-def test_clean_needs_everything_at_once(status, left, before, asked):
-    end = ended(status=status, left_behind=left, asked=replace(ASKED, state_before=before) if asked else None)
-    wanted = asked and status in (0, 143) and left == 0 and before not in ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
+def test_clean_needs_everything_at_once(status, left, before, asked, said):
+    end = ended(status=status, left_behind=left, asked=replace(ASKED, state_before=before, said_closed=said) if asked else None)
+    wanted = asked and status in (0, 143) and left == 0 and said is not False and before not in ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
     assert end.clean is wanted
 
 
@@ -53,6 +54,18 @@ def test_records_of_another_run_are_not_read(tmp_path):
     assert (files.started(), files.stop_request("r"), files.ended("r")) == (started, ASKED, CLEAN)
     assert (files.stop_request("s"), files.ended("s")) == (None, None)
     assert sorted(path.name for path in files.home.iterdir()) == ["ended.json", "started.json", "stop-requested.json"]
+
+
+def test_a_second_request_keeps_what_the_first_one_found(tmp_path):
+    """It finds an instance that closes, or has closed."""
+    files = InstanceFiles(tmp_path, "one")
+    files.ask_to_stop("r", "RUNNING", said_closed=False)
+    files.ask_to_stop("r", "NOT_RUNNING", said_closed=True)
+    assert (found := files.stop_request("r")) is not None
+    assert (found.state_before, found.said_closed) == ("RUNNING", True)
+    files.ask_to_stop("s", "ERROR", said_closed=None)
+    assert (found := files.stop_request("s")) is not None
+    assert (found.state_before, found.said_closed) == ("ERROR", None)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"run": 1}', b"[]"])

@@ -30,6 +30,8 @@ topics:
 storage:
   backend: filesystem
   path: repository
+backup:
+  survive_cluster_loss: true
 runs:
   kind: process
   process:
@@ -62,7 +64,7 @@ def test_defaults_fill_what_is_not_written(tmp_path: Path) -> None:
     assert config.name == "orders"
     assert config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
     assert config.application.commit_interval_seconds == 0.1
-    assert config.backup.consistency.mode is QuiesceMode.PAUSE
+    assert config.quiesce_mode is QuiesceMode.PAUSE
     assert config.storage.location.path == str(tmp_path / "repository")
     assert config.store_kind("anything") is None
 
@@ -93,10 +95,15 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("backend: filesystem", "backend: s3", "bucket is needed"),
         ("kind: process", "kind: command", "the section command is needed"),
         ("http://127.0.0.1:18081", "http://user:canary@127.0.0.1:18081", "must not carry a user name"),
+        ("http://127.0.0.1:18081", "ftp://user:canary@127.0.0.1:99999", "must not carry a user name"),
         ("http://127.0.0.1:18081", "file:///etc/passwd", "not an http or https address"),
+        ("http://127.0.0.1:18081", "http://orders.example.com:18081", "http://orders.example.com:18081 is plain http to another machine"),
+        ("http://127.0.0.1:18081", "http://127.0.0.1:99999", "not an http or https address"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: true", "expected a whole number"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: soon", "expected a whole number"),
         ("topics:", "restore: {time_window_end: 2026-11-21T01:00:00}\ntopics:", "restore.time_window_end"),
+        ("topics:", "verify: {level: sample=0%}\ntopics:", "verify.level: 'sample=0%' is no level"),
+        ("topics:", 'compact: {schedule: "0 0 31 2 *"}\ntopics:', "compact.schedule: '0 0 31 2 *' is a day that never comes"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -144,6 +151,12 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
 )
 def test_yaml_that_is_more_or_less_than_plain_data_is_refused(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(tmp_path, text)
+
+
+def test_a_name_that_airflow_could_not_take_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="a name has 100 characters at most, this one has 101"):
+        load(written(tmp_path, MINIMAL, f"{'x' * 101}.yaml"), {})
+    assert load(written(tmp_path, MINIMAL, f"{'x' * 100}.yaml"), {}).name == "x" * 100
 
 
 @pytest.mark.fault("F59")
@@ -195,10 +208,13 @@ def test_each_instance_gets_its_own_place(tmp_path: Path) -> None:
     assert "state_directory" in refused(tmp_path, text.replace("state/2", "state/1"))
 
 
-def test_globs_choose_which_records_are_archived(tmp_path: Path) -> None:
-    topics = "inputs: [orders-in]\n  outputs: [out-a, out-b]\n  include: ['out-*', orders-in]\n  exclude: [out-b]"
-    chosen = load(written(tmp_path, MINIMAL.replace("inputs: [orders-in]", topics)), {}).topics
-    assert [topic for topic in chosen.declared if chosen.archives(topic)] == ["out-a", "orders-in"]
+def test_a_store_is_restored_from_its_changelog_or_from_a_topic_of_the_application(tmp_path: Path) -> None:
+    stores = "stores: {totals: {}, memory: {logged: false}, latest: {source: orders-in}}\n"
+    config = load(written(tmp_path, MINIMAL + stores), {})
+    assert config.changelogs == {"totals": "orders-totals-changelog"}
+    assert config.sources == {"latest": "orders-in"}
+    told = refused(tmp_path, MINIMAL + "stores: {latest: {source: elsewhere}}\n")
+    assert "stores.latest.source: elsewhere is neither in topics.inputs nor in topics.globals" in told
 
 
 def test_an_unknown_application_is_answered_with_the_known_ones(tmp_path: Path) -> None:
@@ -209,11 +225,80 @@ def test_an_unknown_application_is_answered_with_the_known_ones(tmp_path: Path) 
     assert load_named("orders", tmp_path, {}).name == "orders", "a broken neighbour does not stand in the way"
 
 
-def test_two_files_for_one_application_are_refused(tmp_path: Path) -> None:
-    written(tmp_path, MINIMAL)
-    written(tmp_path, MINIMAL, "again.yaml")
-    with pytest.raises(ConfigInvalid, match="both describe the application orders"):
-        load_all(tmp_path, {})
+OTHERS = {"billing": MINIMAL.replace("id: orders", "id: billing"), "late": MINIMAL.replace("id: orders", "id: late")}
+
+
+def loaded_beside(directory: Path, files: dict[str, str]) -> dict[str, str]:
+    """What is wrong with each of these files, in a directory with two good ones that load all the same."""
+    for name, text in {**{f"{name}.yaml": text for name, text in OTHERS.items()}, **files}.items():
+        written(directory, text, name)
+    found = load_all(directory, {})
+    assert set(found.applications) == set(OTHERS)
+    return {name: str(error) for name, error in found.broken.items()}
+
+
+@pytest.mark.fault("F59")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 1\nversion: 1\n", "broken.yaml:2: the key 'version' is there twice"),
+        (MINIMAL.replace("version: 1", "version: 2"), "broken.yaml:1: version"),
+        ("a: " + "[" * 100_000, "broken.yaml:1: the file is nested too deeply"),
+        ("{a: " * 50_000, "broken.yaml:1: the file is nested too deeply"),
+        (
+            MINIMAL.replace("path: repository", "path: ~nobody-of-this-name/repository"),
+            "storage.path: '~nobody-of-this-name/repository' begins",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_breaks_only_its_own_application(tmp_path: Path, text: str, said: str) -> None:
+    found = loaded_beside(tmp_path, {"broken.yaml": text})
+    assert set(found) == {"broken"}
+    assert said in found["broken"]
+    assert "Next: " in found["broken"]
+
+
+def test_what_nobody_thought_of_in_one_file_is_that_file_s_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrong.yaml").write_text(MINIMAL)
+
+    def fails(path: Path, environment: object) -> object:
+        if path.stem == "wrong":
+            raise ZeroDivisionError
+        return load(path, environment)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("streams_recovery.config.loader.load", fails)
+    assert "wrong.yaml cannot be read: ZeroDivisionError" in loaded_beside(tmp_path, {})["wrong"]
+
+
+def test_two_files_for_one_application_break_both_and_nobody_else(tmp_path: Path) -> None:
+    found = loaded_beside(tmp_path, {"orders.yaml": MINIMAL, "again.yaml": MINIMAL})
+    assert set(found) == {"orders", "again"}
+    assert all("orders and again both describe the application orders on kafka_default" in said for said in found.values())
+    assert load_named("orders", tmp_path, {}).application.id == "orders", "who names one of them gets it"
+
+
+def test_an_application_that_contradicts_several_is_told_all_of_it(tmp_path: Path) -> None:
+    clone = "clone:\n  of: gone\nrestore: {topic_map: {real: own}}\n"
+    told = '{name: one, url: "http://127.0.0.1:18081", state_directory: state/1, environment: {OUT: own}}'
+    cut_over = clone.replace("  of: gone\n", "  of: gone\n  cut_over: {environment: {OUT: real}}\n")
+    text = MINIMAL.replace("inputs: [orders-in]", "inputs: [orders-in]\n  outputs: [own]") + cut_over
+    text = text.replace('{name: one, url: "http://127.0.0.1:18081", state_directory: state/1}', told.replace("environment: {OUT: own}", ""))
+    text = text.replace(", }", "}").replace(
+        "    command: [java, Orders.java]", "    command: [java, Orders.java]\n    environment: {OUT: own}"
+    )
+    found = loaded_beside(tmp_path, {"orders.yaml": text, "again.yaml": MINIMAL})
+    assert "both describe the application orders" in found["orders"]
+    assert "orders is a clone of gone, which is not configured" in found["orders"]
+    assert "clone of gone" not in found["again"]
+
+
+def test_a_name_with_two_files_is_refused_and_no_other(tmp_path: Path) -> None:
+    found = loaded_beside(tmp_path, {"orders.yaml": MINIMAL, "orders.yml": MINIMAL})
+    assert set(found) == {"orders"}
+    assert "orders is configured twice, as .yaml and as .yml" in found["orders"]
+    with pytest.raises(ConfigInvalid, match="configured twice"):
+        load_named("orders", tmp_path, {})
+    assert load_named("late", tmp_path, {}).name == "late"
 
 
 def test_an_absent_file_or_directory_is_named(tmp_path: Path) -> None:
@@ -224,7 +309,7 @@ def test_an_absent_file_or_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_the_example_loads_without_any_variable() -> None:
-    config = load_all(CONFIGS, {})["order-processing"]
+    config = load_all(CONFIGS, {}).applications["order-processing"]
     assert config.topics.inputs == ("orders", "inventory")
     assert config.stores["order-versions"].kind is StoreKind.VERSIONED
 
@@ -273,4 +358,5 @@ def test_the_documentation_names_every_key() -> None:
 
 
 def test_only_configurations_are_loaded() -> None:
-    assert "reference" not in load_all(CONFIGS, {})
+    assert set(load_all(CONFIGS, {}).applications) == {"order-processing"}
+    assert load_all(CONFIGS, {}).broken == {}

@@ -181,7 +181,8 @@ def test_a_reduced_partition_without_a_row_is_archived_all_the_same() -> None:
 def full_reason(
     *,
     topic_id: str = "id-1",
-    config: dict[str, str] | None = None,
+    settings: dict[str, str] | None = None,
+    before: dict[str, str] | None = None,
     at: int = 1_000,
     role: TopicRole = TopicRole.CHANGELOG,
     files: int = 1,
@@ -189,8 +190,9 @@ def full_reason(
     name: str = "t",
 ) -> str | None:
     ranges = tuple(segment(i, i + 1, [i]) for i in range(files))
-    parent = manifest_of(topic((image(ranges, end=files),), since=since), captured_at=0)
-    return topic_full_reason(role, topic_id, config or {}, at, parent, name, POLICY)
+    known = topic((image(ranges, end=files),), since=since)
+    parent = manifest_of(known if before is None else replace(known, config=before), captured_at=0)
+    return topic_full_reason(role, topic_id, settings or {}, at, parent, name, POLICY)
 
 
 def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
@@ -206,7 +208,7 @@ def test_a_changelog_is_shared_while_nothing_speaks_against_it() -> None:
         (full_reason(topic_id="id-2"), "id id-1 became id-2"),
         (full_reason(at=DAY), "tombstones may be gone"),
         (full_reason(at=-1), "taken 1 ms from now by its clock"),
-        (full_reason(config={"delete.retention.ms": "1000"}), "delete.retention.ms is 1000"),
+        (full_reason(settings={"delete.retention.ms": "1000"}), "delete.retention.ms is 1000"),
         (full_reason(files=3), "files of 3 savepoints reached the limit of 3"),
         (full_reason(since=-8 * DAY), "8 days old, the limit is 7"),
         (full_reason(name="another"), "first savepoint"),
@@ -225,8 +227,38 @@ def test_what_the_last_savepoint_left_out_is_copied_in_full(role: TopicRole) -> 
 
 
 def test_an_archived_input_is_shared_as_long_as_its_topic_lives() -> None:
-    assert full_reason(role=TopicRole.INPUT, at=100 * DAY, files=3, since=-99 * DAY) is None
-    assert full_reason(role=TopicRole.INPUT, topic_id="id-2") is not None
+    kept = {"cleanup.policy": "delete"}
+    assert full_reason(role=TopicRole.INPUT, settings=kept, before=kept, at=100 * DAY, files=3, since=-99 * DAY) is None
+    assert full_reason(role=TopicRole.INPUT, settings=kept, before=kept, topic_id="id-2") is not None
+
+
+COMPACT, KEPT = {"cleanup.policy": "compact"}, {"cleanup.policy": "delete"}
+
+
+@pytest.mark.fault("F27")
+@pytest.mark.parametrize("role", [TopicRole.INPUT, TopicRole.GLOBAL, TopicRole.OUTPUT])
+@pytest.mark.parametrize(
+    ("settings", "before", "at", "full"),
+    [
+        (COMPACT, COMPACT, DAY, True),
+        (COMPACT, COMPACT, DAY - 1, False),
+        ({"cleanup.policy": "compact,delete"}, COMPACT, DAY, True),
+        (COMPACT | {"delete.retention.ms": "1000"}, COMPACT, 1_000, True),
+        (COMPACT | {"delete.retention.ms": str(9 * DAY)}, COMPACT, DAY, False),
+        (COMPACT | {"delete.retention.ms": str(9 * DAY)}, COMPACT | {"delete.retention.ms": "1000"}, 1_000, True),
+        (KEPT, COMPACT, DAY, True),
+        (COMPACT, KEPT, DAY, True),
+        (KEPT, KEPT, 9 * DAY, False),
+        (COMPACT, COMPACT, -1, True),
+        (KEPT, KEPT, -1, False),
+    ],
+)
+def test_what_a_compacted_topic_may_have_forgotten_is_not_inherited(
+    role: TopicRole, settings: dict[str, str], before: dict[str, str], at: int, full: bool
+) -> None:
+    found = full_reason(role=role, settings=settings, before=before, at=at)
+    assert (found is not None) is full
+    assert found is None or "tombstones may be gone" in found
 
 
 @given(start=st.integers(0, 50), length=st.integers(1, 200), most=st.integers(1, 60))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import ConfigInvalid, Damaged
 
 
 class Colour(enum.StrEnum):
@@ -39,7 +39,8 @@ class Tree:
 
 # JSON text is UTF-8, which has no lone surrogates; Kafka's names and metadata have none either.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-LEAVES = st.builds(Leaf, text=TEXT, number=st.integers(), colour=st.sampled_from(Colour), maybe=st.none() | st.integers())
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+LEAVES = st.builds(Leaf, text=TEXT, number=WHOLE, colour=st.sampled_from(Colour), maybe=st.none() | WHOLE)
 TREES = st.builds(
     Tree,
     kind=st.just("tree"),
@@ -90,11 +91,72 @@ def test_null_is_not_empty() -> None:
         ({"leaves": [{**LEAF, "maybe": "1"}]}, r"here\.leaves\[0\]\.maybe"),
         ({"by_name": {"x": 1}}, r"here\.by_name\.x"),
         ({"by_name": []}, "here.by_name"),
+        ({"kind": ["tree"]}, "here.kind"),
+        ({"kind": {}}, "here.kind"),
+        ({"leaves": [{**LEAF, "colour": []}]}, r"here\.leaves\[0\]\.colour"),
+        ({"leaves": [{**LEAF, "colour": {"red": 1}}]}, r"here\.leaves\[0\]\.colour"),
+        ({"leaves": [{**LEAF, "number": 2**63}]}, r"here\.leaves\[0\]\.number.*64 bits"),
+        ({"leaves": [{**LEAF, "maybe": -(2**63) - 1}]}, r"here\.leaves\[0\]\.maybe.*64 bits"),
+        ({"ratio": 10**400}, "here.ratio.*64 bits"),
+        ({"leaves": [{**LEAF, "text": "\ud800"}]}, r"here\.leaves\[0\]\.text.*UTF-8"),
+        ({"by_name": {"\udfff": None}}, "here.*UTF-8"),
+        ({"text": {"surplus": ["x" * 100_000] * 100}}, "here"),
     ],
 )
 def test_what_does_not_fit_is_damaged_and_its_place_is_named(change: dict[str, object], place: str) -> None:
     with pytest.raises(Damaged, match=place):
         codec.loads(Tree, json.dumps(PLAIN | change).encode(), where="here")
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "1" * 5_000])
+def test_a_number_that_is_none_is_damaged(number: str) -> None:
+    with pytest.raises(Damaged, match="here"):
+        codec.loads(Tree, json.dumps(PLAIN).replace("0.5", number).encode(), where="here")
+
+
+@pytest.mark.fault("F63")
+def test_a_deep_text_is_damaged_and_does_not_end_the_stack() -> None:
+    for data in (b"[" * 100_000, json.dumps(PLAIN).replace('{"x": null}', '{"x": ' * 50_000).encode()):
+        with pytest.raises(Damaged, match="here"):
+            codec.loads(Tree, data, where="here")
+
+
+def test_1_is_not_true_and_not_1_0() -> None:
+    @dataclass(frozen=True)
+    class Versioned:
+        version: Literal[1]
+
+    assert codec.decode(Versioned, {"version": 1}, where="here").version == 1
+    for other in (True, 1.0, "1"):
+        with pytest.raises(Damaged, match=r"here\.version"):
+            codec.decode(Versioned, {"version": other}, where="here")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Even:
+    """A value that looks at itself."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number % 2:
+            raise ConfigInvalid(f"{self.number} is odd", next_step="choose another number")
+
+
+def test_what_a_value_refuses_of_itself_is_damage_with_its_place() -> None:
+    with pytest.raises(Damaged, match=r"here\[1\]: 3 is odd"):
+        codec.decode(tuple[Even, ...], [{"number": 2}, {"number": 3}], where="here")
+
+
+def test_an_error_shows_a_little_of_what_was_found() -> None:
+    for odd in ("x" * 1_000_000, ["y" * 1_000_000] * 3, {"z" * 1_000_000: 1}, {"z" * 1_000_000: None}):
+        with pytest.raises(Damaged) as caught:
+            codec.loads(Tree, json.dumps(PLAIN | {"by_name": {"a": odd}, "flag": odd}).encode(), where="here")
+        assert len(str(caught.value)) < 1_000
+        with pytest.raises(Damaged) as caught:
+            codec.loads(Tree, json.dumps(PLAIN | {"by_name": {"q" * 1_000_000: 1}}).encode(), where="here")
+        assert len(str(caught.value)) < 1_000
 
 
 @pytest.mark.parametrize("key", list(PLAIN))

@@ -37,4 +37,7 @@ def test_exit_codes_tell_the_causes_apart() -> None:
         "LockLost": 5,
         "Damaged": 6,
         "OffsetsGone": 6,
+        "GuardLost": 6,
+        "EntryUnreadable": 6,
+        "Altered": 6,
     }

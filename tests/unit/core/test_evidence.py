@@ -141,8 +141,12 @@ def test_nothing_compared_is_never_equal() -> None:
     assert replace(REPORT, topics=(replace(TOPICS[0], partitions=()),)).verdict is Verdict.DIFFERENT
 
 
-def test_what_a_rebuild_creates_needs_no_proof() -> None:
-    assert topic_evidence(replace(WANTED, savepoint_id=None), []) == ((), ())
+def test_what_a_rebuild_creates_needs_no_proof_unless_it_comes_from_an_archive() -> None:
+    rebuilt = replace(WANTED, savepoint_id=None)
+    assert topic_evidence(rebuilt, []) == ((), ())
+    topics, missing = topic_evidence(replace(rebuilt, inputs_from="20261121T000000Z-0000000001"), [])
+    assert len(topics) == len(WANTED.create)
+    assert missing, "nothing of it was compared"
 
 
 def test_an_answer_that_is_another_one_spoils_all() -> None:
@@ -172,6 +176,10 @@ def test_the_page_has_the_verdict_and_every_hash_and_stands_alone() -> None:
     rebuilt = replace(REPORT, topics=(), rows=0, keys_compared=0, savepoint_id=None, captured_at=None, consistency=None, manifests={})
     assert "**NOTHING WAS COMPARED.**" in page(rebuilt, "e")
     assert "built again from the input" in page(rebuilt, "e")
+    with_inputs = page(replace(REPORT, savepoint_id=None, captured_at=None, consistency=None), "e")
+    assert "**Equal.**" in with_inputs
+    assert "No state was restored: it was built again from the input" in with_inputs
+    assert "No state was restored" not in text
 
 
 def test_what_people_typed_cannot_change_the_page() -> None:

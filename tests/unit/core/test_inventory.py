@@ -19,6 +19,7 @@ DECLARED = Declared(
     exclude=("out",),
     stores={"totals": StoreKind.KEY_VALUE},
     profile=Profile.FULL,
+    all_read=False,
 )
 EXISTING = [
     "orders-in",
@@ -64,6 +65,22 @@ def test_a_group_that_only_looks_like_a_longer_id_does_not_take_a_declared_store
     assert found["orders-totals-changelog"] is TopicRole.CHANGELOG
     assert "orders-eu-totals-changelog" not in found
     assert "orders-paris-totals-changelog" not in roles([], ("orders-eu", "orders-paris")), "nobody declared paris-totals"
+
+
+def test_every_topic_that_a_longer_name_takes_is_named_with_it() -> None:
+    others = ("orders-eu", "orders-paris", "orders-paris-totals", "orders-by", "ord", "billing")
+    found = discover("orders", DECLARED, EXISTING, ["orders-in"], others)
+    assert {one.topic: one.group for one in found.claimed} == {
+        "orders-by-region-repartition": "orders-by",
+        "orders-eu-totals-changelog": "orders-eu",
+        "orders-paris-totals-changelog": "orders-paris-totals",
+    }
+    assert not {one.topic for one in found.claimed} & set(found.names())
+    read = discover("orders", DECLARED, EXISTING, ["orders-in", "orders-by-region-repartition"], others)
+    assert "orders-by-region-repartition" not in {one.topic for one in read.claimed}, "the group has read it"
+    declared_too = discover("orders", declared(stores={"paris-totals": None, "eu-totals": None}), EXISTING, ["orders-in"], others)
+    assert [one.topic for one in declared_too.claimed] == ["orders-by-region-repartition"]
+    assert discover("orders", DECLARED, EXISTING, [], ()).claimed == ()
 
 
 def test_a_committed_topic_nobody_declared_is_an_input() -> None:

@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require
+from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require, result_of
+from streams_recovery.core.note_ref import NoteRef
 
 ORDER = [
     "opened",
@@ -57,3 +58,13 @@ def test_the_newest_entry_counts_and_a_restore_without_entries_is_open() -> None
 def test_topics_of_every_attempt_are_remembered() -> None:
     entries = (entry(Phase.DESTROYING, ("a", "1")), entry(Phase.DESTROYING, ("b", "2")), entry(Phase.DESTROYING, ("a", "3")))
     assert created_by(entries) == {"a": {"1", "3"}, "b": {"2"}}
+
+
+def test_the_newest_result_of_a_phase_is_found_again_by_whoever_resumes() -> None:
+    first, second = (NoteRef.of(f"a/work/r/verified.000{number}.json", b"{}") for number in (1, 2))
+    written = tuple(
+        JournalEntry(phase=phase, at=0, created=(), result=result)
+        for phase, result in ((Phase.LOADED, None), (Phase.VERIFIED, first), (Phase.VERIFIED, second), (Phase.WIPED, None))
+    )
+    assert result_of(written, Phase.VERIFIED, Phase.FED) == second
+    assert result_of(written, Phase.LOADED, Phase.RECOVERED) is None

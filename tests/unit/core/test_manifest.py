@@ -64,7 +64,7 @@ def image(*partitions: PartitionImage, archived: bool = True) -> Manifest:
         reasons=(),
     )
     return Manifest(
-        format_version=2,
+        format_version=3,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="cluster",
@@ -75,6 +75,7 @@ def image(*partitions: PartitionImage, archived: bool = True) -> Manifest:
         group_type="classic",
         parent_id=None,
         topics=(topic,),
+        claimed=(),
         provenance=Provenance(run_id="run", requested_by="test", reason="test", software={}),
     )
 
@@ -131,7 +132,7 @@ def test_a_file_outside_its_range_is_damaged(start: int, end: int) -> None:
         CopiedRange(start=start, end=end, file=file)
 
 
-@pytest.mark.parametrize("version", [0, 3, True, "1", "2", None])
+@pytest.mark.parametrize("version", [0, 2, 4, True, "3", None])
 def test_another_format_is_refused_by_its_number(version: object) -> None:
     plain = codec.encode(image()) | {"format_version": version, "something": "new"}
     with pytest.raises(Damaged, match=f"format version {version!r}"):

@@ -10,7 +10,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.estimate import Estimate
 from streams_recovery.core.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
-from streams_recovery.core.model import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.model import ClaimedTopic, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.plan import (
     Observed,
     OffsetToSet,
@@ -84,6 +84,7 @@ def with_topic(**changes: object) -> RestorePlan:
         replace(PLAN, offsets=(replace(OFFSET, partition=1, fixed=False),)),
         replace(PLAN, offsets=(replace(OFFSET, fixed=False),)),
         replace(PLAN, strategy="latest"),
+        replace(PLAN, inputs_from="20261121T012346Z-0123456789"),
         replace(PLAN, offsets=(replace(OFFSET, metadata="AgAB"),)),
         with_topic(name="another"),
         with_topic(replication_factor=2),
@@ -144,6 +145,21 @@ def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
         assert told in text
     assert "other group" not in markdown(replace(PAST, in_place=replace(IN_PLACE, groups=())))
     assert "In place" not in markdown(PAST)
+
+
+CLAIMED = (
+    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu"),
+    ClaimedTopic(topic="orders-totals-changelog", group="orders-totals"),
+)
+
+
+def test_topics_that_another_group_s_name_takes_are_named_and_approved() -> None:
+    claimed = replace(PLAN, claimed=CLAIMED)
+    assert claimed.hash != PLAN.hash
+    text = markdown(claimed)
+    assert "| orders-eu-totals-changelog | orders-eu | stays as it is |" in text
+    assert "| orders-totals-changelog | orders-totals | **created again** |" in text, "the savepoint has it"
+    assert "taken for one of" not in markdown(PLAN)
 
 
 def test_the_archive_grows_and_the_plan_stays_the_same() -> None:
@@ -297,6 +313,21 @@ def test_a_person_reads_what_will_be_lost() -> None:
     assert "| **12,345 offsets** |" in text
     assert "| an empty topic |" in markdown(replace(living, observed=PLAN.observed))
     assert "`undo` can bring it back" in markdown(PLAN)
+
+
+def test_a_person_reads_what_a_rebuild_takes_from_a_savepoint_and_what_it_does_not() -> None:
+    orders = replace(TOPIC, name="orders", role=TopicRole.INPUT, replaces="an id")
+    plain = replace(PLAN, savepoint_id=None, captured_at=None, consistency=None, create=())
+    archived = replace(
+        plain, create=(orders,), inputs_from="20261121T012345Z-0123456789", delete=(TopicToDelete(name="x-changelog", topic_id="t"),)
+    )
+    assert (plain.loads, archived.loads, archived.from_input) == (False, True, True)
+    assert "Without a savepoint." in markdown(plain)
+    page = markdown(archived)
+    assert "What is lost of the input comes from savepoint `20261121T012345Z-0123456789`." in page
+    assert "| x-changelog | internal | - | - | - | deleted |" in page
+    assert "| orders | input | 2 | 2 | 20 | an empty topic |" in page
+    assert "**prove** that no internal topic is left" in page
 
 
 def test_warnings_come_before_the_deeds() -> None:

@@ -19,6 +19,7 @@ from streams_recovery.core.preflight import (
     TopicFacts,
     before_backup,
     before_restore,
+    stopped_by_default,
     written_again,
 )
 from tests.unit.core.values import image, manifest_of, segment, topic
@@ -71,6 +72,13 @@ def test_a_safe_cluster_has_no_findings() -> None:
     assert before_backup(cluster(), [existing()], IDLE) == ()
     assert restoring(cluster(), saved(), [existing()], IDLE) == ()
     assert restoring(cluster(), saved(), [], IDLE) == ()
+
+
+def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of() -> None:
+    assert stopped_by_default("app", None) == ()
+    (only,) = stopped_by_default("app", "runs.command has no pause and no resume")
+    assert only.severity is Severity.WARNING
+    assert "app is closed and started again for every savepoint, because it cannot be paused: runs.command has no pause" in only.text
 
 
 def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:

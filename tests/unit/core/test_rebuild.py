@@ -24,10 +24,16 @@ def strategy(text: str) -> OffsetStrategy:
 
 
 def begun(
-    text: str, logs: Logs = LOGS, *, committed: dict[TopicPartition, int] | None = None, gap: bool = False, own: tuple[str, ...] = ()
+    text: str,
+    logs: Logs = LOGS,
+    *,
+    committed: dict[TopicPartition, int] | None = None,
+    gap: bool = False,
+    own: tuple[str, ...] = (),
+    archived: dict[TopicPartition, int] | None = None,
 ) -> Begin:
     known = {ORDERS: 20, MORE: 3} if committed is None else committed
-    return begin(logs, strategy(text), known, written_by_application=own, accept_gap=gap)
+    return begin(logs, strategy(text), known, written_by_application=own, accept_gap=gap, archived=archived)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,24 @@ def test_input_that_is_gone_stops_a_rebuild_from_the_start_unless_that_is_accept
     assert [item.offset for item in found.offsets] == [5, 0]
     assert "input is gone that the state may need: orders-0 starts at 5" in found.warnings
     assert begun("latest", PURGED).offsets, "somebody who begins elsewhere has said that the beginning is not needed"
+
+
+@pytest.mark.fault("F54")
+def test_an_archive_begins_where_its_records_do_and_not_where_its_new_log_does() -> None:
+    found = begun("earliest", archived={ORDERS: 0, MORE: 0})
+    assert ([item.offset for item in found.offsets], found.warnings) == ([0, 0], ())
+    with pytest.raises(Refused, match="orders-1 starts at 3; the state needs all of it, from offset 0"):
+        begun("earliest", archived={ORDERS: 0, MORE: 3})
+    found = begun("earliest", archived={MORE: 3}, gap=True)
+    assert [item.offset for item in found.offsets] == [0, 0], "of the new log"
+    assert "input is gone that the state may need: orders-1 starts at 3" in found.warnings
+
+
+@pytest.mark.parametrize("text", ["latest", "timestamp:2026-11-21T12:00:00Z", "shift:-1", "specific:orders:0=9,orders:1=1"])
+def test_what_is_made_from_an_archive_is_begun_at_its_start(text: str) -> None:
+    with pytest.raises(Refused, match=r"inputs that are made from a savepoint are begun at their start, not by .*: orders-1"):
+        begun(text, archived={MORE: 0})
+    assert begun(text, archived={}).offsets
 
 
 def test_what_the_application_writes_itself_begins_at_the_end_whatever_is_asked() -> None:

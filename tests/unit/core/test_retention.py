@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.core.retention import Held, KeepMark, KeepRules, ObjectLock, StoredFile, decide, past_grace, removable
+from streams_recovery.core.retention import Held, KeepMark, KeepRules, ObjectLock, StoredFile, decide, marked, past_grace, removable
 
 HOUR = 3_600_000
 NONE = KeepRules(last=0, hourly=0, daily=0, weekly=0, monthly=0, minimum=1)
@@ -167,3 +167,32 @@ def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
 )
 def test_a_lock_holds_until_its_time_is_over(lock: ObjectLock, said: str | None) -> None:
     assert lock.holds(1_000) == said
+
+
+def test_who_sets_a_mark_ends_it() -> None:
+    def said(*words: tuple[str | None, bool]) -> tuple[str | None, ...]:
+        return marked(replace(mark("s", keep=keep), restore_id=restore_id) for restore_id, keep in words).get("s", ())
+
+    restore, other = "20261121T010000Z-00000000aa", "20261121T020000Z-00000000bb"
+    assert said((None, True), (restore, True), (restore, False)) == (None,), "an append that is over ends no person's mark"
+    assert said((restore, True), (None, True), (None, False)) == (restore,), "a person's release gives no later input up"
+    assert said((restore, True), (other, True), (restore, False)) == (other,)
+    assert said((None, True), (restore, True), (None, False), (restore, False)) == ()
+    assert said((restore, True), (restore, False), (restore, True)) == (restore,)
+
+
+@given(
+    days=st.lists(st.integers(0, 300), unique=True, min_size=1, max_size=20),
+    damaged=st.lists(st.integers(-200, 400), max_size=20),
+    rules=RULES,
+)
+def test_damaged_savepoints_count_for_no_rule(days: list[int], damaged: list[int], rules: KeepRules) -> None:
+    """An application that lost state goes on taking none that are good: what is good must not rotate out by what is not."""
+    exact = [held(-24 * day) for day in days]
+    lost = [
+        replace(held(24 * day + 0.5), savepoint_id=f"damaged {number}", consistency=Consistency.DAMAGED)
+        for number, day in enumerate(damaged)
+    ]
+    before = kept(exact, rules)
+    stay = kept([*exact, *lost], rules)
+    assert {one.savepoint_id for one in exact} & stay == before

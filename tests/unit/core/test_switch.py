@@ -37,7 +37,7 @@ def test_what_one_has_read_beyond_the_other_makes_both_equal(one: dict[str, int]
 
 @given(OFFSETS, OFFSETS)
 def test_no_cut_over_begins_by_which_output_would_be_missing(old: dict[str, int], clone: dict[str, int]) -> None:
-    found = pair(old={"committed": old, **DOWN}, clone={"committed": clone}, ends=dict(clone))
+    found = pair(old={"committed": old, **DOWN}, clone={"committed": clone}, lag={})
     refused = [one for one in problems(found, CUT_OVER, max_lag=0) if "output would be missing" in one]
     assert bool(refused) == any(offset > old.get(name, 0) for name, offset in clone.items())
     # While the old application runs it reads on, and is waited for.
@@ -56,7 +56,7 @@ def test_what_comes_twice_is_what_the_one_that_goes_on_has_not_read_yet(old: dic
 
 @given(OFFSETS, st.integers(0, 2_000))
 def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> None:
-    found = pair(old={"committed": ends}, clone={"committed": {}}, ends=ends)
+    found = pair(old={"committed": ends}, clone={"committed": {}}, lag=ends)
     refused = any("records behind its input" in one for one in problems(found, CUT_OVER, max_lag=max_lag))
     assert refused == (sum(ends.values()) > max_lag)
 

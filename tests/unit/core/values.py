@@ -72,7 +72,7 @@ def topic(
 
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     return Manifest(
-        format_version=2,
+        format_version=3,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",
@@ -91,5 +91,6 @@ def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consiste
         group_type="classic",
         parent_id=None,
         topics=topics,
+        claimed=(),
         provenance=Provenance(run_id="r", requested_by="me", reason="", software={}),
     )

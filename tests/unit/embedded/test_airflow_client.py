@@ -54,7 +54,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[AirflowClient]:
-    found = AirflowClient(f"http://127.0.0.1:{server.server_port}", "admin", "secret", {}, reported=lambda *_: True)
+    found = AirflowClient(f"http://127.0.0.1:{server.server_port}", "admin", "secret", {})
     yield found
     found.close()
 
@@ -103,9 +103,7 @@ def test_no_run_of_a_backfill_begins_before_all_of_them_are_there(server: Server
     command.parent.mkdir()
     command.with_name("__init__.py").touch()
     command.write_text(TERMINAL.format(url=f"http://127.0.0.1:{server.server_port}"))
-    client = AirflowClient(
-        f"http://127.0.0.1:{server.server_port}", "admin", "secret", {"PYTHONPATH": str(tmp_path)}, reported=lambda *_: True
-    )
+    client = AirflowClient(f"http://127.0.0.1:{server.server_port}", "admin", "secret", {"PYTHONPATH": str(tmp_path)})
     server.answers = [200, 300, 200, 200]
     client.backfill("a_dag", "2026-01-01", "2026-01-02", conf={}, max_active_runs=1)
     attempt = {"command": ["backfill", "create"]}

@@ -25,7 +25,7 @@ def test_reading_holds_a_row_group_and_not_the_file(tmp_path: Path, monkeypatch:
     assert written is not None
     assert written.rows == ROWS * GROUPS
     before, highest, rows = pa.total_allocated_bytes(), 0, 0
-    for batch in segments.read_segment(path, where="a test"):
+    for batch in segments.read_segment(path, written.stored_as("a test")):
         rows += len(batch)
         highest = max(highest, pa.total_allocated_bytes() - before)
     assert rows == ROWS * GROUPS

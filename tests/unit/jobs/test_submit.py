@@ -1,21 +1,33 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.jobs.spark_home import find_spark_home
-from streams_recovery.jobs.submit import spark_call, submit_argv
+from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
 
+SPEC = NoteRef.of("a/spec.json", b"{}")
 LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")
 
 
+@pytest.fixture(autouse=True)
+def secret(tmp_path, monkeypatch):
+    """This machine's settings for a cluster."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.authenticate.secret canary-17aa\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    return tmp_path / "spark-defaults.conf"
+
+
 def call_for(job="backup", master="local[2]", **more):
-    files = {"package": Path("/p/package.zip"), "secrets_file": Path("/s/secrets")}
-    return spark_call(job, spec_key="a/spec.json", result_key="a/result.json", location=LOCATION, master=master, **files, **more)
+    files = JobFiles(package=Path("/p/package.zip"), secrets=Path("/s/secrets"), receipt=Path("/p/receipt.json"))
+    return spark_call(job, spec=SPEC, result_key="a/result.json", location=LOCATION, files=files, master=master, **more)
 
 
 @pytest.mark.fault("F4")
@@ -33,10 +45,13 @@ def test_only_a_restore_forbids_a_second_attempt():
     assert "spark.task.maxFailures" not in call_for("backup").conf
 
 
-def test_arguments_carry_the_location_as_json():
-    arguments = call_for().arguments
-    assert arguments[:5] == ("--spec", "a/spec.json", "--result", "a/result.json", "--repository")
-    assert json.loads(arguments[5])["bucket"] == "b"
+def test_arguments_carry_the_location_and_what_the_specification_must_be_as_json():
+    call = call_for()
+    arguments = dict(zip(call.arguments[::2], call.arguments[1::2], strict=True))
+    assert set(arguments) == {"--spec", "--result", "--repository", "--receipt"}
+    assert json.loads(arguments["--spec"]) == {"key": "a/spec.json", "sha256": hashlib.sha256(b"{}").hexdigest()}
+    assert (arguments["--result"], arguments["--receipt"], call.receipt) == ("a/result.json", "/p/receipt.json", Path("/p/receipt.json"))
+    assert json.loads(arguments["--repository"])["bucket"] == "b"
 
 
 def test_a_local_master_stays_on_loopback_and_uses_this_interpreter():
@@ -47,12 +62,13 @@ def test_a_local_master_stays_on_loopback_and_uses_this_interpreter():
     assert call.environment["STREAMS_RECOVERY_SECRETS_FILE"] == "/s/secrets"
 
 
-def test_a_remote_master_is_reached_as_the_cluster_is_configured():
+def test_a_remote_master_is_reached_as_the_cluster_is_configured(monkeypatch):
+    # A session in this process may have set it.
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     call = call_for(master="spark://cluster:7077")
     assert "spark.driver.host" not in call.conf
     assert "SPARK_LOCAL_IP" not in call.environment
     assert call.environment["PYSPARK_PYTHON"] == "python3"
-    assert call_for(master="spark://cluster:7077", worker_python="/w/python").environment["PYSPARK_PYTHON"] == "/w/python"
 
 
 def test_the_command_line_is_a_list_with_the_application_behind_its_options():
@@ -71,3 +87,15 @@ def test_the_command_line_is_a_list_with_the_application_behind_its_options():
 def test_shuffles_are_cut_by_the_cores_of_a_local_master():
     assert call_for(master="local[3]").conf["spark.sql.shuffle.partitions"] == "6"
     assert call_for(master="spark://cluster:7077").conf["spark.sql.shuffle.partitions"] == "32"
+
+
+@pytest.mark.fault("F61")
+def test_a_job_is_not_submitted_to_a_cluster_that_anybody_could_listen_to(secret):
+    call = call_for(master="spark://cluster:7077")
+    assert (call.conf["spark.authenticate"], call.conf["spark.network.crypto.enabled"]) == ("true", "true")
+    assert "canary" not in " ".join(submit_argv(call, "spark://cluster:7077"))
+    secret.unlink()
+    with pytest.raises(ConfigInvalid, match=r"spark://cluster:7077.*spark\.authenticate\.secret"):
+        call_for(master="spark://cluster:7077")
+    assert "spark.authenticate" not in call_for(master="spark://cluster:7077", allow_insecure_rpc=True).conf
+    assert "spark.authenticate" not in call_for().conf

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,6 +60,32 @@ def test_nothing_to_change_asks_nothing() -> None:
     client = Script()
     cluster(client).alter_configs({})
     assert client.asked == []
+
+
+def add_one(config: Mapping[str, str]) -> Mapping[str, str]:
+    """A change that somebody else's change can undo."""
+    here = config.get("x", "")
+    return {} if "1" in here else {"x": f"{here}1"}
+
+
+def test_what_somebody_else_overwrites_is_read_and_altered_again() -> None:
+    answers = [overrides(), overrides(), overrides(x="1"), *[overrides(x="2")] * 20, overrides(x="21"), overrides(x="21")]
+    client = Script(incremental_alter_configs=[{}, {}], list_topics=[BROKERS, BROKERS], describe_configs=answers)
+    cluster(client).change_configs(["t"], add_one)
+    sent = [args[0][0].incremental_configs[0].value for verb, args, _ in client.asked if verb == "incremental_alter_configs"]
+    assert sent == ["1", "21"]
+
+
+def test_a_setting_that_others_fight_for_is_named_in_the_end() -> None:
+    client = Script(incremental_alter_configs=[{}] * 9, list_topics=[BROKERS] * 9, describe_configs=[overrides()] * 99)
+    with pytest.raises(TransientError, match=r"not shown, or others have altered them again: \{'t': \{'x': '1'"):
+        cluster(client, timeout=0.15).change_configs(["t"], add_one)
+
+
+def test_what_is_as_it_should_be_is_not_altered() -> None:
+    client = Script(describe_configs=[overrides(x="1")])
+    cluster(client).change_configs(["t"], add_one)
+    assert [verb for verb, _, _ in client.asked] == ["describe_configs"]
 
 
 def test_a_new_topic_is_there_when_each_of_its_partitions_has_a_leader_that_answers() -> None:

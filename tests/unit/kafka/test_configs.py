@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.kafka.configs import Changes, missing_changes, same_value
+from streams_recovery.kafka.configs import Changes, missing_changes, same_value, topic_defaults
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,20 @@ def test_what_has_not_arrived_is_named() -> None:
 
 def test_nothing_is_missing_when_all_has_arrived() -> None:
     assert missing_changes({"a": {"x": "1"}}, {"a": {"x": "1", "y": None}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("broker", "retention"),
+    [
+        ({"log.retention.hours": "168"}, "604800000"),
+        ({"log.retention.hours": "168", "log.retention.minutes": "5"}, "300000"),
+        ({"log.retention.hours": "168", "log.retention.minutes": "5", "log.retention.ms": "7"}, "7"),
+        ({"log.retention.hours": "-1"}, "-1"),
+        ({"log.retention.hours": "168", "log.retention.ms": "-1"}, "-1"),
+        ({}, "-1"),
+    ],
+)
+def test_what_a_topic_without_overrides_has(broker: dict[str, str], retention: str) -> None:
+    settings = {**broker, "log.cleanup.policy": "compact,delete", "log.cleaner.min.compaction.lag.ms": "60000"}
+    expected = {"cleanup.policy": "compact,delete", "retention.ms": retention, "min.compaction.lag.ms": "60000"}
+    assert topic_defaults(settings) == expected

@@ -107,6 +107,29 @@ def test_oauth_brings_its_own_token_provider() -> None:
 
 
 @pytest.mark.fault("F61")
+@pytest.mark.parametrize("url", ["http://id.example.com/token", "HTTP://10.0.0.7:8080/token", "http://127.0.0.1.example.com/token"])
+def test_a_client_secret_is_not_sent_over_plain_http_to_another_machine(url: str) -> None:
+    with pytest.raises(ConfigInvalid, match="plain http") as caught:
+        from_extra({**OAUTH, "sasl.oauthbearer.token.endpoint.url": url})
+    assert "hunter4" not in str(caught.value)
+    assert "https" in caught.value.next_step
+
+
+@pytest.mark.parametrize("url", ["https://id/token", "http://127.0.0.1:8080/token", "http://localhost/token", "http://[::1]:8080/token"])
+def test_an_endpoint_with_tls_or_on_this_machine_is_asked(url: str) -> None:
+    assert from_extra({**OAUTH, "sasl.oauthbearer.token.endpoint.url": url}).properties["sasl.oauthbearer.token.endpoint.url"] == url
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://id/token", "id.example.com/token", "https://", "http://[::1", "https://me:hunter4@id/"]
+)
+def test_what_is_no_web_address_is_no_endpoint(url: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"sasl\.oauthbearer\.token\.endpoint\.url") as caught:
+        from_extra({**OAUTH, "sasl.oauthbearer.token.endpoint.url": url})
+    assert "hunter4" not in str(caught.value)
+
+
+@pytest.mark.fault("F61")
 @pytest.mark.parametrize("extra", [SECURE, OAUTH], ids=["password", "oauth"])
 def test_secrets_are_never_shown_and_can_be_split_off(extra: Mapping[str, object]) -> None:
     connection = from_extra(extra)

@@ -5,11 +5,12 @@ import json
 import threading
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from streams_recovery.core.errors import BrokerUnavailable, ConfigInvalid
+from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.kafka.oauth import ClientCredentials
 
 
@@ -19,6 +20,8 @@ class Endpoint(HTTPServer):
     answer: object = None
     asked: list[tuple[str, dict[str, str]]]
     expires_in = 3600
+    redirect: tuple[int, str] | None = None
+    spaces = 0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -28,10 +31,19 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked.append((self.headers["Authorization"], dict(urllib.parse.parse_qsl(body))))
         token = {"access_token": f"token-{len(self.server.asked)}", "expires_in": self.server.expires_in}
-        answer = json.dumps(self.server.answer or token).encode()
-        self.send_response(200)
+        whole = self.server.answer or token
+        answer = b" " * self.server.spaces + (whole if isinstance(whole, bytes) else json.dumps(whole).encode())
+        status, location = self.server.redirect or (200, "")
+        self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         self.end_headers()
         self.wfile.write(answer)
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.headers["Authorization"], {}))
+        self.send_response(200)
+        self.end_headers()
 
     def log_message(self, *args: object) -> None:
         pass
@@ -39,13 +51,21 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
+    with serving() as server:
+        yield server
+
+
+@contextmanager
+def serving() -> Iterator[Endpoint]:
     with Endpoint(("127.0.0.1", 0), Handler) as server:
         server.asked = []
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def credentials(endpoint: Endpoint, **more: str) -> ClientCredentials:
@@ -89,6 +109,34 @@ def test_an_endpoint_that_is_down_is_an_error(endpoint: Endpoint) -> None:
         provider.token()
 
 
-def test_files_are_not_endpoints(endpoint: Endpoint) -> None:
-    with pytest.raises(ConfigInvalid, match="file:///etc/passwd"):
-        credentials(endpoint, **{"token.endpoint.url": "file:///etc/passwd"}).token()
+@pytest.mark.fault("F61")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_so_that_the_secret_goes_nowhere_else(endpoint: Endpoint, status: int) -> None:
+    with serving() as elsewhere:
+        endpoint.redirect = (status, f"http://127.0.0.1:{elsewhere.server_port}/token")
+        with pytest.raises(BrokerUnavailable) as caught:
+            credentials(endpoint).token()
+        assert elsewhere.asked == []
+        assert str(status) in str(caught.value)
+
+
+@pytest.mark.fault("F61")
+def test_an_endpoint_of_this_machine_is_not_asked_through_a_proxy(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as proxy:
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        assert credentials(endpoint).token() == "token-1"
+        assert proxy.asked == []
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(endpoint: Endpoint) -> None:
+    endpoint.spaces = 2 << 20
+    with pytest.raises(BrokerUnavailable, match="more than 1048576 bytes"):
+        credentials(endpoint).token()
+
+
+def test_an_answer_that_is_nested_too_deeply_is_no_token(endpoint: Endpoint) -> None:
+    endpoint.answer = b"[" * 100_000
+    with pytest.raises(BrokerUnavailable, match="no token"):
+        credentials(endpoint).token()

@@ -8,19 +8,10 @@ from kafka.structs import TopicPartition as PurePartition
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.transactions import Transactions, Writers, offsets_partition
+from streams_recovery.kafka.transactions import Transactions, Writers
 from tests.unit.kafka.scripted import Script, ScriptedClients
 
 TP = TopicPartition("t", 0)
-
-
-@pytest.mark.parametrize(
-    ("group_id", "partition"),
-    # By Java: Utils.abs(id.hashCode()) % 50. Negative, beyond ASCII, the lowest number, positive, beyond 16 bits.
-    [("order-processor", 23), ("orders-eu", 16), ("it-group.é€", 26), ("polygenelubricants", 0), ("a", 47), ("\U0001f600x", 39), ("", 0)],
-)
-def test_a_group_s_offsets_are_where_kafka_puts_them(group_id: str, partition: int) -> None:
-    assert offsets_partition(group_id, 50) == partition
 
 
 def producer(producer_id: int, *, epoch: int = -1, start: int = -1) -> ProducerState:

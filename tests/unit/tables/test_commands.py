@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,10 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.main import app
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.layout import Layout
+from streams_recovery.core.location import StorageLocation
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.state_repository import FIRST, SECOND, T0, environment, fill
 
 Run = Callable[..., Result]
@@ -102,6 +107,25 @@ def test_a_comparison_as_json(run: Run) -> None:
         {"count": 7},
         ["value", "timestamp"],
     )
+
+
+def test_a_list_says_of_each_savepoint_whether_it_survives_the_loss_of_the_cluster(run: Run, tmp_path: Path) -> None:
+    arguments = ["savepoints", "list", "shop", "--configs", str(tmp_path)]
+    store = SavepointStore(Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository"))), Layout("shop"))
+    first = store.read(FIRST)
+    whole = "20261121T090000Z-0000000009"
+    store.publish(replace(first, savepoint_id=whole, topics=tuple(topic for topic in first.topics if "totals" in topic.name)))
+    listed = {one["savepoint_id"]: one for one in json.loads(CliRunner().invoke(app, [*arguments, "--json"], env=environment()).stdout)}
+    assert {name: one["survives_cluster_loss"] for name, one in listed.items()} == dict.fromkeys(listed, False) | {whole: True}
+    assert listed[FIRST]["lost_with_cluster"][:2] == [
+        "the records of orders are not archived",
+        "offsets 0..9 of shop-holey-changelog-0 are missing: gone",
+    ]
+    assert listed[whole]["lost_with_cluster"] == []
+    table = CliRunner().invoke(app, arguments, env={**environment(), "COLUMNS": "220"}).stdout
+    assert "survives cluster loss" in table
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in table.splitlines() if "│" in line]
+    assert {row[0]: row[4] for row in rows} == dict.fromkeys(listed, "no") | {whole: "yes"}
 
 
 def test_an_edited_table_is_written_back(run: Run, tmp_path: Path) -> None:

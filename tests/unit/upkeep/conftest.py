@@ -22,6 +22,7 @@ application: {{id: golden, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
 stores: {stores}
 storage: {{backend: filesystem, path: {path}}}
+backup: {{survive_cluster_loss: false}}
 retention: {{keep_last: 1, keep_hourly: 0, keep_daily: 0, keep_weekly: 0, keep_monthly: 0, minimum: 1, grace_days: 7}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
 """

@@ -13,6 +13,7 @@ from streams_recovery import compacting, upkeep
 from streams_recovery.compacting import CompactRequest, CompactTicket
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
+from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.reduction import PartitionReduced, ReduceResult, ReduceSpec
 from streams_recovery.core.savepoint_id import is_id, time_of
 from streams_recovery.workbench import Workbench
@@ -51,11 +52,11 @@ def begun(bench: Workbench, wanted: CompactRequest) -> CompactTicket:
     return compacting.begin(bench, wanted, compacting.plan(bench, wanted.savepoint))
 
 
-def job_done(bench: Workbench, ticket: CompactTicket, *partitions: PartitionReduced) -> str:
-    key = compacting.plan_job(bench, ticket).result_key
+def job_done(bench: Workbench, ticket: CompactTicket, *partitions: PartitionReduced) -> NoteRef:
+    key, result = compacting.plan_job(bench, ticket).result_key, codec.dumps(ReduceResult(partitions=partitions, seconds=1))
     assert key is not None
-    bench.repository.create(key, codec.dumps(ReduceResult(partitions=partitions, seconds=1)))
-    return key
+    bench.repository.create(key, result)
+    return NoteRef.of(key, result)
 
 
 def everything(bench: Workbench) -> list[str]:
@@ -75,9 +76,9 @@ def test_a_plan_changes_nothing_and_says_why_what_stays_does(opened: tuple[Workb
 def test_a_reduced_savepoint_is_published_once_with_the_cut_of_its_source(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, done = opened
     ticket = begun(bench, request())
-    spec_key = compacting.plan_job(bench, ticket).spec_key
-    assert spec_key is not None
-    assert bench.notes.read_key(ReduceSpec, spec_key).partitions == compacting.plan(bench, "latest").partitions
+    spec = compacting.plan_job(bench, ticket).spec
+    assert spec is not None
+    assert bench.notes.read(ReduceSpec, spec).partitions == compacting.plan(bench, "latest").partitions
     result = job_done(bench, ticket, done)
     first = compacting.publish(bench, ticket, result)
     assert (first.rows_before, first.rows_after, first.keys_compared, first.records_before - first.records) == (43, 3, 4, 40)
@@ -99,7 +100,7 @@ def test_what_is_reduced_is_not_reduced_again(opened: tuple[Workbench, Partition
     late = begun(bench, request("another"))
     compacting.publish(bench, ticket, job_done(bench, ticket, done))
     nothing = begun(bench, request("third"))
-    assert (nothing.spec_key, nothing.source_id) == (None, ticket.savepoint_id)
+    assert (nothing.spec, nothing.source_id) == (None, ticket.savepoint_id)
     with pytest.raises(Refused, match=f"was reduced already: {ticket.savepoint_id}"):
         compacting.plan(bench, SECOND)
     with pytest.raises(Refused, match="was reduced already"):
@@ -181,8 +182,8 @@ def test_a_run_that_takes_savepoints_under_the_same_name_is_another_run(opened: 
 def test_without_a_declared_kind_everything_stays(golden: OpenGolden) -> None:
     bench = golden("good")
     ticket = begun(bench, request())
-    assert ticket.spec_key is None
+    assert ticket.spec is None
     assert "declare it under `stores`" in ticket.stays[CHANGELOG]
-    assert compacting.plan_job(bench, ticket).spec_key is None
+    assert compacting.plan_job(bench, ticket).spec is None
     with pytest.raises(NotFound):
         compacting.plan(golden("no-manifest", place="empty"), "latest")

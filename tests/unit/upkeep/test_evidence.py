@@ -14,6 +14,7 @@ import zstandard
 from spark_jobs.transforms.auditing import audit_file
 from streams_recovery import group_offsets, standstills, upkeep
 from streams_recovery.core.audit import AuditSpec
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
 from streams_recovery.core.findings import Cause
 from streams_recovery.core.hold import HoldEntry, HoldPurpose
@@ -131,7 +132,7 @@ def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(gold
     assert audited(bench, "structure").good
     with pytest.raises(NotFound):
         upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
-    bench.notes.write(RESTORE, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    bench.notes.write_once(RESTORE, "restore-plan", replace(PLAN, savepoint_id=FIRST))
     log = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
     log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
     (lost,) = audited(bench, "structure").findings
@@ -157,7 +158,7 @@ def logs(bench: Workbench) -> dict[str, str]:
     """Three entries and more in every log of the application; returns each log's prefix."""
     for number in range(3):
         upkeep.mark(bench, FIRST, keep=number == 1, requested_by="me", reason="")
-        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, topics=(), clear=True))
+        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
         journal = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
         journal.append(JournalEntry(phase=Phase.OPENED, at=T0, created=()))
         standstills.begin(bench, f"run {number}", QuiesceMode.PAUSE, ())
@@ -221,7 +222,7 @@ def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: Open
 def test_old_entries_are_read_by_a_full_audit_only(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     for number in range(30):
-        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, topics=(), clear=True))
+        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
     path_of(bench, f"{bench.layout.holds}000000000003.json").write_bytes(b"x")
     assert audited(bench, "structure").records == 20
     report = audited(bench, "full")
@@ -239,13 +240,13 @@ class Refusing(Repository):
         if any(part in key for part in self.refused):
             raise self.error(f"reading {key} failed", next_step="see why")
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         self._check(key)
-        return super().get(key)
+        return super().get(key, most_bytes=most_bytes)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, size: int | None = None) -> BinaryIO:
         self._check(key)
-        return super().open(key)
+        return super().open(key, size=size)
 
     def keys(self, prefix: str) -> Iterator[str]:
         if self.down:
@@ -287,7 +288,8 @@ def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
 def test_a_repository_that_answers_nothing_ends_the_audit(golden: OpenGolden) -> None:
     bench = golden("good")
     ticket = upkeep.plan_audit(bench, savepoint=SECOND, level="full", run_id="r")
-    (wanted, *_) = bench.notes.read_key(AuditSpec, str(ticket.job.spec_key)).files
+    assert ticket.job.spec is not None
+    (wanted, *_) = bench.notes.read(AuditSpec, ticket.job.spec).files
     for key, read in (
         ("manifest.json.zst", lambda down: upkeep.plan_audit(down, savepoint=SECOND, level="full", run_id="r")),
         ("segments/", lambda down: audit_file(down.repository, down.layout, wanted)),

@@ -14,7 +14,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
 from streams_recovery.core.journal import JournalEntry, Phase
 from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency
+from streams_recovery.core.model import Consistency, TopicRole
 from streams_recovery.core.retention import DAY_MS
 from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.storage.lock import ApplicationLock
@@ -26,6 +26,7 @@ from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
 T0 = 1_795_219_200_000
+THIRD = "20261121T000000Z-0000000003"
 OpenGolden = Callable[..., Workbench]
 
 
@@ -97,8 +98,19 @@ def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
     assert plan.files == ()
     assert sorted(path for path in root(bench).rglob("*")) == before
     text = upkeep.expiry_text(plan)
-    assert f"| {SECOND} | 2026-11-21 01:00:00 UTC | stays: last, minimum |" in text
-    assert f"| {FIRST} | 2026-11-21 00:00:00 UTC | **expires** |" in text
+    assert f"| {SECOND} | 2026-11-21 01:00:00 UTC | no | stays: last, minimum |" in text
+    assert f"| {FIRST} | 2026-11-21 00:00:00 UTC | no | **expires** |" in text
+
+
+def test_the_plan_says_of_each_whether_it_survives_the_loss_of_the_cluster(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    first = bench.savepoints.read(FIRST)
+    without_inputs = tuple(topic for topic in first.topics if topic.role is TopicRole.REPARTITION)
+    bench.savepoints.publish(replace(first, savepoint_id=THIRD, topics=without_inputs))
+    plan = upkeep.plan_expiry(bench)
+    told = {one.savepoint_id: one.survives_cluster_loss for one in (*plan.keep, *plan.expire)}
+    assert told == {FIRST: False, SECOND: False, THIRD: True}
+    assert f"| {THIRD} | 2026-11-21 00:00:00 UTC | yes | " in upkeep.expiry_text(plan)
 
 
 def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(golden: OpenGolden) -> None:
@@ -242,7 +254,7 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
     bench = golden("good", now=T0)
     restore_id = "20261121T020000Z-00000000aa"
-    bench.notes.write(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
     NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
     assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
 
@@ -272,7 +284,7 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
     bench = golden("good", now=captured + days * DAY_MS)
     saved = kept_safe(bench, restore_id)
     if unfinished:
-        bench.notes.write(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
+        bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
         entry = JournalEntry(phase=Phase.LOADED, at=T0, created=())
         NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(entry)
     needed = {file.key for _, file in bench.safety.read(saved).files()}

@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery import upkeep
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.model import Consistency
+from streams_recovery.core.model import Consistency, Profile
 from streams_recovery.workbench import Workbench
 from tests.data.make_golden import FIRST, REDUCED, SECOND, T0
 
@@ -53,6 +53,18 @@ def test_a_damaged_manifest_of_the_pair_does_not_hide_the_other(golden: OpenGold
             found = bench.savepoints.latest()
             assert found is not None
             assert found.savepoint_id == left
+
+
+def test_one_of_damaged_state_is_never_the_newest(golden: OpenGolden) -> None:
+    bench = golden("good")
+    newest = bench.savepoints.read(SECOND)
+    damaged = replace(newest, savepoint_id="20261121T020000Z-0000000004", consistency=Consistency.DAMAGED)
+    bench.savepoints.publish(damaged)
+    for profile in (None, Profile.FULL):
+        assert bench.savepoints.latest(profile=profile) == newest
+    assert bench.savepoints.latest(Consistency.DAMAGED) is None, "such a one has to be named"
+    assert bench.savepoints.newest() == damaged
+    assert kept(bench) == {SECOND, damaged.savepoint_id}, "the rules keep what they kept before; this one is recent"
 
 
 def test_only_a_whole_one_lets_its_source_expire(golden: OpenGolden) -> None:

@@ -1,0 +1,36 @@
+"""One DAG for each configuration that cannot be used, in place of all others of its application. It fails every hour, as a savepoint that is not taken would,
+until the file is mended. The applications in other files are not concerned.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG
+
+from streams_recovery.config.locating import broken_configurations
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation, id_of
+
+
+def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
+    """The DAG of one configuration."""
+    with DAG(
+        f"streams_configuration_{id_of(name)}",
+        schedule="0 * * * *",
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        # A failure that waits for somebody to switch it on is not seen.
+        is_paused_upon_creation=False,
+        doc_md=explanation(name, error),
+        description="A configuration that cannot be used",
+        tags=["streams-recovery", "configuration", id_of(name)],
+        default_args={"retries": 0, "execution_timeout": timedelta(minutes=5)},
+    ) as dag:
+        CheckConfigurationOperator(task_id="check_configuration", application_name=name)
+    return dag
+
+
+for _name, _error in broken_configurations().items():
+    globals()[f"streams_configuration_{id_of(_name)}"] = streams_configuration(_name, _error)

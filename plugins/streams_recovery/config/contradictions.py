@@ -1,0 +1,78 @@
+"""Configurations that are each valid and cannot both be right."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from streams_recovery.config.drill import clash
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import ConfigInvalid
+
+
+def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Collection[str]) -> dict[str, ConfigInvalid]:
+    """What is wrong with each application that contradicts another one, by name. Which of the two is right only a person knows, so both are named;
+    all others are not. ``configured`` are all names there are, those of files that could not be read as well.
+    """
+    found: dict[str, list[Contradiction]] = {}
+    for one in (*_same_application(configs), *_shared_topics(configs), *_clones_of_nobody(configs, configured)):
+        for name in one.names:
+            found.setdefault(name, []).append(one)
+    return {name: _together(several) for name, several in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What is wrong, the applications that it is wrong of, and what to do."""
+
+    reason: str
+    names: frozenset[str]
+    next_step: str
+
+
+def _same_application(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
+    for (one, first), (other, second) in combinations(configs.items(), 2):
+        if (first.source.connection, first.application.id) == (second.source.connection, second.application.id):
+            yield Contradiction(
+                f"{other} and {one} both describe the application {first.application.id} on {first.source.connection}",
+                frozenset({one, other}),
+                "keep one of the two files: two schedules would work on one consumer group",
+            )
+
+
+def _shared_topics(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
+    """What drills and reprocessing remove begins with their application ids, so those must be nobody else's."""
+    ids = [(name, name, config.application.id) for name, config in configs.items()]
+    scratch = []
+    for name, config in configs.items():
+        if config.drill is not None and config.drill.enabled:
+            scratch.append((name, f"the drill of {name}", config.drill.application_id))
+        if config.reprocess is not None and config.reprocess.enabled:
+            scratch.append((name, f"reprocessing of {name}", config.reprocess.application_id))
+    for owner, what, mine in scratch:
+        for other, whose, theirs in (*ids, *scratch):
+            if what != whose and clash(mine, theirs):
+                yield Contradiction(
+                    f"{what} and {whose} would share topics: {mine} and {theirs}",
+                    frozenset({owner, other}),
+                    "give it an application id of its own that no other begins with",
+                )
+
+
+def _clones_of_nobody(configs: Mapping[str, ApplicationConfig], configured: Collection[str]) -> Iterator[Contradiction]:
+    for name, config in configs.items():
+        if config.clone is not None and config.clone.of not in configured:
+            yield Contradiction(
+                f"{name} is a clone of {config.clone.of}, which is not configured; known: {', '.join(sorted(configured))}",
+                frozenset({name}),
+                "correct clone.of; once the old application is given up, name the real outputs in topics.outputs and remove the clone section",
+            )
+
+
+def _together(several: list[Contradiction]) -> ConfigInvalid:
+    return ConfigInvalid(
+        "\n".join(dict.fromkeys(one.reason for one in several)),
+        next_step="; ".join(dict.fromkeys(one.next_step for one in several)),
+        names=sorted({name for one in several for name in one.names}),
+    )

@@ -1,0 +1,53 @@
+"""What Airflow shows of a configuration that cannot be used."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from streams_recovery.config.fields import MAX_NAME
+from streams_recovery.config.locating import broken_configurations
+from streams_recovery.core.errors import ConfigInvalid
+
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class CheckConfigurationOperator(BaseOperator):
+    """Read the configurations again. Fails with what is wrong, as long as something is. ``application_name`` is the stem of the file."""
+
+    def __init__(self, *, application_name: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # type: ignore[arg-type]
+        self.application_name = application_name
+
+    def execute(self, context: Context) -> None:
+        """Check."""
+        error = broken_configurations().get(self.application_name)
+        if error is not None:
+            raise AirflowFailException(_storable(str(error)))
+        self.log.info("The configuration of %s can be used; its DAGs come back with the next parsing", self.application_name)
+
+
+def id_of(name: str) -> str:
+    """A file's stem as it can stand in an id or a tag of Airflow: a file that is not well named has to be shown too."""
+    plain = _NOT_IN_IDS.sub("_", name)[:MAX_NAME]
+    # Two names must not become one.
+    return plain if plain == name else f"{plain[: MAX_NAME - 9]}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+def explanation(name: str, error: ConfigInvalid) -> str:
+    """The page of its DAG, as markdown."""
+    quoted = "\n".join(f"    {line}" for line in error.reason.splitlines())
+    return _storable(
+        f"The configuration of `{name}` cannot be used, so this application has no other DAG, and no savepoint of it is taken:\n\n{quoted}\n\n"
+        f"Next: {error.next_step}.\n\n"
+        "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
+        "`streams-recovery` work for it.\n"
+    )
+
+
+def _storable(text: str) -> str:
+    # A file name may hold bytes that are no text.
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,1 @@
+"""What the API server of Airflow gets from this package."""

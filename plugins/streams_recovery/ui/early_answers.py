@@ -1,0 +1,91 @@
+"""Answers to approvals that come before Airflow can take them are kept until it can.
+
+A task that asks is over in its worker a moment later, and goes on in another one when it is answered. Its executor reports the end of the first half later
+still: a supervisor may notice it only after ``workers.min_heartbeat_interval``. A report that comes when the second half is queued or running is taken for
+that one's end, and the scheduler fails the task (``SchedulerJobRunner.process_executor_events``). Nothing in the API tells of the report, so an answer is
+kept until the question is old enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# From the end of a process to the scheduler that has heard of it.
+HEARD_SECONDS: Final = 5.0
+_OURS: Final = re.compile(r"/api/v2/dags/streams_[^/]+/dagRuns/[^/]+/taskInstances/(?:[^/]+\.)?approve/-?\d+/hitlDetails$")
+_OK: Final = 200
+# Of the answer itself, not of the question about it.
+_OWN: Final = (b"content-length", b"content-type", b"accept-encoding")
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+class EarlyAnswers:
+    """ASGI middleware. Passes everything on at once but answers to this package's approvals, which it keeps until their question is
+    ``heartbeat_seconds`` and a few more old.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        heartbeat_seconds: float,
+        clock: Callable[[], datetime] = now,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._app = app
+        self._settled = heartbeat_seconds + HEARD_SECONDS
+        self._clock = clock
+        self._sleep = sleep
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and scope["method"] == "PATCH" and _OURS.search(scope["path"]):
+            await self._sleep(await self._too_early(scope))
+        await self._app(scope, receive, send)
+
+    async def _too_early(self, scope: Scope) -> float:
+        """How many seconds the question lacks. As the same user may ask for it; whoever may not is turned away by what follows."""
+        found = await self._question(scope)
+        if found is None:
+            return 0.0
+        asked, begun = _moment(found.get("created_at")), _moment(found.get("task_instance", {}).get("start_date"))
+        if asked is None:
+            return 0.0
+        # A question that is put again keeps its first time; it comes a little after its task's start.
+        since = asked.timestamp() if begun is None or asked >= begun else begun.timestamp() + HEARD_SECONDS
+        return min(2 * self._settled, max(0.0, self._settled - (self._clock().timestamp() - since)))
+
+    async def _question(self, scope: Scope) -> dict[str, Any] | None:
+        status, body = 0, bytearray()
+
+        async def nothing() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def collect(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            body.extend(message.get("body", b""))
+
+        headers = [(name, value) for name, value in scope["headers"] if name.lower() not in _OWN]
+        await self._app({**scope, "method": "GET", "headers": headers}, nothing, collect)
+        found = json.loads(body) if status == _OK else None
+        return found if isinstance(found, dict) else None
+
+
+def _moment(text: object) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None

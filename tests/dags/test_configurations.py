@@ -1,0 +1,84 @@
+"""Configuration files that cannot be used, as Airflow shows them: a DAG of their own, and every other application as before."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.serialization.serialized_objects import DagSerialization
+
+PROJECT = Path(__file__).resolve().parents[2]
+EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
+WAYS_BACK = {
+    "streams_restore_full",
+    "streams_undo",
+    "streams_restore_rebuild",
+    "streams_restore_pitr",
+    "streams_clone",
+    "streams_append_quarantine",
+}
+OWN = ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STREAMS_RECOVERY_CONFIG_DIR", str(tmp_path))
+    shutil.copy(EXAMPLE, tmp_path)
+    return tmp_path
+
+
+def parsed() -> dict[str, Any]:
+    bag = DagBag(str(PROJECT / "dags"))
+    assert bag.import_errors == {}
+    for dag in bag.dags.values():
+        DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    return dict(bag.dags)
+
+
+def failure(dag: Any) -> str:
+    with pytest.raises(AirflowFailException) as failed:
+        dag.get_task("check_configuration").execute({})
+    return str(failed.value)
+
+
+@pytest.mark.fault("F59")
+def test_a_file_that_cannot_be_used_takes_only_its_own_application_away(metadata: None, directory: Path) -> None:
+    (directory / "billing.yaml").write_text("version: 1\nversion: 1\n")
+    (directory / "späte Daten.yaml").write_text("- no keys\n")
+    found = parsed()
+    other = next(dag_id for dag_id in found if dag_id.startswith("streams_configuration_sp"))
+    assert set(found) == {
+        *WAYS_BACK,
+        *(f"streams_{what}_order-processing" for what in OWN),
+        "streams_configuration_billing",
+        other,
+    }
+    said = "billing.yaml:2: the key 'version' is there twice, first in line 1"
+    dag = found["streams_configuration_billing"]
+    assert said in dag.doc_md
+    assert said in failure(dag)
+    assert (dag.is_paused_upon_creation, dag.catchup, dag.schedule) == (False, False, "0 * * * *"), "nobody has to look for it"
+    assert found["streams_restore_full"].params.get_param("application").schema["enum"] == ["order-processing"]
+
+    (directory / "billing.yaml").unlink()
+    dag.get_task("check_configuration").execute({})
+
+
+def test_files_that_contradict_each_other_take_both_away_and_nobody_else(metadata: None, directory: Path) -> None:
+    third = EXAMPLE.read_text().replace("order-process", "third-process")
+    (directory / "third-processing.yaml").write_text(third)
+    (directory / "fourth.yaml").write_text(third.replace("name: third-processing", "name: fourth"))
+    found = parsed()
+    broken = {"streams_configuration_third-processing", "streams_configuration_fourth"}
+    assert {dag_id for dag_id in found if dag_id not in WAYS_BACK} == {*(f"streams_{what}_order-processing" for what in OWN), *broken}
+    for dag_id in broken:
+        assert "both describe the application third-processor on kafka_default" in failure(found[dag_id])
+
+
+def test_with_no_usable_file_every_way_back_is_still_parsed(metadata: None, directory: Path) -> None:
+    (directory / EXAMPLE.name).write_text("")
+    assert set(parsed()) == {*WAYS_BACK, "streams_configuration_order-processing"}

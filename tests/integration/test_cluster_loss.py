@@ -1,0 +1,39 @@
+"""What a savepoint says of the loss of the cluster, and what comes of it, on a real broker that loses every topic of an application."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams_recovery import restores
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.survival import lost_with_cluster
+from tests.integration.restoring import loaded, opened, saved
+from tests.integration.small import Small, asked, surviving, take
+
+
+def lose(small: Small) -> None:
+    """Every topic, and the group."""
+    small.bench.cluster.delete_topics(small.topics)
+    small.bench.groups.delete(small.bench.application_id)
+
+
+def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(small: Small) -> None:
+    kept = surviving(small)
+    summary = take(kept)
+    assert (summary.survives_cluster_loss, summary.warnings) == (True, ())
+    lose(kept)
+    assert restores.plan(kept.bench, asked(kept.bench)).observed.records_to_catch_up == 1
+    ticket = opened(kept.bench, asked(kept.bench))
+    saved(kept.bench, ticket)
+    assert loaded(kept.bench, ticket) == 5 + 4 + 3
+    restores.abandon(kept.bench, ticket)
+
+
+def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Small) -> None:
+    summary = take(small)
+    assert not summary.survives_cluster_loss
+    [reason] = lost_with_cluster(small.bench.savepoints.read(summary.savepoint_id))
+    assert reason == f"the records of {small.input.topic} are not archived"
+    lose(small)
+    with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
+        restores.plan(small.bench, asked(small.bench))

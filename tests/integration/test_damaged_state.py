@@ -1,0 +1,202 @@
+"""Savepoints of an application whose state was lost or replaced while no restore was at work, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery import restores, savepoints, upkeep
+from streams_recovery.core.damage import ChangedState
+from streams_recovery.core.errors import NotExact, Refused, StateDamaged
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.model import ClaimedTopic, CommittedOffset, Consistency
+from streams_recovery.core.offset_strategy import EXACT, StrategyKind
+from streams_recovery.core.plan_text import markdown
+from streams_recovery.restores.opening import note
+from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.survey import survey
+from tests.integration.restoring import loaded, opened, saved
+from tests.integration.small import (
+    Small,
+    asked,
+    begun,
+    commit,
+    copy,
+    delete_below,
+    produce,
+    publish,
+    published,
+    recreate,
+    take,
+)
+from tests.integration.test_targets import configured
+
+pytestmark = pytest.mark.kafka
+
+
+def started_again(small: Small) -> None:
+    """What Kafka Streams does when a changelog is gone: it makes an empty one and goes on from its committed offset."""
+    recreate(small.bench, small.changelog.topic)
+    produce(small.bench, small.changelog, 1)
+    commit(small.bench, {small.input: 5})
+
+
+@pytest.mark.fault("F36")
+def test_a_declared_store_without_a_changelog_gives_no_savepoint(small: Small) -> None:
+    late = f"{small.bench.application_id}-late-changelog"
+    bench = replace(small.bench, config=configured(small.bench, stores={"totals": {}, "late": {}}))
+    with pytest.raises(StateDamaged, match=rf"store late is declared, and its changelog {late} does not exist.*correct `stores`"):
+        take(small, bench=bench)
+    assert (bench.savepoints.ids(), bench.lock.holder()) == ([], None)
+    with pytest.raises(StateDamaged):
+        take(small, bench=bench, changed_state=ChangedState.INTENDED)
+    left = bench.savepoints.read(take(small, bench=bench, changed_state=ChangedState.DAMAGED).savepoint_id)
+    assert (left.consistency, left.proof.reasons) == (
+        Consistency.DAMAGED,
+        (f"store late is declared, and its changelog {late} does not exist",),
+    )
+    unlogged = {"totals": {}, "late": {"logged": False}, "latest": {"source": small.input.topic}}
+    whole = replace(small.bench, config=configured(small.bench, stores=unlogged))
+    assert take(small, bench=whole).consistency is Consistency.EXACT
+
+
+@pytest.mark.fault("F36")
+def test_state_that_was_made_anew_is_refused_or_damaged_until_it_is_brought_back(small: Small) -> None:
+    bench, good = small.bench, publish(small)
+    started_again(small)
+    with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} was created again since savepoint {good}") as caught:
+        take(small)
+    assert caught.value.facts["topics"] == [small.changelog.topic]
+    assert (bench.savepoints.ids(), bench.lock.holder()) == ([good], None)
+    found = bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic]
+    assert "min.compaction.lag.ms" not in found.config
+
+    summary = take(small, changed_state=ChangedState.DAMAGED)
+    assert summary.consistency is Consistency.DAMAGED
+    assert any("its state is damaged" in told for told in summary.warnings)
+    newest = bench.savepoints.latest()
+    assert newest is not None
+    assert newest.savepoint_id == good, "what is damaged is no default of anything"
+    kept = {decision.savepoint_id: decision.why_kept for decision in upkeep.plan_expiry(bench).keep}
+    assert "last" in kept[good]
+    assert kept[summary.savepoint_id] == ("not exact, but recent",)
+    with pytest.raises(NotExact, match=f"savepoint {summary.savepoint_id} is `damaged`.*was created again"):
+        restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
+    assert restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True, allow_damaged=True)).rows == 1 + 3
+    with pytest.raises(StateDamaged):
+        take(small)
+
+    ticket = opened(bench, asked(bench, replace=True))
+    assert saved(bench, ticket).consistency is Consistency.DAMAGED, "what a restore saves first says so too"
+    assert loaded(bench, ticket) == 7
+    note(bench, ticket, Phase.VERIFIED)
+    restores.set_offsets(bench, ticket)
+    for phase in (Phase.RECOVERED, Phase.CLOSED):
+        note(bench, ticket, phase)
+    bench.lock.release(ticket.lock)
+    assert published(small).consistency is Consistency.EXACT
+    started_again(small)
+    with pytest.raises(StateDamaged, match="was created again"):
+        take(small)
+
+
+def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything_is_copied(small: Small) -> None:
+    bench, good = small.bench, publish(small)
+    ticket = begun(bench)
+    started_again(small)
+    taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    with pytest.raises(StateDamaged, match="was created again"):
+        copy(bench, ticket, taken)
+    savepoints.finish(bench, ticket)
+    assert bench.savepoints.ids() == [good]
+
+
+@pytest.mark.fault("F36")
+def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_intended(small: Small) -> None:
+    bench = small.bench
+    other = f"{bench.application_id}-other-changelog"
+    bench.cluster.create_topic(other, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    first = publish(small)
+    bench.cluster.delete_topics([other])
+    with pytest.raises(StateDamaged, match=rf"topic {other} \(id .*\) is in savepoint {first} and does not exist any more"):
+        take(small)
+    second = published(small, changed_state=ChangedState.INTENDED)
+    assert second.consistency is Consistency.EXACT
+    assert f"topic {other}" in second.provenance.intended[0]
+    assert take(small).consistency is Consistency.EXACT, "said once"
+
+    bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "delete"}})
+    delete_below(bench, small.changelog, 2)
+    bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact"}})
+    with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} lost records .*partition 0: it began at 0 and begins at 2"):
+        take(small)
+
+
+def test_what_is_accepted_has_to_be_typed(small: Small) -> None:
+    for wanted in (ChangedState.DAMAGED, ChangedState.INTENDED):
+        request = SavepointRequest(run_id="r", requested_by="test", reason="", mode=None, changed_state=wanted, confirm="yes")
+        with pytest.raises(Refused, match=f"needs the application id {small.bench.application_id} typed to confirm it, not 'yes'"):
+            savepoints.begin(small.bench, request)
+    assert small.bench.lock.holder() is None
+
+
+@contextmanager
+def namesake(small: Small, store: str) -> Iterator[str]:
+    """Somebody's consumer group, called like the application and the beginning of one of its stores."""
+    name = f"{small.bench.application_id}-{store}"
+    small.bench.groups.set_offsets(name, {small.output: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+    try:
+        yield name
+    finally:
+        small.bench.groups.delete(name)
+
+
+@pytest.mark.fault("F38")
+def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> None:
+    bench = small.bench
+    more = f"{bench.application_id}-sums-by-day-changelog"
+    bench.cluster.create_topic(more, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    first = publish(small)
+    with namesake(small, "sums-by") as group:
+        claimed = ClaimedTopic(topic=more, group=group)
+        assert survey(bench).inventory.claimed == (claimed,)
+        with pytest.raises(
+            StateDamaged, match=rf"topic {more} is in savepoint {first} and would be left out.*{group}.*name the stores of topics"
+        ):
+            take(small)
+        own = replace(bench, config=configured(bench, stores={"sums-by-day": {}}))
+        assert bench.savepoints.read(take(small, bench=own).savepoint_id).topic(more) is not None, (
+            "a store that is named is the application's"
+        )
+        summary = take(small, changed_state=ChangedState.INTENDED)
+        assert any(f"{more} is not in this savepoint: it is taken for a topic of {group}" in told for told in summary.warnings)
+        manifest = bench.savepoints.read(summary.savepoint_id)
+        assert (manifest.claimed, manifest.topic(more)) == ((claimed,), None)
+
+        planned = restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
+        assert planned.claimed == (claimed,)
+        assert f"| {more} | {group} | stays as it is |" in markdown(planned)
+        again = restores.plan(bench, asked(bench, savepoint=first, replace=True))
+        assert f"| {more} | {group} | **created again** |" in markdown(again)
+        anew = asked(bench, savepoint="input", replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
+        assert restores.plan(bench, anew).claimed == (claimed,)
+        ticket = opened(bench, asked(bench, savepoint=first, replace=True))
+        safe = saved(bench, ticket).savepoint_id
+        assert safe is not None
+        assert bench.safety.read(safe).topic(more) is not None, "what is replaced is saved, whoever claims it"
+        restores.abandon(bench, ticket)
+    bench.cluster.delete_topics([more])
+
+
+@pytest.mark.fault("F38")
+def test_a_group_that_takes_every_changelog_is_named(small: Small) -> None:
+    with (
+        namesake(small, "totals") as group,
+        pytest.raises(
+            Refused, match=rf"no changelog topic .*; {small.changelog.topic} is taken for a topic of {group}.*name the application's stores"
+        ),
+    ):
+        take(small)

@@ -1,0 +1,87 @@
+"""Restores in place leave the inputs as they are: what has become of those since the savepoint is looked at, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded.processes import Processes
+from streams_recovery import restores
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.offset_strategy import EXACT, StrategyKind
+from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.time_cut import AsOf, CutBy
+from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
+from tests.integration.test_changed_logs import without_the_last_batch
+from tests.integration.test_targets import configured
+
+pytestmark = pytest.mark.kafka
+
+
+def lose_state(small: Small) -> None:
+    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+
+
+@pytest.mark.fault("F48")
+def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
+    bench = small.bench
+    publish(small)
+    lose_state(small)
+    plain = restores.plan(bench, asked(bench))
+    assert not [told for told in plain.warnings if "compacted" in told], "nothing but tables is ever compacted"
+    bench.cluster.alter_configs({small.input.topic: {"cleanup.policy": "compact"}})
+    produce(bench, small.input, 2)
+    planned = restores.plan(bench, asked(bench))
+    (told,) = [told for told in planned.warnings if "compacted" in told]
+    assert f"{small.input.topic} is compacted and went on since the savepoint ({small.input} offsets 4 to 6)" in told
+    assert told in markdown(planned)
+
+
+def lose_the_end(small: Small, directory: Path, start: Callable[[], str]) -> None:
+    """What an election of a replica that was behind does: records of the input that were acknowledged are gone."""
+    log = next((directory / "broker" / "logs" / str(small.input)).glob("*.log"))
+    Processes(directory / "processes").stop_all()
+    log.write_bytes(without_the_last_batch(log.read_bytes()))
+    start()
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.deep
+def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: Path, own_broker: Callable[[], str]) -> None:
+    with small_application(own_broker(), tmp_path, tidy=False) as small:
+        for _ in range(3):
+            produce(small.bench, small.input, 2)  # a batch each
+        commit(small.bench, {small.input: 11})
+        savepoint = publish(small)
+        lose_the_end(small, tmp_path, own_broker)
+        with reopened(small) as later:
+            short = later.bench.cluster.high_watermarks([later.input])[later.input]
+            assert 0 < short < 11
+            produce(later.bench, later.input, 20)
+            lose_state(later)
+            with pytest.raises(Refused, match=rf"{small.input}: its records of leader epoch \d+ end at {short}, before offset 11"):
+                restores.plan(later.bench, asked(later.bench, savepoint=savepoint))
+            by_the_log = replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest")
+            given_up = restores.plan(later.bench, asked(later.bench, savepoint=savepoint, offsets=by_the_log))
+            assert [told for told in given_up.warnings if f"end at {short}, before offset 11" in told]
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.deep
+def test_an_input_that_only_looks_like_its_archive_is_not_cut_in_place(tmp_path: Path, own_broker: Callable[[], str]) -> None:
+    with small_application(own_broker(), tmp_path, tidy=False, topics={"include": ["*.in"]}) as small:
+        for _ in range(3):
+            produce(small.bench, small.input, 2)  # a batch each
+        commit(small.bench, {small.input: 9})
+        archive = small.bench.savepoints.read(publish(small))
+        lose_the_end(small, tmp_path, own_broker)
+        with reopened(small) as later:
+            bench = replace(later.bench, config=configured(later.bench, restore={"producers_still_seconds": 1}))
+            produce(bench, small.input, 2)
+            assert bench.cluster.high_watermarks([small.input]) == {small.input: 11}, "as long as its archive"
+            request = asked(bench, as_of=AsOf(moment=archive.captured_at, by=CutBy.TIMESTAMP), in_place=True, replace=True)
+            with pytest.raises(Refused, match=rf"{small.input} has other records than its archive: .* end at 9, before offset 11"):
+                restores.plan(bench, request)

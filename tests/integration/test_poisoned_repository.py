@@ -1,0 +1,72 @@
+"""Somebody who may write to the repository cannot keep an application from its next savepoint, nor from a restore of an older one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streams_recovery import restores
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.savepoint_id import is_id
+from tests.integration.restoring import end, loaded, opened, saved, verified
+from tests.integration.small import Small, asked, produce, publish
+from tests.support.poison import LAST_SECOND, NEWER, POISONS, poison
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.fault("F63")
+def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_restore_of_an_older_one(small: Small) -> None:
+    first = publish(small)
+    savepoints = Path(str(small.bench.config.storage.path)) / small.bench.application_id / "savepoints"
+    for name in POISONS:
+        bad = poison(savepoints, name)
+        with pytest.raises(Damaged, match=NEWER):
+            small.bench.savepoints.latest()
+        taken = publish(small)
+        assert taken > NEWER, "the newest one is the one that was taken last"
+        found = small.bench.savepoints.latest()
+        assert found is not None
+        assert (found.savepoint_id, found.parent_id) == (taken, None), "nothing is shared with what cannot be read"
+        shutil.rmtree(savepoints / taken)
+        shutil.rmtree(bad.parent)
+    poison(savepoints, "a bomb of lists")
+    poison(savepoints, "nothing", LAST_SECOND)
+    produce(small.bench, small.changelog, 3)
+    ticket = opened(small.bench, asked(small.bench, savepoint=first, replace=True))
+    assert saved(small.bench, ticket).savepoint_id is not None
+    assert loaded(small.bench, ticket) > 0
+    assert verified(small.bench, ticket).partitions
+    assert end(small) < 7, "what came after the savepoint is gone"
+    restores.abandon(small.bench, ticket)
+
+
+@pytest.mark.fault("F63")
+def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
+    root = Path(str(small.bench.config.storage.path)) / small.bench.application_id
+    first = publish(small)
+    places = [
+        "locks",
+        "holds",
+        "standstills",
+        "keeps",
+        "restores",
+        "restores/x/journal",
+        "savepoints",
+        "published",
+        "expired",
+        "offsets",
+        "segments",
+    ]
+    for place in places:
+        (root / place).mkdir(parents=True, exist_ok=True)
+        for name in ("stray", "000000000001.json.bak", "ü", "a\nb"):
+            (root / place / name).write_bytes(b"[" * 1_000)
+    (root / "locks" / "self").symlink_to(".")
+    second = publish(small)
+    assert is_id(second)
+    assert small.bench.savepoints.ids() == [first, second]
+    found = small.bench.savepoints.read(second)
+    assert found.parent_id == first

@@ -1,0 +1,183 @@
+"""Applications whose savepoints overlap on a compacted topic that several of them read, each with a repository of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streams_recovery import savepoints
+from streams_recovery.core.errors import GuardLost
+from streams_recovery.core.guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
+from streams_recovery.core.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
+from streams_recovery.core.model import Consistency, TopicPartition
+from streams_recovery.savepoints.values import Ticket
+from streams_recovery.waiting import poll
+from streams_recovery.workbench import Workbench
+from tests.integration.small import Small, begun, copy, cut, reopened, rows_of, small_application, take
+from tests.spark.rows import read, rows_in
+
+pytestmark = pytest.mark.kafka
+
+OWNER = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7", "max.compaction.lag.ms": "600000"}
+# A segment each fifth of a second of event time, and the cleaner comes for any of them at once.
+EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
+KEYS, ROWS = 5, 600
+TODAY = 20_778
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A compacted topic, and applications that read it as a global table."""
+
+    table: TopicPartition
+    applications: tuple[Small, ...]
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        return overrides_of(self.applications[0], self.table.topic)
+
+    @property
+    def guarded(self) -> bool:
+        return guard_on(self.overrides) is not None
+
+
+@pytest.fixture
+def shared(bootstrap: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shared]:
+    table = TopicPartition(f"customers{uuid.uuid4().hex[:8]}", 0)
+    with ExitStack() as stack:
+        found = []
+        for number in range(2):
+            place = tmp_path / str(number)
+            place.mkdir()
+            name = f"shares{number}{uuid.uuid4().hex[:8]}"
+            topics = {"globals": [table.topic], "include": [table.topic]}
+            found.append(stack.enter_context(small_application(bootstrap, place, name=name, topics=topics)))
+        cluster = found[0].bench.cluster
+        cluster.create_topic(table.topic, partitions=1, replication_factor=1, config=getattr(request, "param", OWNER))
+        yield Shared(table, tuple(found))
+        cluster.delete_topics([table.topic])
+
+
+def overrides_of(application: Small, topic: str) -> dict[str, str]:
+    return application.bench.cluster.describe_topics([topic])[topic].config
+
+
+def end(application: Small, ticket: Ticket) -> None:
+    savepoints.finish(application.bench, ticket)
+
+
+@pytest.mark.fault("F24")
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_guard_stays_until_the_last_has_finished_and_then_the_owner_s_settings_are_back(shared: Shared, first: int) -> None:
+    tickets = [begun(application.bench) for application in shared.applications]
+    assert shared.guarded
+    end(shared.applications[first], tickets[first])
+    assert shared.guarded, "the other one still copies"
+    end(shared.applications[1 - first], tickets[1 - first])
+    assert shared.overrides == OWNER
+
+
+def updated(bench: Workbench, tp: TopicPartition, prefix: bytes, rows: int = ROWS) -> None:
+    """Many updates of few keys, in several batches, over six seconds of event time."""
+    producer = Producer({**bench.connection.client_config(), "linger.ms": 1000})
+    began = time.time_ns() // 1_000_000 + 1_000
+    for number in range(rows):
+        producer.produce(tp.topic, os.urandom(4_000), prefix + b"%d" % (number % KEYS), tp.partition, timestamp=began + number * 10)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.fault("F24")
+@pytest.mark.parametrize("shared", [EAGER], indirect=True)
+def test_what_the_other_one_finishes_first_is_not_compacted_under_the_reader(shared: Shared) -> None:
+    """The keys of a table are updated right after the cut. Once the cleaner may come, nothing of what the cut had of them is left to be copied."""
+    one, other = shared.applications
+    bench, table = other.bench, shared.table
+    ticket = begun(one.bench)
+    updated(bench, table, b"k")
+
+    def meanwhile() -> None:
+        end(one, ticket)
+        updated(bench, table, b"k")
+        elsewhere = TopicPartition(f"unheld{uuid.uuid4().hex[:8]}", 0)
+        bench.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
+        updated(bench, elsewhere, b"k")
+        assert poll(lambda: len(rows_in(read(bench.connection, elsewhere, 0, ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5)
+        time.sleep(3)  # it looks for the next log every second
+        bench.cluster.delete_topics([elsewhere.topic])
+
+    summary = take(other, after_cut=meanwhile)
+    assert summary.consistency is Consistency.EXACT
+    rows = rows_of(bench, bench.savepoints.read(summary.savepoint_id), table)
+    assert len(rows) == ROWS
+    assert shared.overrides == EAGER
+
+
+def test_a_manifest_has_the_owner_s_settings_whoever_guards_the_topic(shared: Shared) -> None:
+    one, other = shared.applications
+    ticket = begun(one.bench)
+    [settings] = [topic.config for topic in cut(other.bench).topics if topic.name == shared.table.topic]
+    end(one, ticket)
+    assert settings == OWNER
+
+
+@pytest.mark.fault("F24")
+@pytest.mark.parametrize("now", [None, "60000"], ids=["removed", "set by its owner"])
+def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shared: Shared, now: str | None) -> None:
+    one, topic = shared.applications[0], shared.table.topic
+    cluster = one.bench.cluster
+    with pytest.raises(GuardLost, match=f"guard of {topic} was removed while they were copied"):
+        take(one, after_cut=lambda: cluster.alter_configs({topic: {MIN_COMPACTION_LAG: now}}))
+    assert one.bench.savepoints.ids() == []
+    assert shared.overrides == {key: value for key, value in {**OWNER, MIN_COMPACTION_LAG: now}.items() if value is not None}
+
+
+@pytest.mark.parametrize("shared", [{"cleanup.policy": "delete"}], indirect=True)
+def test_a_policy_that_became_compaction_while_the_log_was_copied_ends_the_savepoint(shared: Shared) -> None:
+    one, topic = shared.applications[0], shared.table.topic
+    with pytest.raises(GuardLost, match=topic):
+        take(one, after_cut=lambda: one.bench.cluster.alter_configs({topic: {"cleanup.policy": "compact"}}))
+    assert one.bench.savepoints.ids() == []
+
+
+def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None:
+    one, topic = shared.applications[0], shared.table.topic
+    ticket = begun(one.bench)
+    one.bench.cluster.alter_configs({topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
+    taken = savepoints.capture(one.bench, ticket, savepoints.quiesce(one.bench, ticket))
+    assert marked(shared.overrides, ticket.mark)
+    savepoints.gather(one.bench, ticket, *copy(one.bench, ticket, taken))
+    end(one, ticket)
+    assert shared.overrides == {"cleanup.policy": "compact"}
+
+
+def test_whoever_comes_and_goes_at_the_same_moment_the_owner_s_settings_are_never_lost(shared: Shared) -> None:
+    """A broker keeps what was written last, and nobody can ask for more than that. What may be left is a mark that nobody wants."""
+    topic = shared.table.topic
+
+    def often(number: int) -> None:
+        with reopened(shared.applications[number % 2]) as mine:
+            cluster = mine.bench.cluster
+            for _ in range(10):
+                mark = random.choice(free_marks([overrides_of(mine, topic)], TODAY))
+                cluster.change_configs([topic], partial(joined, mark=mark, today=TODAY))
+                assert owner_config(overrides_of(mine, topic)) == OWNER
+                cluster.change_configs([topic], partial(left, mark=mark))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(often, range(4)))
+    assert owner_config(shared.overrides) == OWNER
+    cluster = shared.applications[0].bench.cluster
+    cluster.change_configs([topic], partial(joined, mark=1, today=TODAY + FORGOTTEN_DAYS))
+    cluster.change_configs([topic], partial(left, mark=1))
+    assert shared.overrides == OWNER

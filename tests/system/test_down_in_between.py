@@ -1,0 +1,73 @@
+"""A real application that is down for a while: because a restore that has stopped it was killed, or because it runs only now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from examples.order_processing.truth import truth
+from streams_recovery import increments, restores, standstills, watching
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.increments import parse_limit
+from streams_recovery.core.model import TopicPartition
+from streams_recovery.waiting import poll
+from tests.integration.small import aborted, asked
+from tests.system.changelogs import wrong_in_changelogs
+from tests.system.commands import Command, jobs_of
+from tests.system.stage import Stage, stage
+from tests.system.test_killed_savepoints import later, take
+from tests.system.watching import Watch
+
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
+
+
+@pytest.fixture(scope="module")
+def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage"), orders=400) as made:
+        yield made
+
+
+@pytest.mark.fault("F3")
+def test_an_application_that_a_killed_restore_has_stopped_is_brought_back_by_the_next_savepoint(on: Stage) -> None:
+    bench = on.bench
+    take(on, bench, "before")
+    planned = restores.plan(bench, asked(bench, replace=True, reason="killed"))
+    watch = Watch(on)
+    with Command(on, "restore", "--replace", "--reason", "killed", "--approve", planned.hash, "--logs", str(on.stack.directory)) as command:
+        assert command.kill_when(watch.held, near=lambda: bool(watch.new("locks/*")))
+    assert poll(lambda: None if jobs_of(on) else True, seconds=60), "a job outlived the run it belongs to"
+    assert watch.held()
+    left = standstills.left(bench)
+    assert left is not None
+    assert left.instances == ("order-processor-1", "order-processor-2")
+    take(on, later(bench), "after")
+    assert len(on.await_running()) == 2
+    assert (on.held(), standstills.left(bench)) == ([], None)
+
+
+def test_a_run_ends_behind_aborted_records_with_all_that_its_input_caused(on: Stage) -> None:
+    bench, generator = on.bench, on.generator
+    assert bench.application.stop(timeout=60).gone
+    generator.feed(500)
+    for number in range(4):
+        aborted(bench, TopicPartition("orders", number))
+    begun = increments.begin(bench, parse_limit("ends"), run_id="run")
+    assert len(begun.instances) == 2
+    facts: dict[str, Any] = {"ends": begun.ends, "until": None}
+
+    def reached() -> bool | None:
+        found = watching.ends_reached(bench, facts)
+        facts.update(found.facts)
+        return found.done or None
+
+    try:
+        assert poll(reached, seconds=300, interval=1)
+    finally:
+        report = increments.end(bench, begun)
+    assert {status.state for status in bench.application.status()} == {InstanceState.GONE}
+    assert (report.behind, report.unread, report.closed_cleanly) == ({}, {}, True)
+    wrong = wrong_in_changelogs(bench, truth(generator.world, range(generator.sent)))
+    assert set(wrong.values()) == {0}, wrong
+    assert increments.begin(bench, parse_limit("ends"), run_id="again").instances == (), "nothing is left"

@@ -1,0 +1,217 @@
+"""An application that a restore has stopped runs again when the restore fails before it destroys anything. No broker answers here: that is what fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams_recovery import holds, restores, standstills, unfinished
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.steps import abandoned, leave
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, LockHeld
+from streams_recovery.core.hold import HoldPurpose, TopicHold
+from streams_recovery.core.journal import Phase
+from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.leases import LEASE_SECONDS
+from streams_recovery.restores.opening import note
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.workbench import Workbench, open_workbench
+from tests.spark import fleet
+
+RUN = "restore one-run"
+
+
+@contextmanager
+def application(directory: Path) -> Iterator[Workbench]:
+    """One whose instance runs, on a cluster that does not answer."""
+    config = {
+        "version": 1,
+        "name": "app",
+        "application": {"id": "app", "guarantee": "exactly_once_v2"},
+        "source": {"timeout_seconds": 1},
+        "topics": {"inputs": ["in"]},
+        "backup": {"survive_cluster_loss": False},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "runs": {"kind": "command", "command": fleet.programs(directory / "instance")},
+    }
+    (directory / "app.yaml").write_text(json.dumps(config))
+    nowhere = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
+    with open_workbench(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as bench:
+        bench.application.start()
+        yield bench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    with application(tmp_path) as found:
+        yield found
+
+
+def opened(bench: Workbench, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restores.RestoreTicket:
+    """A restore that has the lock, and has touched nothing."""
+    ticket = restores.RestoreTicket(
+        application_id=bench.application_id,
+        restore_id=restore_id,
+        request=restores.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
+        requested_by="test",
+        plan_hash="",
+        plan=NoteRef.of("app/work/plan.json", b""),
+        lock=bench.lock.acquire(RUN, lease_seconds=LEASE_SECONDS, purpose="a test"),
+        started_at=bench.clock(),
+        running=("one",),
+        after_unfinished=None,
+    )
+    ticket = replace(ticket, **changes)  # type: ignore[arg-type]
+    note(bench, ticket, Phase.OPENED)
+    return ticket
+
+
+def stopped(bench: Workbench) -> restores.RestoreTicket:
+    """A restore that has stopped the application, and then could not reach the cluster."""
+    ticket = opened(bench)
+    with pytest.raises(BrokerUnavailable):
+        restores.stop(bench, ticket)
+    assert not running(bench)
+    return ticket
+
+
+def running(bench: Workbench) -> bool:
+    return [status.state.value for status in bench.application.status()] == ["running"]
+
+
+def guard(bench: Workbench) -> None:
+    """A topic under a hold that only a broker can release."""
+    hold = TopicHold(topic="app-totals-changelog", topic_id="x")
+    holds.record(bench, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
+
+
+def later(bench: Workbench) -> Workbench:
+    """The bench when every lease of now has ended."""
+
+    def clock() -> int:
+        return bench.clock() + (LEASE_SECONDS + 1) * 1000
+
+    return replace(bench, clock=clock, lock=ApplicationLock(bench.repository, bench.layout, clock))
+
+
+@pytest.mark.fault("F6")
+def test_the_application_is_started_before_anything_that_may_fail(bench: Workbench) -> None:
+    ticket = stopped(bench)
+    guard(bench)
+    with pytest.raises(BrokerUnavailable):
+        restores.abandon(bench, ticket)
+    assert running(bench)
+    assert bench.lock.holder() is None, "the lock is given back whatever fails"
+    assert standstills.left(bench) is None
+
+
+@pytest.mark.fault("F20")
+def test_an_application_that_could_not_be_started_is_started_by_the_retry(bench: Workbench, tmp_path: Path) -> None:
+    ticket = stopped(bench)
+    broken = tmp_path / "instance.broken"
+    broken.touch()
+    with pytest.raises(ApplicationNotReady, match="it cannot be started"):
+        restores.abandon(bench, ticket)
+    assert bench.lock.holder() is None
+    broken.unlink()
+    left = restores.abandon(bench, ticket)
+    assert (left.restarted, left.next_step, running(bench)) == (True, "the application goes on as it was", True)
+    assert bench.lock.holder() is None
+
+
+def test_from_the_command_line_it_is_tried_again_and_told(bench: Workbench, tmp_path: Path) -> None:
+    ticket = stopped(bench)
+    broken, told = tmp_path / "instance.broken", list[str]()
+    broken.touch()
+    leave(lambda: abandoned(bench, ticket), told.append, again_seconds=0)
+    assert [text.split(": ")[0] for text in told[:3]] == [f"leaving it failed, attempt {number} of 3" for number in (1, 2, 3)]
+    assert told[3:] == ["what could not be put back stays on record: the next savepoint of the application tries again"]
+
+    def say(text: str) -> None:
+        told.append(text)
+        broken.unlink(missing_ok=True)
+
+    told.clear()
+    leave(lambda: abandoned(bench, ticket), say, again_seconds=0)
+    assert len(told) == 2
+    assert told[1] == "stopped in phase opened: the application goes on as it was"
+    assert running(bench)
+
+
+def test_a_lease_that_ended_is_no_reason_to_leave_it_down(bench: Workbench) -> None:
+    ticket = stopped(bench)
+    after = later(bench)
+    after.lock.release(after.lock.acquire("somebody", lease_seconds=60, purpose="a test"))
+    assert restores.abandon(after, ticket).restarted
+    assert running(bench)
+
+
+def test_another_run_s_application_is_not_touched(bench: Workbench) -> None:
+    ticket = stopped(bench)
+    after = later(bench)
+    after.lock.acquire("somebody", lease_seconds=60, purpose="a test")
+    with pytest.raises(LockHeld, match="somebody holds the lock"):
+        restores.abandon(after, ticket)
+    assert not running(bench)
+
+
+@pytest.mark.fault("F3")
+def test_the_next_run_brings_back_what_a_restore_that_was_killed_has_stopped(bench: Workbench) -> None:
+    ticket = stopped(bench)
+    left = standstills.left(bench)
+    assert left is not None
+    assert (left.run, left.instances) == (ticket.restore_id, ("one",))
+    assert standstills.end_left(bench) == ("one",)
+    assert (running(bench), standstills.left(bench)) == (True, None)
+
+
+@pytest.mark.fault("F3")
+@pytest.mark.parametrize("phase", [Phase.DESTROYING, Phase.WIPED, Phase.STARTED, Phase.CLOSED])
+def test_but_nobody_starts_one_whose_state_it_had_begun_to_replace(bench: Workbench, phase: Phase) -> None:
+    ticket = stopped(bench)
+    note(bench, ticket, phase)
+    assert standstills.left(bench) is None
+    assert standstills.end_left(bench) == ()
+    assert not restores.abandon(bench, ticket).restarted
+    assert not running(bench)
+
+
+def test_nor_one_that_was_brought_back_in_another_way(bench: Workbench) -> None:
+    ticket = stopped(bench)
+    note(bench, ticket, Phase.SAVED)
+    unfinished.dismiss(bench, ticket.restore_id)
+    assert standstills.left(bench) is None
+
+
+def test_what_did_not_run_is_not_started(bench: Workbench) -> None:
+    bench.application.stop(timeout=1)
+    ticket = opened(bench, running=())
+    with pytest.raises(BrokerUnavailable):
+        restores.stop(bench, ticket)
+    assert standstills.left(bench) is None
+    assert not restores.abandon(bench, ticket).restarted
+    assert not running(bench)
+
+
+def test_what_somebody_has_started_since_the_restore_was_opened_is_brought_back_too(bench: Workbench) -> None:
+    ticket = opened(bench, running=())
+    with pytest.raises(BrokerUnavailable):
+        restores.stop(bench, ticket)
+    assert restores.abandon(bench, ticket).restarted
+    assert running(bench)
+
+
+def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothing(bench: Workbench) -> None:
+    ticket = stopped(bench)
+    bench.lock.release(ticket.lock)
+    second = opened(bench, "20261121T110000Z-bbbbbbbbbb")
+    note(bench, second, Phase.DESTROYING)
+    bench.lock.release(second.lock)
+    assert not restores.abandon(bench, ticket).restarted
+    assert not running(bench)

@@ -1,0 +1,141 @@
+"""One poisoned manifest, and whatever else somebody put beside ours, stops neither a listing nor an expiry nor an audit, nor hides a good savepoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streams_recovery import keeping, unfinished, upkeep
+from streams_recovery.cli.main import app
+from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
+from streams_recovery.core.findings import Cause
+from streams_recovery.core.savepoint_id import is_id, new_id
+from streams_recovery.restores.proving import reports
+from streams_recovery.workbench import Workbench
+from tests.support.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
+from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.unit.upkeep.test_expire import T0, root
+
+OpenGolden = Callable[..., Workbench]
+DAY = 86_400_000
+ENVIRONMENT = {
+    "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
+    "COLUMNS": "200",
+}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("name", list(POISONS))
+def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: Path, name: str) -> None:
+    bench = golden("good", now=T0 + DAY)
+    poison(root(bench) / "savepoints", name)
+    listed = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path), "--json"], env=ENVIRONMENT)
+    assert listed.exit_code == 0, listed.output
+    *good, bad = json.loads(listed.stdout)
+    assert ([one["savepoint_id"] for one in good], bad["savepoint_id"]) == ([FIRST, SECOND], NEWER)
+    assert f"golden/savepoints/{NEWER}/manifest.json.zst" in bad["damaged"]
+    table = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path)], env=ENVIRONMENT)
+    assert table.exit_code == 0, table.output
+    assert all(known in table.output for known in (FIRST, SECOND, "damaged"))
+    planned = upkeep.plan_expiry(bench)
+    assert ([one.savepoint_id for one in planned.keep], [one.savepoint_id for one in planned.expire]) == ([SECOND], [FIRST])
+    assert planned.blocked == f"no file may go while these manifests cannot be read: {NEWER}"
+    done = upkeep.expire(bench, "run")
+    assert done.expired == (FIRST,)
+    assert bench.savepoints.read(SECOND).savepoint_id == SECOND
+    with pytest.raises(Damaged, match=NEWER) as caught:
+        bench.savepoints.latest()
+    assert caught.value.next_step
+    found = {finding.cause for finding in audited(bench, "structure").findings}
+    assert found == {Cause.DAMAGED_MANIFEST}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("savepoint_id", [LAST_SECOND, NO_TIME])
+def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGolden, savepoint_id: str) -> None:
+    bench = golden("good", now=T0 + DAY)
+    poison(root(bench) / "savepoints", "nothing", savepoint_id)
+    mine = new_id(bench.clock(), "run", after=max(bench.savepoints.ids()))
+    assert is_id(mine)
+    assert SECOND < mine < "2027"
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("name", ["restores/ü/journal/000000000001.json", "restores/x/report.md", "restores/-/y", "restores/.z"])
+def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -> None:
+    bench = golden("good", now=T0 + DAY)
+    bench.repository.create(f"golden/{name}", b"x")
+    assert unfinished.unfinished_restore(bench) is None
+    assert (unfinished.newest_restore(bench), list(unfinished.restore_journals(bench)), reports(bench.repository, bench.layout)) == (
+        None,
+        [],
+        [],
+    )
+    assert upkeep.expire(bench, "run").expired == (FIRST,)
+
+
+@pytest.mark.fault("F63")
+def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0 + 400 * DAY)
+    bench.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
+    bench.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
+    assert bench.savepoints.expired() == set()
+    done = upkeep.expire(bench, "run")
+    assert (done.left, done.plan.blocked) == ((), None)
+
+
+@pytest.mark.fault("F63")
+def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0 + DAY)
+    restore_id = new_id(T0, "nobody")
+    bench.repository.create(f"{bench.layout.journal(restore_id)}000000000001.json", b'{"phase": ["destroying"]}')
+    with pytest.raises(
+        Damaged, match=rf"how far restore {restore_id} of golden came is not known.*streams-recovery dismiss golden {restore_id}"
+    ):
+        unfinished.refuse_if_unfinished(bench)
+    with pytest.raises(NotFound):
+        unfinished.dismiss(bench, new_id(T0, "somebody"))
+    unfinished.dismiss(bench, restore_id)
+    unfinished.refuse_if_unfinished(bench)
+
+
+@pytest.mark.fault("F63")
+def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
+    """Whose word it was nobody knows: it may have been about any savepoint."""
+    bench = golden("good", now=T0 + DAY)
+    keeping.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
+    bench.repository.create(f"{bench.layout.keeps}000000000002.json", b"[" * 100_000)
+    with pytest.raises(EntryUnreadable, match=r"golden/keeps/000000000002\.json"):
+        upkeep.expire(bench, "run")
+    assert bench.savepoints.ids() == [FIRST, SECOND]
+
+
+@pytest.mark.fault("F63")
+def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) -> None:
+    bench = golden("good")
+    path = root(bench) / "published" / f"{SECOND}.json"
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"[" + b"[]," * 40_000 + b"[]]")
+    with pytest.raises(Damaged, match=r"published/.*has 120004 bytes, more than the 65536"):
+        bench.savepoints.altered(SECOND)
+    assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(bench, "structure").findings}
+
+
+@pytest.mark.fault("F63")
+def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGolden, tmp_path: Path) -> None:
+    bench = golden("good", now=T0 + DAY)
+    key = f"{bench.layout.locks}000000000001.json"
+    bench.repository.create(key, b"{" * 1_000)
+    with pytest.raises(EntryUnreadable, match="unlock <name>"):
+        upkeep.expire(bench, "run")
+    ended = CliRunner().invoke(app, ["unlock", "golden", key, "--configs", str(tmp_path)], env=ENVIRONMENT)
+    assert (ended.exit_code, "taken" in ended.output) == (0, True), ended.output
+    assert upkeep.expire(bench, "run").expired == (FIRST,)
+    with pytest.raises(Refused, match="held by"):
+        bench.lock.acquire("somebody", lease_seconds=60, purpose="p")
+        bench.lock.take_from(key)
