@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import PlanChanged, TargetNotEmpty
+from streams_recovery.core.guard import owner_config
 from streams_recovery.core.input_offsets import Logs
 from streams_recovery.core.inventory import Inventory, discover
 from streams_recovery.core.manifest import Manifest
@@ -142,8 +143,8 @@ def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
             name=topic.name,
             role=TopicRole.OUTPUT,
             replication_factor=topic.replication_factor,
-            held_config=dict(topic.config),
-            final_config=dict(topic.config),
+            held_config=owner_config(topic.config),
+            final_config=owner_config(topic.config),
             replaces=topic.topic_id,
             partitions=tuple(PartitionLoad(partition=number, files=()) for number in range(topic.partitions)),
         )
