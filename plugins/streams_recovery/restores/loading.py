@@ -54,15 +54,15 @@ def _still(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, writte
         check_still_planned(bench, planned, {step.name: mine.get(step.name, set()) for step in planned.create} if begun else {})
         return planned
     current = plan(bench, pinned(bench, ticket.request, planned), mine=mine)
-    check_same_targets(planned, current, empty=_created_unnoted(bench, written, current))
+    check_same_targets(planned, current, empty=_created_unnoted(bench, written, planned))
     return current
 
 
-def _created_unnoted(bench: Workbench, written: tuple[JournalEntry, ...], current: RestorePlan) -> set[str]:
+def _created_unnoted(bench: Workbench, written: tuple[JournalEntry, ...], planned: RestorePlan) -> set[str]:
     """Topics that an attempt of this restore may have created right before it died, so that it could not write down which they are."""
     if reached(written).rank < Phase.DESTROYING.rank:
         return set()
-    existing = bench.cluster.describe_topics([step.name for step in current.create])
+    existing = bench.cluster.describe_topics([step.name for step in planned.create])
     return set(existing) - set(spans(bench, existing))
 
 
