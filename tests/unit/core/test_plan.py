@@ -352,3 +352,11 @@ def test_the_page_says_how_long_it_will_take_and_by_what() -> None:
     unmeasured = replace(expected, estimate=Estimate(seconds={"load": 90.4}, measured=0))
     assert "by default rates: none was measured here yet." in markdown(replace(PLAN, observed=unmeasured))
     assert "Estimated time" not in markdown(PLAN)
+
+
+def test_producers_write_to_inputs_and_globals_that_are_made_but_not_to_copies() -> None:
+    made = tuple(replace(TOPIC, name=role.value, role=role) for role in TopicRole)
+    plan = replace(PLAN, create=made)
+    assert plan.written_by_others == {"input", "global"}
+    assert replace(plan, point=POINT).written_by_others == set()
+    assert replace(plan, point=POINT, in_place=IN_PLACE).written_by_others == {"input", "global"}
