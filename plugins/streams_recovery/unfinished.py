@@ -57,6 +57,18 @@ def plan_of(bench: Workbench, restore_id: str) -> RestorePlan:
     return planned
 
 
+def needed_savepoints(bench: Workbench) -> frozenset[str]:
+    """The application's own savepoints that its unfinished restore needs: those it brings back, and the one that leads back from it. Another
+    application's are in another part of the repository, and none of this one's. Raises what ``plan_of`` raises.
+    """
+    restore_id = unfinished_restore(bench)
+    if restore_id is None:
+        return frozenset()
+    planned = plan_of(bench, restore_id)
+    taken = (planned.savepoint_id, planned.inputs_from) if planned.source_application_id == bench.application_id else ()
+    return frozenset(one for one in (*taken, bench.safety.published_by_run(restore_id)) if one is not None)
+
+
 def refuse_if_unfinished(bench: Workbench) -> None:
     """Raise ``Refused`` while a restore is unfinished: topics that are half loaded look as still as those of an application that was stopped."""
     restore_id = unfinished_restore(bench)

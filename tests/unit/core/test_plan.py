@@ -285,6 +285,7 @@ def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
 
 def test_a_person_reads_everything_that_will_happen() -> None:
     text = markdown(PLAN)
+    assert "key by key" not in text, "that is done only where it is asked for, or records differ"
     for told in (
         "Restore `orders` from savepoint `20261121T012345Z-0123456789`",
         "2026-11-21 01:23:45 UTC",
