@@ -37,7 +37,7 @@ PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copie
 def plan_copy(bench: Workbench, ticket: Ticket, cut: NoteRef) -> JobPlan:
     """Decide what to share and what to copy of the cut that ``capture`` has left, and leave the Spark job its specification. No new records: no job."""
     under_lock(bench, ticket)
-    draft = bench.notes.read(CutDraft, cut)
+    draft = bench.notes.read_own(CutDraft, ticket.savepoint_id, cut)
     newest = _newest(bench)
     last = newest or last_savepoint(bench)
     ends = epoch_ends(bench, last, draft.cluster_id, [log.tp for topic in draft.topics for log in topic.partitions])
@@ -158,9 +158,9 @@ def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: No
     under_lock(bench, ticket)
     if planned is None:
         raise Damaged("no copy was planned", next_step="run the savepoint again")
-    copy = bench.notes.read(PlannedCopy, planned)
-    plan, draft = copy.plan, bench.notes.read(CutDraft, copy.draft)
-    job = BackupResult(ranges=(), seconds=0) if result is None else bench.notes.read(BackupResult, result)
+    copy, draft = planned_copy(bench, ticket, planned)
+    plan = copy.plan
+    job = BackupResult(ranges=(), seconds=0) if result is None else bench.notes.read_own(BackupResult, ticket.savepoint_id, result)
     check_against_plan(() if copy.spec is None else bench.notes.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
     noticed = check_same_logs(bench, draft)
     # Tails were copied with the cut.
@@ -187,6 +187,12 @@ def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: No
         lost=sum(piece.end - piece.start for piece in job.lost),
         copied=bench.notes.write(ticket.savepoint_id, COPIED, copied),
     )
+
+
+def planned_copy(bench: Workbench, ticket: Ticket, planned: NoteRef) -> tuple[PlannedCopy, CutDraft]:
+    """The plan that ``plan_copy`` has left, and the cut it is for. Raises ``Refused`` for those of another attempt: no guard has held since."""
+    copy = bench.notes.read_own(PlannedCopy, ticket.savepoint_id, planned)
+    return copy, bench.notes.read_own(CutDraft, ticket.savepoint_id, copy.draft)
 
 
 def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:

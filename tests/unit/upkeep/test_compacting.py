@@ -124,6 +124,16 @@ def test_a_state_that_is_not_proven_is_never_published_and_lets_nothing_expire(
         compacting.publish(bench, ticket, None)
 
 
+@pytest.mark.fault("F20")
+def test_a_result_of_another_run_is_not_published(opened: tuple[Workbench, PartitionReduced]) -> None:
+    bench, done = opened
+    first, second = begun(bench, request()), begun(bench, request("another"))
+    result = job_done(bench, first, done)
+    with pytest.raises(Refused, match=f"{first.savepoint_id}.* is of another attempt, and this one is {second.savepoint_id}"):
+        compacting.publish(bench, second, result)
+    assert bench.savepoints.ids() == [FIRST, SECOND]
+
+
 def test_publishing_takes_the_lock_and_gives_it_back(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, done = opened
     ticket = begun(bench, request())
