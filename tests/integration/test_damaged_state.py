@@ -30,6 +30,7 @@ from tests.integration.small import (
     publish,
     published,
     recreate,
+    rows_of,
     take,
 )
 from tests.integration.test_targets import configured
@@ -133,6 +134,8 @@ def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_in
     bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact"}})
     with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} lost records .*partition 0: it began at 0 and begins at 2"):
         take(small)
+    third = published(small, changed_state=ChangedState.INTENDED)
+    assert min(row["offset"] for row in rows_of(bench, third, small.changelog)) >= 2, "nothing that is gone is in it"
 
 
 def test_what_is_accepted_has_to_be_typed(small: Small) -> None:
