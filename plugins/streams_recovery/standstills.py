@@ -40,9 +40,9 @@ def standstill_log(bench: Workbench) -> NumberedLog[Standstill]:
 
 def left(bench: Workbench) -> Standstill | None:
     """The standstill that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
-    done with that application its journal says.
+    done with that application its journal says. An entry that cannot be read is passed over: nobody must be able to end all runs by one strange object.
     """
-    last = standstill_log(bench).last()
+    last = next(standstill_log(bench).readable_back(), None)
     if last is None or last.kind == "ended" or has_destroyed(bench, last.run):
         return None
     return last
