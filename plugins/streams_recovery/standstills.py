@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import ApplicationNotReady, LockLost
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.leases import Locked, under_lock
 from streams_recovery.storage.numbered import NumberedLog
@@ -159,12 +159,18 @@ def start_timeout(bench: Workbench) -> float:
 
 def check_may_let_go(bench: Workbench, ticket: Locked) -> None:
     """Raise ``LockLost`` when another run works on the application by now, or a restore has left it half way. It knows what stood still when it
-    began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down.
+    began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down, nor is a record of the lock
+    that is strange: nobody gets the lock behind that. Raises ``Damaged`` for one while a restore is unfinished.
     """
     try:
         under_lock(bench, ticket)
     except LockLost:
         if bench.lock.holder() is not None or unfinished_restore(bench) is not None:
+            raise
+    except Damaged as error:
+        LOGGER.warning("%s is let go although nobody can tell who holds its lock: %s", bench.application_id, error.reason)
+        bench.lock.check_nobody_else(ticket.lock)
+        if unfinished_restore(bench) is not None:
             raise
 
 
