@@ -15,6 +15,7 @@ from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import ClaimedTopic, CommittedOffset, Consistency
 from streams_recovery.core.offset_strategy import EXACT, StrategyKind
 from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.restores.opening import note
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.survey import survey
@@ -113,6 +114,26 @@ def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything
         copy(bench, ticket, taken)
     savepoints.finish(bench, ticket)
     assert bench.savepoints.ids() == [good]
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize("begins", [False, True], ids=["before", "while it begins"])
+def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, begins: bool) -> None:
+    bench, first = small.bench, small.bench.savepoints.read(publish(small))
+    elsewhere = replace(first, cluster_id="another cluster", savepoint_id=new_id(bench.clock(), "elsewhere", after=first.savepoint_id))
+    bench.savepoints.publish(elsewhere)
+    if begins:
+        ticket = begun(bench)
+        started_again(small)
+        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
+            copy(bench, ticket, taken)
+        savepoints.finish(bench, ticket)
+    else:
+        started_again(small)
+        with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
+            take(small)
+    assert bench.savepoints.ids() == [first.savepoint_id, elsewhere.savepoint_id]
 
 
 @pytest.mark.fault("F36")

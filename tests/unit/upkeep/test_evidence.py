@@ -31,7 +31,7 @@ from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, NEWEST, SECOND, audited
 from tests.unit.upkeep.test_expire import age
 
-T0 = make_golden.T0
+T0 = make_golden.T0 + 3_600_000
 THIRD = "20261121T020000Z-0000000003"
 RESTORE = "20261121T030000Z-00000000aa"
 

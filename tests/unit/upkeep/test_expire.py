@@ -25,7 +25,8 @@ from streams_recovery.workbench import Workbench
 from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
-T0 = 1_795_219_200_000
+# The moment of the newest golden savepoint.
+T0 = 1_795_219_200_000 + 3_600_000
 THIRD = "20261121T000000Z-0000000003"
 OpenGolden = Callable[..., Workbench]
 
