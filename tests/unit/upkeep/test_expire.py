@@ -255,7 +255,8 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
     bench = golden("good", now=T0)
     restore_id = "20261121T020000Z-00000000aa"
-    bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
+    bench.notes.write_once(restore_id, "restore-plan", plan)
     NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
     assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
 
