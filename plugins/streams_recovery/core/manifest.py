@@ -29,6 +29,7 @@ from streams_recovery.core.moments import LAST_MOMENT
 from streams_recovery.core.reduced import ReducedFrom, Reduction
 
 FORMAT_VERSION: Final = 3
+_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,11 +254,12 @@ def read(data: bytes, *, where: str) -> Manifest:
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
+        shown = f"{version!r:.{_SHOWN}}"
         raise Damaged(
-            f"{where} has format version {version!r}, this software reads {FORMAT_VERSION}",
+            f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
             next_step="use the release of this software that wrote the savepoint",
             where=where,
-            version=version,
+            version=shown,
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
     check_names("application id", [manifest.application_id], where=where)

@@ -141,6 +141,13 @@ def test_another_format_is_refused_by_its_number(version: object) -> None:
         manifest.read(json.dumps(plain).encode(), where="manifest")
 
 
+@pytest.mark.fault("F63")
+def test_a_format_of_any_length_is_told_in_one_line() -> None:
+    with pytest.raises(Damaged, match=r"format version \['x+") as caught:
+        manifest.read(json.dumps({"format_version": ["x" * 100_000]}).encode(), where="manifest")
+    assert len(repr(caught.value.facts)) + len(str(caught.value)) < 600
+
+
 GOOD = partition([copied(0, 5)], [], end=5)
 TOPIC = "orders-store-changelog"
 
