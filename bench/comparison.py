@@ -26,7 +26,7 @@ from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core import codec
-from streams_recovery.core.hold import RESTORE_HOLD
+from streams_recovery.core.hold import restore_hold
 from streams_recovery.core.jobs import (
     BackupResult,
     BackupSpec,
@@ -159,7 +159,7 @@ def create(on: Stage, topic: str, load: Load) -> str:
     """An empty topic; its id."""
     with KafkaCluster(on.connection) as cluster:
         cluster.delete_topics([topic])
-        return cluster.create_topic(topic, partitions=load.partitions, replication_factor=1, config=RESTORE_HOLD).topic_id
+        return cluster.create_topic(topic, partitions=load.partitions, replication_factor=1, config=restore_hold({})).topic_id
 
 
 def archive(on: Stage, load: Load) -> dict[int, tuple[SegmentFile, ...]]:

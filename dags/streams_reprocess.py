@@ -128,6 +128,7 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
             planned=planned,
             ticket=ticket,
             handed=result_of("hand_over"),
+            report=result_of("finish"),
             removed=result_of("remove"),
             trigger_rule=TriggerRule.ALL_DONE,
             **AGAIN,

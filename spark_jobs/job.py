@@ -65,13 +65,13 @@ def do_job(
     """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it. Returns the
     exit code.
 
-    One of our errors is told instead, and described at ``failure_key`` and on the last line of stderr; anything else passes through. ``end`` ends the
-    tasks when the lock is lost, from another thread; it is given the exit code.
+    One of our errors is told instead, and described on the last line of stderr; anything else passes through. That of a load is noted at ``failure_key``
+    too, because the load after it may have to begin anew. ``end`` ends the tasks when the lock is lost, from another thread; it is given the exit code.
     """
     repository = access.repository()
 
     def fail(error: RecoveryError) -> int:
-        return _failed(repository, result_key, error, tell)
+        return _failed(repository, failure_key(result_key) if job.kind is RestoreSpec else None, error, tell)
 
     try:
         spec = read_noted(repository, job.kind, spec_ref)
@@ -127,10 +127,11 @@ def _under_lock(repository: Repository, spec: object, end: Callable[[RecoveryErr
     return fenced(repository, spec.application_id, spec.lock, end)
 
 
-def _failed(repository: Repository, result_key: str, error: RecoveryError, tell: Callable[[JobReceipt], object]) -> int:
+def _failed(repository: Repository, note_key: str | None, error: RecoveryError, tell: Callable[[JobReceipt], object]) -> int:
     tell(JobReceipt(result=None, failure=JobFailure.of(error)))
     try:
-        create_value(repository, failure_key(result_key), JobFailure.of(error), most_bytes=MOST_BYTES_OF_ENTRY)
+        if note_key is not None:
+            create_value(repository, note_key, JobFailure.of(error), most_bytes=MOST_BYTES_OF_ENTRY)
     except RecoveryError as second:
         print(f"The failure could not be noted: {second}", file=sys.stderr)  # noqa: T201  # a job's stderr is its log
     print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)  # noqa: T201

@@ -12,22 +12,23 @@ from streams_recovery.waiting import poll_falling, while_falling
 from streams_recovery.workbench import Workbench
 
 
-def await_at_work(bench: Workbench, ends: Mapping[TopicPartition, int]) -> None:
+def await_at_work(bench: Workbench, ends: Mapping[TopicPartition, int], *, again: str) -> None:
     """Wait until every instance is RUNNING and every record of the inputs up to their ends is processed. As long as the instances report fewer and
     fewer records that are left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when
-    nothing has moved for the configured time.
+    nothing has moved for the configured time; ``again`` is what an operator does to wait once more.
     """
     patience = float(bench.config.restore.catch_up_timeout_seconds)
     # Stores are read from their changelogs before an instance is RUNNING. How far that has come only the instances themselves can tell.
     if poll_falling(lambda: _running(bench), patience=max(start_timeout(bench), patience)) is None:
-        raise not_ready(bench, "not every instance is RUNNING")
+        raise _not_ready(bench, "not every instance is RUNNING", again)
     lag, inputs = RecordLag(bench), list(ends)
     left = while_falling(lambda: sum(lag.look(ends, bench.groups.committed(bench.application_id, inputs)).values()), patience=patience)
     if left:
-        raise not_ready(bench, f"its inputs are {left} offsets behind the ends they had, and nothing was processed for {patience:.0f} s")
+        reason = f"its inputs are {left} offsets behind the ends they had, and nothing was processed for {patience:.0f} s"
+        raise _not_ready(bench, reason, again)
 
 
-def not_ready(bench: Workbench, reason: str) -> ApplicationNotReady:
+def _not_ready(bench: Workbench, reason: str, again: str) -> ApplicationNotReady:
     """The error, with what every instance says."""
     states = ", ".join(
         f"{i.name}: {i.state}, {i.streams_state}{f', {i.restoring} records left to restore' if i.restoring else ''} ({i.detail})"
@@ -35,7 +36,7 @@ def not_ready(bench: Workbench, reason: str) -> ApplicationNotReady:
     )
     return ApplicationNotReady(
         f"{bench.application_id}: {reason}. Instances: {states}",
-        next_step="look at the instances' logs; clear this task to wait again",
+        next_step=f"look at the instances' logs; {again} starts what is down and waits again",
         states=states,
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import ApplicationNotReady, LockLost
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.model import QuiesceMode
 from streams_recovery.leases import Locked, under_lock
 from streams_recovery.storage.numbered import NumberedLog
@@ -40,9 +40,9 @@ def standstill_log(bench: Workbench) -> NumberedLog[Standstill]:
 
 def left(bench: Workbench) -> Standstill | None:
     """The standstill that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
-    done with that application its journal says.
+    done with that application its journal says. An entry that cannot be read is passed over: nobody must be able to end all runs by one strange object.
     """
-    last = standstill_log(bench).last()
+    last = next(standstill_log(bench).readable_back(), None)
     if last is None or last.kind == "ended" or has_destroyed(bench, last.run):
         return None
     return last
@@ -159,12 +159,18 @@ def start_timeout(bench: Workbench) -> float:
 
 def check_may_let_go(bench: Workbench, ticket: Locked) -> None:
     """Raise ``LockLost`` when another run works on the application by now, or a restore has left it half way. It knows what stood still when it
-    began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down.
+    began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down, nor is a record of the lock
+    that is strange: nobody gets the lock behind that. Raises ``Damaged`` for one while a restore is unfinished.
     """
     try:
         under_lock(bench, ticket)
     except LockLost:
         if bench.lock.holder() is not None or unfinished_restore(bench) is not None:
+            raise
+    except Damaged as error:
+        LOGGER.warning("%s is let go although nobody can tell who holds its lock: %s", bench.application_id, error.reason)
+        bench.lock.check_nobody_else(ticket.lock)
+        if unfinished_restore(bench) is not None:
             raise
 
 

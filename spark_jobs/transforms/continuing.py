@@ -57,8 +57,8 @@ def _differs(wanted: PartitionToLoad, how: str) -> PrefixDiffers:
     return PrefixDiffers(
         f"{wanted.topic}-{wanted.partition}: what an interrupted load left at offsets {wanted.first_offset} to "
         f"{wanted.first_offset + wanted.present - 1} is not the beginning of what belongs there: {how}",
-        next_step="run the step again: a restore creates the topic again and loads it from the beginning; where records were appended, find out who "
-        "else has written there",
+        next_step="run the step again: a restore creates the topic again and loads it from the beginning, unless it is an input or a global; where "
+        "records were appended, or in an input, find out who else has written there",
         topic=wanted.topic,
         partition=wanted.partition,
         topic_id=wanted.topic_id,

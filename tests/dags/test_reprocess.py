@@ -71,6 +71,7 @@ def test_an_interval_is_removed_whatever_failed_and_the_last_task_fails_with_it(
     assert (remove.is_teardown, remove.retries, dag.get_task("open_restore").is_setup) == (True, 3, True)
     assert {task.task_id for task in dag.tasks if not task.downstream_task_ids} == {"conclude"}
     assert (str(conclude.trigger_rule.value), conclude.is_teardown) == ("all_done", False)
+    assert "'finish'" in conclude.report, "one that was not finished has failed, though all of it was handed over"
 
 
 def test_who_waits_for_a_lane_holds_no_worker(dag: Any) -> None:

@@ -95,15 +95,17 @@ class Again:
         ticket: restores.RestoreTicket | None,
         handed: reprocessing.HandOverReport | None = None,
         run: str = "run-1",
+        *,
+        finished: bool = True,
     ) -> reprocessing.ReprocessEntry:
-        """Removed and written down, as by a run that came to its end."""
+        """Removed and written down, as by a run that came to its end, or by one whose last step but the removal failed."""
         if ticket is not None:
-            note(bench, ticket, Phase.CLOSED)
+            if finished:
+                note(bench, ticket, Phase.CLOSED)
             reprocessing.remove(bench, ticket, handed)
         planned = reprocessing.Planned(records=1, savepoint=None, text="")
-        return reprocessing.conclude(
-            self.own, claimed.request, run_id=run, requested_by="test", planned=planned, ticket=ticket, handed=handed, left=()
-        )
+        done = reprocessing.Done(planned=planned, ticket=ticket, handed=handed, finished=finished, left=())
+        return reprocessing.conclude(self.own, claimed.request, done, run_id=run, requested_by="test")
 
     def here(self) -> set[str]:
         """Everything on the cluster that reprocessing would make."""

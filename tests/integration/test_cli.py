@@ -19,6 +19,7 @@ from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.storage.repository import Repository
+from tests.integration.small import Small, publish
 
 PROJECT = Path(__file__).resolve().parents[2]
 NAME = "order-processing"
@@ -207,3 +208,30 @@ def test_without_a_command_all_are_listed(command: Command) -> None:
     assert (outcome.code, outcome.err) == (2, "")
     for verb in ("backup", "restore", "savepoints", "plan", "verify"):
         assert verb in outcome.out
+
+
+def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp_path: Path) -> None:
+    """Of an application that has nothing new, so that no job is submitted."""
+    bench = small.bench
+    for name in (small.changelog.topic, small.input.topic):
+        bench.cluster.alter_configs({name: {"message.timestamp.type": "LogAppendTime"}})
+    publish(small)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+        "COLUMNS": "1000",
+        "AIRFLOW_CONN_KAFKA_DEFAULT": kafka(bootstrap),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "streams_recovery", "backup", "small", "--configs", str(tmp_path)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (done.returncode, len(bench.savepoints.ids())) == (0, 2), done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert told
+    assert [done.stderr.count(line.removeprefix("warning: ")) for line in told] == [1] * len(told)

@@ -15,6 +15,7 @@ from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import ClaimedTopic, CommittedOffset, Consistency
 from streams_recovery.core.offset_strategy import EXACT, StrategyKind
 from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.savepoint_id import new_id
 from streams_recovery.restores.opening import note
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.survey import survey
@@ -30,6 +31,7 @@ from tests.integration.small import (
     publish,
     published,
     recreate,
+    rows_of,
     take,
 )
 from tests.integration.test_targets import configured
@@ -115,6 +117,26 @@ def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything
 
 
 @pytest.mark.fault("F36")
+@pytest.mark.parametrize("begins", [False, True], ids=["before", "while it begins"])
+def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, begins: bool) -> None:
+    bench, first = small.bench, small.bench.savepoints.read(publish(small))
+    elsewhere = replace(first, cluster_id="another cluster", savepoint_id=new_id(bench.clock(), "elsewhere", after=first.savepoint_id))
+    bench.savepoints.publish(elsewhere)
+    if begins:
+        ticket = begun(bench)
+        started_again(small)
+        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
+            copy(bench, ticket, taken)
+        savepoints.finish(bench, ticket)
+    else:
+        started_again(small)
+        with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
+            take(small)
+    assert bench.savepoints.ids() == [first.savepoint_id, elsewhere.savepoint_id]
+
+
+@pytest.mark.fault("F36")
 def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_intended(small: Small) -> None:
     bench = small.bench
     other = f"{bench.application_id}-other-changelog"
@@ -133,6 +155,8 @@ def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_in
     bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact"}})
     with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} lost records .*partition 0: it began at 0 and begins at 2"):
         take(small)
+    third = published(small, changed_state=ChangedState.INTENDED)
+    assert min(row["offset"] for row in rows_of(bench, third, small.changelog)) >= 2, "nothing that is gone is in it"
 
 
 def test_what_is_accepted_has_to_be_typed(small: Small) -> None:

@@ -106,7 +106,7 @@ def test_an_application_that_did_not_close_is_not_given_the_interval(again: Agai
         pytest.raises(Damaged, match=r"did not close\. Next: .*process the interval again"),
     ):
         restores.stop_before_interval(killed, ticket)
-    entry = again.ended(bench, claimed, ticket)
+    entry = again.ended(bench, claimed, ticket, finished=False)
     assert (entry.succeeded, entry.outcome) == (False, "failed after recovered"), "not after it was closed, which its removal did"
 
 

@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,44 @@ def test_a_guard_that_a_killed_run_left_is_released_by_the_next(bench: Workbench
     assert config_of(bench, topic) == before
     assert holds.outstanding(bench) == ()
     holds.require_guard(bench, guarded(bench, "next", topic), [topic])
+
+
+@pytest.mark.fault("F2")
+def test_a_guard_on_a_topic_that_left_the_configuration_stays_on_record(
+    bench: Workbench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = f"customers-{uuid.uuid4().hex[:8]}"
+    bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    mark = guarded(bench, "killed", topic)
+    assert holds.release_copy_holds(bench) == ()
+    assert marked(config_of(bench, topic), mark)
+    assert f"no topics of {bench.application_id}: ['{topic}']" in caplog.text
+    assert "declare" in caplog.text
+    assert [item.hold.topic for item in holds.outstanding(bench)] == [topic], "the warning comes again"
+    text = (tmp_path / "held.yaml").read_text()
+    (tmp_path / "held.yaml").write_text(text.replace("{inputs: [orders]}", f"{{inputs: [orders], globals: [{topic}]}}"))
+    kafka = {
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bench.connection.bootstrap_servers}})
+    }
+    with open_workbench(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as declared:
+        assert holds.release_copy_holds(declared) == (topic,)
+        assert config_of(bench, topic) == {"cleanup.policy": "compact"}
+        assert holds.outstanding(declared) == ()
+    bench.cluster.delete_topics([topic])
+
+
+@pytest.mark.parametrize("days", [-1, 8], ids=["of the future", "after a week"])
+def test_but_not_for_ever_nor_when_the_topic_is_gone(bench: Workbench, days: int) -> None:
+    topic = f"customers-{uuid.uuid4().hex[:8]}"
+    bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    guarded(bench, "killed", topic)
+    later = replace(bench, clock=lambda: bench.clock() + days * DAY_MS)
+    holds.release_copy_holds(later)
+    assert holds.outstanding(bench) == ()
+    guarded(bench, "killed too", topic)
+    bench.cluster.delete_topics([topic])
+    holds.release_copy_holds(bench)
+    assert holds.outstanding(bench) == ()
 
 
 def test_a_guard_over_a_guard_remembers_what_was_there_first(bench: Workbench) -> None:

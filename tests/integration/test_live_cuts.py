@@ -18,7 +18,9 @@ from tests.integration.moving import Moving, Sums, moving
 pytestmark = pytest.mark.kafka
 
 KEYS = 1_000
-NOT_HELD = Quiesced(mode=QuiesceMode.LIVE, since=0, members=(), still=False, why_not="the application was not held", assumed=())
+NOT_HELD = Quiesced(
+    savepoint_id="", mode=QuiesceMode.LIVE, since=0, members=(), still=False, why_not="the application was not held", assumed=()
+)
 
 
 @pytest.fixture

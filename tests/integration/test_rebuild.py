@@ -9,6 +9,8 @@ import pytest
 
 from streams_recovery import restores
 from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.guard import joined
+from streams_recovery.core.hold import restore_hold
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.model import CommittedOffset, Profile, TopicPartition
 from streams_recovery.core.offset_strategy import OffsetStrategy, parse
@@ -137,6 +139,17 @@ def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: 
     with pytest.raises(PlanChanged, match=f"were created since the plan was approved: {small.output.topic}"):
         restores.prepare(bench, ticket)
     restores.abandon(bench, ticket)
+
+
+def test_outputs_that_are_emptied_get_their_owner_s_settings_not_those_of_a_hold(small: Small) -> None:
+    bench, request = small.bench, rebuild(small.bench, outputs=OutputPolicy.RECREATE)
+    publish(small)
+    free = restores.plan(bench, request)
+    for hold in (joined({}, 3, 20_000), restore_hold(free.create[0].final_config)):
+        bench.cluster.alter_configs({small.output.topic: hold})
+        held = restores.plan(bench, request)
+        assert [step.final_config for step in held.create] == [step.final_config for step in free.create]
+        assert held.hash == free.hash, "also when somebody's hold comes or goes while a plan is read"
 
 
 def test_a_topic_that_was_made_anew_after_the_approval_is_not_deleted(small: Small) -> None:

@@ -85,9 +85,8 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     reprocessing.clear(bench, again.own.application_id, request, run_id="run-1")
     planned = reprocessing.plan(bench, again.own.application_id, request)
     assert (planned.records, "0 records. Nothing is started" in planned.text) == (0, True)
-    entry = reprocessing.conclude(
-        again.own, request, run_id="run-1", requested_by="test", planned=planned, ticket=None, handed=None, left=()
-    )
+    ended = reprocessing.Done(planned=planned, ticket=None, handed=None, finished=False, left=())
+    entry = reprocessing.conclude(again.own, request, ended, run_id="run-1", requested_by="test")
     assert (entry.succeeded, entry.records, entry.outcome) == (True, 0, "no input: 0 records, nothing was started")
     assert reprocessing.busy(again.own) == ()
     assert again.here() == set()
@@ -159,6 +158,17 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
     assert again.here() == set(), "and of a run that handed nothing over nothing stays"
     entry = again.ended(bench, claimed, None)
     with pytest.raises(Damaged, match="the interval failed before it began"):
+        reprocessing.raise_unless_succeeded(entry)
+
+
+def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(again: Again) -> None:
+    request = again.request(20, 45)
+    claimed = again.claim(request)
+    bench, ticket = again.processed(claimed, [(b"a", b"2", 20)])
+    report = reprocessing.hand_over(bench, ticket, request)
+    entry = again.ended(bench, claimed, ticket, report, finished=False)
+    assert (entry.succeeded, entry.outcome, entry.handed) == (False, "failed after recovered", report)
+    with pytest.raises(Damaged, match="the interval failed after recovered"):
         reprocessing.raise_unless_succeeded(entry)
 
 

@@ -74,9 +74,9 @@ def test_an_application_is_at_work_although_its_input_ends_in_aborted_records(bo
         commit(bench, {small.input: 4})
         aborted(bench, small.input)
         with pytest.raises(ApplicationNotReady, match="its inputs are 5 offsets behind the ends they had"):
-            await_at_work(bench, {small.input: 9})
+            await_at_work(bench, {small.input: 9}, again="wait")
         commit(bench, {small.input: 5})
-        await_at_work(bench, {small.input: 9})
+        await_at_work(bench, {small.input: 9}, again="wait")
 
 
 def test_an_input_whose_records_were_all_deleted_before_anybody_read_them_keeps_nobody_waiting(read: Small) -> None:

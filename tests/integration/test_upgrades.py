@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import clones, savepoints
+from streams_recovery import clones, savepoints, standstills
 from streams_recovery.cli.running import Runner
 from streams_recovery.cli.upgrading import upgrade_steps
 from streams_recovery.clones import Step
-from streams_recovery.core.errors import Damaged, NotExact, Refused, TargetNotEmpty
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
 from streams_recovery.core.handover import Role
 from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, spaced
+from streams_recovery.core.plan import RestoreRequest
 from streams_recovery.savepoints import SavepointRequest
 from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
@@ -90,6 +91,43 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
     assert roles(both) == (Role.LIVE, Role.BESIDE)
     assert free(both)
+
+
+@pytest.mark.fault("F3")
+def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_savepoint(both: Both) -> None:
+    old, broken = both.old, both.directory / "old" / "broken"
+    old.application.start()
+    ticket, _ = upgraded(both)
+    savepoints.finish(old, ticket)
+    broken.touch()
+    with both.clone() as clone, pytest.raises(ApplicationNotReady, match="it cannot be started"):
+        clones.bring_back(old, clone, ticket)
+    broken.unlink()
+    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.BESIDE), True, None)
+    assert standstills.end_left(old) == ("one",)
+    assert both.started_with("old") == ""
+
+
+def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(both: Both) -> None:
+    old, broken, told = both.old, both.directory / "old" / "broken", list[str]()
+    old.application.start()
+
+    def say(text: str) -> None:
+        told.append(text)
+        if "failed, attempt" in text:
+            broken.unlink()
+
+    def refuses(_: str) -> RestoreRequest:
+        broken.touch()
+        raise Refused("somebody thought better of it", next_step="none")
+
+    with both.clone() as clone:
+        runners = [Runner(bench=bench, submitter=Here(bench), say=say) for bench in (old, clone)]
+        with pytest.raises(Refused, match="somebody thought better of it"):
+            upgrade_steps(*runners, wanted(), refuses)
+    assert "it cannot be started" in told[-2]
+    assert told[-1] == f"{old.application_id} writes the outputs"
+    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.BESIDE), True)
 
 
 def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None:

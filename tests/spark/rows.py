@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from streams_recovery.core.hold import RESTORE_HOLD
+from streams_recovery.core.hold import restore_hold
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
@@ -67,7 +67,7 @@ def topic(connection, partitions=1, **config):
     """A topic of a new name that keeps what it is given, gone at the end."""
     name = f"rows-{uuid.uuid4().hex[:12]}"
     with KafkaCluster(connection) as cluster:
-        settings = {**RESTORE_HOLD, **{key.replace("_", "."): value for key, value in config.items()}}
+        settings = {**restore_hold({}), **{key.replace("_", "."): value for key, value in config.items()}}
         cluster.create_topic(name, partitions=partitions, replication_factor=1, config=settings)
         try:
             yield name

@@ -40,6 +40,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden" / "good"
 SAVEPOINT = "20261121T000000Z-0000000001"
 CANARY = "canary-9c31b7"
 HOST, LISTENED = "127.0.0.1", "127.0.0.2"
+# Tasks run with python3: the one that has what they import.
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 @dataclass
@@ -80,8 +82,8 @@ class Listener:
 def daemon(directory: Path, name: str, variables: Mapping[str, str], *command: str) -> Iterator[None]:
     """A daemon of Spark with the environment that compose gives it, ended by its pid."""
     home = installed_spark()
-    own = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "JAVA_HOME", "LANG")}
-    variables = {**own, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m", **variables}
+    own = {name: value for name, value in os.environ.items() if name in ("HOME", "JAVA_HOME", "LANG")}
+    variables = {**own, "PATH": PATH, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m", **variables}
     with (directory / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
             [str(home / "bin" / "spark-class"), *command], env=variables, stdout=log, stderr=log, start_new_session=True, cwd=directory
@@ -161,8 +163,7 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) 
     directory.mkdir()
     (directory / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in defaults.items()))
     monkeypatch.setenv("SPARK_CONF_DIR", str(directory))
-    # Tasks run with python3: the one that has what they import.
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", PATH)
     with Listener(rpc) as one, Listener(blocks) as other:
         yield one, other
 

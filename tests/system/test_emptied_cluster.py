@@ -96,11 +96,13 @@ def test_without_any_saved_state_it_is_built_again_from_the_archived_input(tmp_p
         on.await_running()
         wait_counted(bench, ORDERS, seconds=180)
         assert set(differences(bench, truth(generator.world, range(ORDERS))).values()) == {0}
-        archived = {topic.name: topic.rows for topic in saved.topics if topic.role is TopicRole.OUTPUT}
+        # Windows that are still open have no final result yet.
+        archived = {topic.name: topic.rows for topic in saved.topics if topic.role is TopicRole.OUTPUT and topic.rows}
+        assert archived
         for name, rows in archived.items():
             partitions = bench.cluster.describe_topics([name])[name].partitions
             ends = bench.cluster.high_watermarks([TopicPartition(name, number) for number in range(partitions)])
-            assert sum(ends.values()) > rows > 0, "what was written before, and what is written again behind it"
+            assert sum(ends.values()) > rows, "what was written before, and what is written again behind it"
 
         generator.feed(LATER)
         wait_counted(bench, ORDERS + LATER, seconds=180)

@@ -119,8 +119,6 @@ def backup(
     if as_json:
         print_json(summary)
     else:
-        for warning in summary.warnings:
-            say(warning)
         Console().print(
             f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; it "
             f"{'survives' if summary.survives_cluster_loss else 'does not survive'} the loss of the cluster"

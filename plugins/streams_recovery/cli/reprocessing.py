@@ -89,6 +89,7 @@ def _done(
     planned: Planned | None = None
     ticket: restores.RestoreTicket | None = None
     handed: list[again.HandOverReport] = []
+    finished = False
     left: tuple[str, ...] = ()
     failure: RecoveryError | None = None
     try:
@@ -99,15 +100,15 @@ def _done(
             opened = again.open_interval(scratch, source, request, planned, run_id=run_id, requested_by=getpass.getuser())
             ticket = opened
             carry_out(scratch, opened, runner(scratch, logs).job, say, at_ends=lambda: handed.append(_handed(scratch, opened, request)))
+            finished = True
     except RecoveryError as error:
         failure = error
     finally:
         report = handed[-1] if handed else None
         if ticket is not None:
             left = removed(lambda bench, ticket: again.remove(bench, ticket, report), scratch, ticket, say)
-        entry = again.conclude(
-            bench, request, run_id=run_id, requested_by=getpass.getuser(), planned=planned, ticket=ticket, handed=report, left=left
-        )
+        done = again.Done(planned=planned, ticket=ticket, handed=report, finished=finished, left=left)
+        entry = again.conclude(bench, request, done, run_id=run_id, requested_by=getpass.getuser())
     return entry, failure
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from streams_recovery import clones, restores, savepoints
 from streams_recovery.cli.running import Runner
-from streams_recovery.cli.steps import carry_out
+from streams_recovery.cli.steps import carry_out, leave
 from streams_recovery.core.plan import RestoreRequest
 from streams_recovery.workbench import Workbench
 
@@ -32,8 +32,7 @@ def upgrade_steps(
             before_start=lambda: clones.make_live(old.bench, clone.bench, opened),
         )
     finally:
-        back = clones.bring_back(old.bench, clone.bench, ticket)
-        clone.say(f"{back.live} writes the outputs")
+        leave(lambda: f"{clones.bring_back(old.bench, clone.bench, ticket).live} writes the outputs", clone.say)
 
 
 def _stopped_and_saved(old: Runner, clone: Workbench, ticket: savepoints.Ticket) -> savepoints.SavepointSummary:

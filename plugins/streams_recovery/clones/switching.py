@@ -225,7 +225,7 @@ def await_live(old: Workbench, clone: Workbench, ticket: SwitchTicket, started: 
     with ExitStack() as stack:
         stack.enter_context(kept(old, ticket.old))
         stack.enter_context(kept(clone, ticket.clone))
-        await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()})
+        await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()}, again=f"{ticket.step} once more")
 
 
 def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket, stopped: StoppedForSwitch) -> SwitchReport:

@@ -75,7 +75,7 @@ def make_live(old: Workbench, clone: Workbench, ticket: RestoreTicket) -> Brough
 
 def bring_back(old: Workbench, clone: Workbench, ticket: savepoints.Ticket) -> BroughtBack:
     """The end of an upgrade, however it went. Unless the clone is live, the old application writes the outputs again, and what ran of it runs again.
-    Repeating it is harmless.
+    Repeating it is harmless. What does not come back is on record: the next savepoint of the old application tries again.
     """
     if role(clone) is Role.LIVE:
         return BroughtBack(live=clone.application_id, started=())
@@ -85,6 +85,7 @@ def bring_back(old: Workbench, clone: Workbench, ticket: savepoints.Ticket) -> B
         if last is not None and last.role is Role.REPLACED:
             if last.run != ticket.request.run_id:
                 return BroughtBack(live=last.other, started=())
+            standstills.begin_stop(old, ticket.savepoint_id, ticket.running)
             old.handovers.append(entry(old, clone, ticket.request.run_id, Role.LIVE, again={}, tail={}))
         back = standstills.let_go(old, QuiesceMode.STOP, ticket.running)
         standstills.end(old, of=ticket.savepoint_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 
 from streams_recovery.compacting.values import CompactRequest, CompactTicket
 from streams_recovery.core.errors import Damaged, NotFound, Refused
@@ -55,8 +56,8 @@ def begin(bench: Workbench, request: CompactRequest, planned: ReductionPlan) -> 
 
 
 def plan_job(bench: Workbench, ticket: CompactTicket) -> JobPlan:
-    """The job of a reduction. Each attempt has a result of its own."""
-    result_key = None if ticket.spec is None else bench.notes.reserve(ticket.savepoint_id, RESULT)
+    """The job of a reduction. Each attempt has a place of its own for its result: an earlier one may still run somewhere."""
+    result_key = None if ticket.spec is None else bench.notes.reserve(ticket.savepoint_id, f"{RESULT}-{uuid.uuid4().hex}")
     return JobPlan(spec=ticket.spec, result_key=result_key, ranges=ticket.partitions, offsets=ticket.offsets)
 
 

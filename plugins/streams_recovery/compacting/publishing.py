@@ -19,7 +19,7 @@ from streams_recovery.workbench import Workbench
 def publish(bench: Workbench, ticket: CompactTicket, result: NoteRef | None, *, patience_seconds: float = 1_200.0) -> CompactSummary:
     """Judge the job's result and create the manifest, under the application's lock, so that no expiry decides meanwhile. Repeating it after it
     succeeded changes nothing. Waits ``patience_seconds`` for a savepoint that is being taken. Raises ``Damaged`` unless the state is the same,
-    ``Refused`` when nothing could be reduced, ``LockHeld``.
+    ``Refused`` when nothing could be reduced and for a result of another attempt, ``LockHeld``.
     """
     request = ticket.request
     lock = _locked(bench, ticket, patience_seconds)
@@ -31,7 +31,8 @@ def publish(bench: Workbench, ticket: CompactTicket, result: NoteRef | None, *, 
             raise Damaged("no reduction ran", next_step="clear the Spark task of this run and run it again")
         source = bench.savepoints.read(ticket.source_id)
         refuse_if_reduced(bench, source)
-        verdict = judge(bench.notes.read(ReduceSpec, ticket.spec).partitions, bench.notes.read(ReduceResult, result).partitions)
+        done = bench.notes.read_own(ReduceResult, ticket.savepoint_id, result)
+        verdict = judge(bench.notes.read(ReduceSpec, ticket.spec).partitions, done.partitions)
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
         manifest = assembled(source, verdict.accepted, savepoint_id=ticket.savepoint_id, provenance=provenance)
         if not manifest.whole(sizes(bench)):

@@ -43,15 +43,21 @@ class PartitionCopy:
 
 
 def plan_partition(
-    cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, why_full: str | None, *, epoch_end: int | None = None
+    cut: PartitionCut,
+    role: TopicRole,
+    parent: PartitionImage | None,
+    why_full: str | None,
+    *,
+    epoch_end: int | None = None,
+    expires: bool = True,
 ) -> PartitionCopy:
     """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic. ``epoch_end`` is where, by the broker, the log ends now
-    that the parent saw: what was written up to the parent's leader epoch; None when it cannot tell.
+    that the parent saw: what was written up to the parent's leader epoch; None when it cannot tell. ``expires``: see ``may_expire``.
     """
     if role is TopicRole.REPARTITION:
         # Tails are never shared: what was unread then is not what is unread now.
         return _copy_from(cut, cut.tail_start, why="unread tail")
-    reason = why_full or _cannot_share(cut, role, parent, epoch_end)
+    reason = why_full or _cannot_share(cut, role, parent, epoch_end, expires)
     if reason is not None or parent is None:
         return _copy_from(cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal)
     gaps = parent.gaps
@@ -64,7 +70,13 @@ def plan_partition(
     return PartitionCopy(inherited=parent.ranges, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
 
 
-def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, epoch_end: int | None) -> str | None:
+def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
+    """Whether the broker may have deleted old records of a topic since the savepoint that has it as ``before``, by the policy of now or of then."""
+    then = before.config.get(_POLICY, "") if before is not None else ""
+    return "delete" in settings.get(_POLICY, "delete") or "delete" in then
+
+
+def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, epoch_end: int | None, expires: bool) -> str | None:
     if parent is None:
         return "new partition"
     if cut.end < parent.end:
@@ -77,6 +89,9 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
     first = min((*(piece.start for piece in parent.ranges), *(gap.start for gap in parent.gaps)), default=parent.end)
     if cut.log_start < first:
         return f"the log starts at {cut.log_start}, before the archive's {first}: another replica leads it now"
+    if role is TopicRole.CHANGELOG and not expires and cut.log_start > parent.log_start:
+        # A restore would bring back what somebody has deleted.
+        return f"the log starts at {cut.log_start}, the last savepoint's at {parent.log_start}, and its policy deletes nothing"
     if role is TopicRole.CHANGELOG and cut.log_start > parent.end:
         return f"the log starts at {cut.log_start}, after the last savepoint's end {parent.end}"
     return None

@@ -35,6 +35,23 @@ class Found(enum.StrEnum):
     MISSING = "missing"
 
 
+class Course(enum.StrEnum):
+    """What a load does with a topic: ``GO_ON`` behind what is there, ``BEGIN_AGAIN`` with an empty one, or ``REFUSE`` and leave it to a person."""
+
+    GO_ON = "go on"
+    BEGIN_AGAIN = "begin again"
+    REFUSE = "refuse"
+
+
+def course(kind: Found, *, records: int, differs: bool, others_write: bool) -> Course:
+    """What becomes of a topic with so many ``records``. It ``differs`` when they cannot be the beginning of what belongs there, or were compared and are
+    not. Where ``others_write`` such records may be the only copy there is, and are not deleted.
+    """
+    if kind is Found.STRANGER_FULL or (others_write and records and differs):
+        return Course.REFUSE
+    return Course.GO_ON if kind is Found.OURS and not differs else Course.BEGIN_AGAIN
+
+
 def found(topic_id: str | None, ours: Iterable[str], offsets: int) -> Found:
     """What a topic with this id and so many offsets in it is to a restore that created the ids ``ours``. An id None means that there is none."""
     if topic_id is None:

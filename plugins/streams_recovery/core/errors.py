@@ -84,7 +84,9 @@ class SparkJobFailed(TransientError):
 
 
 class PrefixDiffers(TransientError):
-    """Raised when what an interrupted load left in a partition is not the beginning of what belongs there. The next attempt creates the topic again."""
+    """Raised when what an interrupted load left in a partition is not the beginning of what belongs there. The next attempt creates the
+    topic again, or refuses an input that others write to.
+    """
 
 
 class PermanentError(RecoveryError):

@@ -122,10 +122,6 @@ def _nothing(_config: Overrides) -> Changes:
     return {}
 
 
-# What a topic without settings of its own is created with.
-RESTORE_HOLD = restore_hold({})
-
-
 def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int, margin_ms: int) -> bool:
     """True when putting the owner's settings back could delete records that the state still needs. ``final`` are those that are in force then, the
     broker's own included.

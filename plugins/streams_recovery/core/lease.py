@@ -80,6 +80,12 @@ def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: 
     )
 
 
+def check_nobody_else(last: LockRecord | None, ticket: LockTicket, *, now: int) -> None:
+    """Raise ``LockLost`` when another acquisition than this one holds the lock at ``now`` (ms)."""
+    if holder(last, now) is not None:
+        _own(last, ticket)
+
+
 def holds(last: LockRecord | None, ticket: LockTicket) -> bool:
     """True while nobody took the lock of this acquisition and it was not given back. A lease that ran out alone changes nothing."""
     return last is not None and last.acquired == ticket.number and last.owner == ticket.owner and last.kind != "release"

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.checked_names import check_names, check_numbered, check_segment_key
+from streams_recovery.core.checked_numbers import check_epoch, check_replicas, check_settings
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.model import (
     ClaimedTopic,
@@ -28,6 +29,7 @@ from streams_recovery.core.moments import LAST_MOMENT
 from streams_recovery.core.reduced import ReducedFrom, Reduction
 
 FORMAT_VERSION: Final = 3
+_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,11 +254,12 @@ def read(data: bytes, *, where: str) -> Manifest:
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
+        shown = f"{version!r:.{_SHOWN}}"
         raise Damaged(
-            f"{where} has format version {version!r}, this software reads {FORMAT_VERSION}",
+            f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
             next_step="use the release of this software that wrote the savepoint",
             where=where,
-            version=version,
+            version=shown,
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
     check_names("application id", [manifest.application_id], where=where)
@@ -264,6 +267,7 @@ def read(data: bytes, *, where: str) -> Manifest:
     _check_moments(manifest, where)
     _check_files(manifest, where)
     for topic in manifest.topics:
+        _check_numbers(topic, where)
         check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
         for partition in topic.partitions:
             _check_tiling(topic, partition, where)
@@ -276,6 +280,14 @@ def _check_moments(manifest: Manifest, where: str) -> None:
     for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
         if not 0 <= moment <= LAST_MOMENT:
             raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
+
+
+def _check_numbers(topic: TopicImage, where: str) -> None:
+    check_replicas(topic.replication_factor, topic=topic.name, where=where)
+    check_settings(topic.config, topic=topic.name, where=where)
+    for image in topic.partitions:
+        for epoch in (image.leader_epoch, image.committed.leader_epoch if image.committed is not None else None):
+            check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)
 
 
 def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:

@@ -193,6 +193,15 @@ class RestorePlan:
         return not self.from_input or self.inputs_from is not None
 
     @property
+    def written_by_others(self) -> frozenset[str]:
+        """Inputs and globals that are made and that producers write to: a record in one may be the only copy there is. Copies that end at a moment have
+        names that no producer knows.
+        """
+        if self.point is not None and self.in_place is None:
+            return frozenset()
+        return frozenset(step.name for step in self.create if step.role in (TopicRole.INPUT, TopicRole.GLOBAL))
+
+    @property
     def held_back(self) -> dict[TopicPartition, int]:
         """Inputs of an interval of which the application gets only so many records at first, those before the first of the interval or later, and the
         others once it has processed these. Empty where it has processed all that comes before, or nothing comes behind.

@@ -115,7 +115,7 @@ def _loaded(plan: RestorePlan) -> list[str]:
         *_TOPICS,
         *(_topic_row(topic, plan) for topic in plan.create),
         "",
-        "4. **Verify** every record against the savepoint, and every changelog key by key.",
+        "4. **Verify** every record against the savepoint.",
     ]
 
 

@@ -98,25 +98,30 @@ class ObjectLock:
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 
 
-def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMark]) -> list[Decision]:
-    """One decision for every savepoint, newest first.
+def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMark], *, now: int) -> list[Decision]:
+    """One decision for every savepoint, newest first, at ``now`` (ms).
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
     stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
-    reduced from meets no rule: the two are one moment, and the other one stands for it. Savepoints with state and minimal ones are judged apart: one
+    reduced from meets no rule: the two are one moment, and the other one stands for it. One of a moment that has not come meets no rule
+    and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with state and minimal ones are judged apart: one
     without state never takes the place of one that has it.
     """
     said = list(marks)
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
-    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, said)]
+    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, said, now)]
     return sorted(decisions, key=lambda decision: (decision.captured_at, decision.savepoint_id), reverse=True)
 
 
-def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[KeepMark]) -> list[Decision]:
+def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[KeepMark], now: int) -> list[Decision]:
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
     replaced = _replaced(savepoints)
-    exact = [h for h in newest_first if h.consistency is Consistency.EXACT and h.whole and h.savepoint_id not in replaced]
+    exact = [
+        h
+        for h in newest_first
+        if h.consistency is Consistency.EXACT and h.whole and h.captured_at <= now and h.savepoint_id not in replaced
+    ]
     for held in exact[: rules.last]:
         reasons[held.savepoint_id].append("last")
     for held in exact[: rules.minimum]:
@@ -131,11 +136,12 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
             ]
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
-        recent = kept_since is None or held.captured_at >= kept_since
+        recent = held.captured_at <= now and (kept_since is None or held.captured_at >= kept_since)
         if held.consistency is not Consistency.EXACT and recent and held.savepoint_id not in replaced:
             reasons[held.savepoint_id].append("not exact, but recent")
     for held in newest_first:
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: audit it"]
+        reasons[held.savepoint_id] += ["of a time that has not come: audit it"] if held.captured_at > now else []
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
     return [
         Decision(

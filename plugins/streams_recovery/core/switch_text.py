@@ -50,7 +50,7 @@ def upgrade_text(plan: UpgradePlan) -> str:
             *(f"> **Warning:** {warning}" for warning in plan.warnings),
             *([""] if plan.warnings else []),
             f"1. **Stop** `{plan.old}` ({', '.join(plan.running) or 'none is running'}) and take an exact savepoint of it. It stays down.",
-            f"2. **Restore** `{plan.clone}` from it, compared record by record and key by key.",
+            f"2. **Restore** `{plan.clone}` from it, compared record by record.",
             f"3. **Start** `{plan.clone}` with the outputs {_renamed(plan.outputs)}, exactly where `{plan.old}` stopped.",
             "",
             _UPGRADED,

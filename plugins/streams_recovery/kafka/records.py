@@ -18,9 +18,7 @@ from streams_recovery.core.errors import Damaged
 
 Header = tuple[str, bytes | None]
 
-NO_TIMESTAMP: Final = -1
 CREATE_TIME: Final = 0
-LOG_APPEND_TIME: Final = 1
 
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE, nullable=False))

@@ -166,17 +166,18 @@ def _handed(text: str) -> reprocessing.HandOverReport | None:
 
 
 class ConcludeIntervalOperator(OfIntervalOperator):
-    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. ``planned``, ``ticket``, ``handed`` and
-    ``removed`` are the JSON of the tasks before, nothing where one did not succeed.
+    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. ``planned``, ``ticket``, ``handed``,
+    ``report`` and ``removed`` are the JSON of the tasks before, nothing where one did not succeed.
     """
 
-    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "handed", "removed")
+    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "handed", "report", "removed")
 
-    def __init__(self, *, planned: str, ticket: str, handed: str, removed: str, **kwargs: Any) -> None:
+    def __init__(self, *, planned: str, ticket: str, handed: str, report: str, removed: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.planned = planned
         self.ticket = ticket
         self.handed = handed
+        self.report = report
         self.removed = removed
 
     def step(self, bench: Workbench, context: Context) -> reprocessing.ReprocessEntry:
@@ -185,16 +186,14 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         if why is not None:
             raise AirflowSkipException(why)
         ticket = None if self.ticket == NOTHING else received(restores.RestoreTicket, self.ticket, "open")
-        entry = reprocessing.conclude(
-            bench,
-            self.request,
-            run_id=run_id_of(context),
-            requested_by=requested_by(context),
+        done = reprocessing.Done(
             planned=None if self.planned == NOTHING else received(Planned, self.planned, "plan"),
             ticket=ticket,
             handed=_handed(self.handed),
+            finished=self.report != NOTHING,
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
+        entry = reprocessing.conclude(bench, self.request, done, run_id=run_id_of(context), requested_by=requested_by(context))
         self.log.info("Interval %s: %s", self.request.slice.interval.name, entry.outcome)
         reprocessing.raise_unless_succeeded(entry)
         return entry

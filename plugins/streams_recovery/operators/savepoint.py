@@ -1,4 +1,4 @@
-"""The steps of a savepoint, in the order in which they are taken. The Spark step between capture and gather is in copy.py."""
+"""The steps of a savepoint, in the order in which they are taken. The Spark step between capture and gather is in spark.py."""
 
 from __future__ import annotations
 

@@ -6,13 +6,14 @@ interval's; ``hand_over`` comes when it has stopped at the ends, ``remove`` and 
 
 from streams_recovery.core.reprocess import Asked, HandOverReport, ReprocessEntry, ReprocessRequest
 from streams_recovery.reprocessing.beginning import Planned, clear, open_interval, plan
-from streams_recovery.reprocessing.ending import conclude, history, raise_unless_succeeded, remove
+from streams_recovery.reprocessing.ending import Done, conclude, history, raise_unless_succeeded, remove
 from streams_recovery.reprocessing.handing import hand_over
 from streams_recovery.reprocessing.lanes import Claimed, busy, claim, requested
 
 __all__ = [
     "Asked",
     "Claimed",
+    "Done",
     "HandOverReport",
     "Planned",
     "ReprocessEntry",

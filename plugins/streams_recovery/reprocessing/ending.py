@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 from streams_recovery.core.drill import furthest
 from streams_recovery.core.errors import Damaged
@@ -37,26 +38,29 @@ def remove(bench: Workbench, ticket: RestoreTicket, handed: HandOverReport | Non
     return removed
 
 
-def conclude(
-    bench: Workbench,
-    request: ReprocessRequest,
-    *,
-    run_id: str,
-    requested_by: str,
-    planned: Planned | None,
-    ticket: RestoreTicket | None,
-    handed: HandOverReport | None,
-    left: tuple[str, ...],
-) -> ReprocessEntry:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How far an interval came. ``planned``, ``ticket`` and ``handed`` are what its steps returned, None where one did not succeed; it is ``finished``
+    when the last step of its restore has succeeded, and ``left`` names what could not be removed.
+    """
+
+    planned: Planned | None
+    ticket: RestoreTicket | None
+    handed: HandOverReport | None
+    finished: bool
+    left: tuple[str, ...]
+
+
+def conclude(bench: Workbench, request: ReprocessRequest, done: Done, *, run_id: str, requested_by: str) -> ReprocessEntry:
     """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its lane back. ``bench`` is that
     of the application itself. Repeating it adds nothing.
     """
     interval = request.slice.interval
-    journal, savepoint = ((), None) if ticket is None else _restored(bench, ticket)
+    journal, savepoint = ((), None) if done.ticket is None else _restored(bench, done.ticket)
     # What is removed is closed by that, wherever it broke off.
-    own = journal if handed is not None else tuple(step for step in journal if step.phase is not Phase.CLOSED)
+    own = journal if done.finished else tuple(step for step in journal if step.phase is not Phase.CLOSED)
     reached = furthest(own) if journal else None
-    records = None if planned is None else planned.records
+    records = None if done.planned is None else done.planned.records
     entry = ReprocessEntry(
         run=run_id,
         requested_by=requested_by,
@@ -65,15 +69,15 @@ def conclude(
         end=interval.end,
         base=request.base,
         at=bench.clock(),
-        restore_id=None if ticket is None else ticket.restore_id,
+        restore_id=None if done.ticket is None else done.ticket.restore_id,
         savepoint_id=savepoint,
         records=records,
         reached=reached,
-        handed=handed,
-        left=left,
-        succeeded=succeeded(records, reached, handed, left),
+        handed=done.handed,
+        left=done.left,
+        succeeded=succeeded(records, reached, done.handed, done.left),
     )
-    if not left:
+    if not done.left:
         give_back(bench, bench.application_id, interval.name, run_id=run_id)
     log = _log(bench)
     known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if (one.run, one.start) == (run_id, interval.start)), None)

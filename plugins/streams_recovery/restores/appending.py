@@ -248,7 +248,10 @@ def finish_append(bench: Workbench, ticket: AppendTicket, result: NoteRef | None
     if result is None:
         raise Damaged("no append ran", next_step="run the append again")
     planned = bench.notes.read(AppendPlan, ticket.plan)
-    loaded = {TopicPartition(one.topic, one.partition): one for one in bench.notes.read(RestoreResult, result).partitions}
+    loaded = {
+        TopicPartition(one.topic, one.partition): one
+        for one in bench.notes.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
+    }
     rows = {spaced_partition(name): count for name, count in planned.rows.items()}
     now = bench.cluster.high_watermarks(list(rows))
     wrong = [

@@ -140,7 +140,7 @@ def verify_cleared(bench: Workbench, ticket: RestoreTicket, verified: VerifySumm
     """What stands for the state in a rebuild: the proof that no internal topic is left to take one from. ``verified`` is what ``check_verify`` found of the
     topics that were loaded. Raises ``TargetNotEmpty``.
     """
-    guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.OFFSETS_SET)
+    guarded(bench, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     gone = check_cleared(bench, stored_plan(bench, ticket))
     _note_verified(bench, ticket, verified)
     return ClearedSummary(gone=gone)

@@ -8,7 +8,7 @@ from typing import Final
 
 from streams_recovery import holds
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.continuing import Found, Standing, found
+from streams_recovery.core.continuing import Course, Standing, course, found
 from streams_recovery.core.errors import OffsetsUnstable, PrefixDiffers, TargetNotEmpty
 from streams_recovery.core.guard import RESTORE_MARK
 from streams_recovery.core.hold import HoldPurpose, TopicHold
@@ -23,6 +23,10 @@ from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 
 LOAD_RESULT: Final = "load-result"
+STRANGERS: Final = (
+    "find out who created them or wrote to them, and stop that; copy these records if somebody needs them, delete the topics, and resume this "
+    "restore"
+)
 # Longer than a job whose lock was taken needs to notice it and to end.
 STILL_SECONDS: Final = 6.0
 _STILL_PATIENCE: Final = 120.0
@@ -94,28 +98,27 @@ def _settled(bench: Workbench, ends: dict[TopicPartition, int], still_seconds: f
 
 def begin_again(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> list[Standing]:
     """Delete and create again every topic whose records cannot be the beginning of what belongs there, or were compared and are not. Returns how
-    all partitions stand then. Raises ``TargetNotEmpty`` for topics with records that this restore did not create.
+    all partitions stand then. Raises ``TargetNotEmpty`` for topics with records that this restore did not create, and for inputs and globals: who
+    writes to those may have been waiting for them.
     """
     standing = standings(bench, rows_at_first(planned))
     ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics([step.name for step in planned.create]).items()}
     refused, created = refused_topics(bench, ticket), created_by(written)
     again, strangers = [], []
-    cut = {topic.name for topic in planned.in_place.later} if planned.in_place else set()
     for step in planned.create:
         parts = [standing.get(TopicPartition(step.name, part.partition)) for part in step.partitions]
         records = sum(part.end - part.start for part in parts if part)
         kind = found(ids.get(step.name), created.get(step.name, ()), records)
         differs = ids.get(step.name) in refused or any(part is None or part.present is None for part in parts)
-        # Somebody else's record in an input may be the only copy there is.
-        if kind is Found.STRANGER_FULL or (step.name in cut and records and differs):
+        what = course(kind, records=records, differs=differs, others_write=step.name in planned.written_by_others)
+        if what is Course.REFUSE:
             strangers.append(step.name)
-        elif kind is not Found.OURS or differs:
+        elif what is Course.BEGIN_AGAIN:
             again.append(step)
     if strangers:
         raise TargetNotEmpty(
             f"topics of {bench.application_id} hold records that are not of this restore: {', '.join(strangers)}",
-            next_step="find out who created them or wrote to them, and stop that; if nobody needs these records, delete the topics and resume this "
-            "restore",
+            next_step=STRANGERS,
             topics=strangers,
         )
     bench.cluster.delete_topics([step.name for step in again if step.name in ids])

@@ -17,7 +17,7 @@ from streams_recovery.restores.comparing import VERIFIED, compare_job, proven
 from streams_recovery.restores.creating import refused_topics, standings, work_of
 from streams_recovery.restores.halting import require_read, stop_behind
 from streams_recovery.restores.loading import check_down, check_written, load_job
-from streams_recovery.restores.opening import guarded, note, stored_plan
+from streams_recovery.restores.opening import guarded, note, resume_command, stored_plan
 from streams_recovery.restores.returning import launched
 from streams_recovery.restores.values import (
     EndsSummary,
@@ -107,7 +107,7 @@ def start_again(bench: Workbench, ticket: RestoreTicket) -> StartSummary:
     guarded(bench, ticket, at_least=Phase.FED, before=Phase.CLOSED)
     with kept(bench, ticket):
         started = launched(bench, planned)
-        await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()})
+        await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()}, again=resume_command(bench, ticket))
     return started
 
 

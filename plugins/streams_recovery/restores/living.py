@@ -90,9 +90,10 @@ def _created_by_undone(bench: Workbench, manifest: Manifest) -> dict[str, set[st
 
 def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:
     """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown: somebody has created it since. ``empty`` names those
-    that may be another one. The same when other topics would be created than was approved.
+    that may be another one. The same when other topics would be created than was approved; but an empty one that was to be created may be there now.
     """
-    made = sorted({step.name for step in approved.create} ^ {step.name for step in now.create})
+    shown_made, made_now = {step.name for step in approved.create}, {step.name for step in now.create}
+    made = sorted((shown_made - made_now - set(empty)) | (made_now - shown_made))
     if made:
         raise PlanChanged(
             f"other topics of {approved.application_id} would be created than was approved: {', '.join(made)}",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams_recovery.core.continuing import Standing
-from streams_recovery.core.errors import ApplicationRunning, Damaged
+from streams_recovery.core.errors import ApplicationRunning, Damaged, TargetNotEmpty
 from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult
 from streams_recovery.core.journal import JournalEntry, Phase, created_by, reached
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.core.plan import PartitionLoad, RestorePlan
 from streams_recovery.restores.choosing import pinned
-from streams_recovery.restores.creating import LOAD_RESULT, begin_again, create_topic, rows_at_first, work_of
+from streams_recovery.restores.creating import LOAD_RESULT, STRANGERS, begin_again, create_topic, rows_at_first, work_of
 from streams_recovery.restores.in_place import set_aside
 from streams_recovery.restores.living import check_same_targets, spans
 from streams_recovery.restores.opening import guarded, note, stored_plan
@@ -24,26 +24,45 @@ from streams_recovery.savepoints.values import NO_JOB, JobPlan
 from streams_recovery.workbench import Workbench
 
 LOAD_SPEC = "load-spec"
-LOAD_AGAIN = "somebody else wrote to it: stop whoever did, then load again; the topic is compared, or created again"
+LOAD_AGAIN = (
+    "somebody else wrote to it: stop whoever did, then load again; the topic is compared, and created again where its records differ, unless it is an input "
+    "or a global"
+)
 
 
 def prepare(bench: Workbench, ticket: RestoreTicket) -> PrepareSummary:
-    """Delete what the plan replaces, and create every internal topic empty and under hold. Repeating it begins again from empty topics: what an
-    earlier attempt loaded is known by its topic ids and deleted, because loading twice would double it. Anybody else's topics are refused.
+    """Delete what the plan replaces, and create every topic empty and under hold. Repeating it begins again from empty topics: what an earlier attempt
+    loaded is known by its topic ids and deleted. Anybody else's topics are refused. Inputs and globals that it made and that hold records stay as they
+    are, for the load to go on behind; ``TargetNotEmpty`` is raised for those when nothing can have been loaded yet.
     """
     written = guarded(bench, ticket, at_least=Phase.SAVED, before=Phase.OFFSETS_SET)
     check_down(bench)
     planned = stored_plan(bench, ticket)
     current = _still(bench, ticket, planned, written)
     set_aside(bench, ticket, planned, current)
+    kept = _filled(bench, planned, written)
     note(bench, ticket, Phase.DESTROYING)
-    wanted = [*(step.name for step in planned.create), *(gone.name for gone in current.delete)]
-    existing = bench.cluster.describe_topics(wanted)
+    making = [step for step in planned.create if step.name not in kept]
+    existing = bench.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
     bench.cluster.delete_topics(sorted(existing))
-    for step in planned.create:
+    for step in making:
         create_topic(bench, ticket, step, Phase.DESTROYING)
     note(bench, ticket, Phase.CREATED)
-    return PrepareSummary(created=tuple(step.name for step in planned.create), replaced=tuple(sorted(existing)))
+    return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(sorted(existing)))
+
+
+def _filled(bench: Workbench, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> set[str]:
+    """Inputs and globals that an earlier attempt of this restore has made, and that hold records by now."""
+    mine = created_by(written)
+    there = bench.cluster.describe_topics(planned.written_by_others & set(mine))
+    filled = spans(bench, {name: found for name, found in there.items() if found.topic_id in mine[name]})
+    if filled and not any(entry.phase is Phase.CREATED for entry in written):
+        raise TargetNotEmpty(
+            f"inputs that this restore of {bench.application_id} has made hold records that it did not load: {', '.join(sorted(filled))}",
+            next_step=STRANGERS,
+            topics=filled,
+        )
+    return set(filled)
 
 
 def _still(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> RestorePlan:
@@ -54,15 +73,15 @@ def _still(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, writte
         check_still_planned(bench, planned, {step.name: mine.get(step.name, set()) for step in planned.create} if begun else {})
         return planned
     current = plan(bench, pinned(bench, ticket.request, planned), mine=mine)
-    check_same_targets(planned, current, empty=_created_unnoted(bench, written, current))
+    check_same_targets(planned, current, empty=_created_unnoted(bench, written, planned))
     return current
 
 
-def _created_unnoted(bench: Workbench, written: tuple[JournalEntry, ...], current: RestorePlan) -> set[str]:
+def _created_unnoted(bench: Workbench, written: tuple[JournalEntry, ...], planned: RestorePlan) -> set[str]:
     """Topics that an attempt of this restore may have created right before it died, so that it could not write down which they are."""
     if reached(written).rank < Phase.DESTROYING.rank:
         return set()
-    existing = bench.cluster.describe_topics([step.name for step in current.create])
+    existing = bench.cluster.describe_topics([step.name for step in planned.create])
     return set(existing) - set(spans(bench, existing))
 
 

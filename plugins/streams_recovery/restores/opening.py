@@ -127,9 +127,14 @@ def abandon(bench: Workbench, ticket: RestoreTicket) -> AbandonReport:
     next_step = (
         "the application goes on as it was"
         if may_restart(phase)
-        else f"{_left_as(phase)}; `streams-recovery resume {bench.config.name} {ticket.restore_id} --approve {ticket.plan_hash}` goes on from here"
+        else f"{_left_as(phase)}; {resume_command(bench, ticket)} goes on from here"
     )
     return AbandonReport(phase=phase, restarted=bool(back), next_step=next_step)
+
+
+def resume_command(bench: Workbench, ticket: RestoreTicket) -> str:
+    """What goes on with a restore that has failed: it has given its lock back by then, so none of its tasks can be cleared."""
+    return f"`streams-recovery resume {bench.config.name} {ticket.restore_id} --approve {ticket.plan_hash}`"
 
 
 def _bring_back(bench: Workbench, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import PlanChanged, TargetNotEmpty
+from streams_recovery.core.guard import owner_config
 from streams_recovery.core.input_offsets import Logs
 from streams_recovery.core.inventory import Inventory, discover
 from streams_recovery.core.manifest import Manifest
@@ -142,8 +143,8 @@ def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
             name=topic.name,
             role=TopicRole.OUTPUT,
             replication_factor=topic.replication_factor,
-            held_config=dict(topic.config),
-            final_config=dict(topic.config),
+            held_config=owner_config(topic.config),
+            final_config=owner_config(topic.config),
             replaces=topic.topic_id,
             partitions=tuple(PartitionLoad(partition=number, files=()) for number in range(topic.partitions)),
         )
@@ -194,8 +195,8 @@ def _observe(bench: Workbench, offsets: tuple[OffsetToSet, ...], found: _Found, 
 
 
 def check_still_planned(bench: Workbench, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
-    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown. ``created`` has the ids of those that this rebuild made
-    itself.
+    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
+    ``created`` has the ids of those that this rebuild made itself.
     """
     shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
     there = bench.cluster.describe_topics({*internal_topics(bench), *shown})
@@ -211,6 +212,14 @@ def check_still_planned(bench: Workbench, planned: RestorePlan, created: Mapping
             f"topics of {planned.application_id} were created since the plan was approved: {', '.join(other)}",
             next_step="find out who writes there, then trigger the rebuild again and approve the new plan",
             topics=other,
+        )
+    late = sorted(name for name in planned.written_by_others & set(filled) if there[name].topic_id not in created.get(name, ()))
+    if late:
+        raise PlanChanged(
+            f"inputs of {planned.application_id} that were empty when the plan was approved hold records now: {', '.join(late)}",
+            next_step="they were not touched; stop their producers, copy these records if somebody needs them, delete the topics, and go on: resume this "
+            "rebuild if it can be resumed, else begin it again",
+            topics=late,
         )
 
 

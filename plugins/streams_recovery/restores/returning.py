@@ -9,14 +9,14 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.asking import StoreAsked
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.evidence import RestoreReport
-from streams_recovery.core.journal import Phase
+from streams_recovery.core.journal import Phase, reached
 from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced, spaced_partition
 from streams_recovery.core.plan import RestorePlan
 from streams_recovery.leases import kept, under_lock
 from streams_recovery.readiness import await_at_work
 from streams_recovery.restores.asking import ASKED, Asked, ask_stores
 from streams_recovery.restores.halting import inputs_of, whole_input
-from streams_recovery.restores.opening import entries, guarded, note, stored_plan
+from streams_recovery.restores.opening import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.restores.proving import Checked, keep_evidence, report_of
 from streams_recovery.restores.rebuilding import offsets_to_remove
 from streams_recovery.restores.values import (
@@ -63,7 +63,7 @@ def wipe(bench: Workbench, ticket: RestoreTicket) -> WipeSummary:
     if report.remaining:
         raise Damaged(
             f"local state remains in {', '.join(report.remaining)}",
-            next_step="remove these directories by hand, then clear this task",
+            next_step=f"remove these directories by hand; then {resume_command(bench, ticket)} goes on from here",
             remaining=report.remaining,
         )
     note(bench, ticket, Phase.WIPED)
@@ -72,13 +72,15 @@ def wipe(bench: Workbench, ticket: RestoreTicket) -> WipeSummary:
 
 def start(bench: Workbench, ticket: RestoreTicket) -> StartSummary:
     """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to. Raises ``Damaged`` when
-    an offset is not the one that was set.
+    an offset is not the one that was set, or, after an earlier start, is gone.
     """
-    guarded(bench, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED)
+    before = reached(guarded(bench, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
     planned = stored_plan(bench, ticket)
     if all(i.state is InstanceState.GONE for i in bench.application.status()):
-        # Repeated after the start itself, this step finds an application that has committed already.
-        _check_committed(bench, planned)
+        if before is Phase.WIPED:
+            _check_committed(bench, ticket, planned)
+        else:
+            _check_still_committed(bench, planned)
     summary = launched(bench, planned)
     note(bench, ticket, Phase.STARTED)
     return summary
@@ -92,8 +94,8 @@ def launched(bench: Workbench, planned: RestorePlan) -> StartSummary:
     return StartSummary(instances=instances, ends={spaced(tp): end for tp, end in ends.items()})
 
 
-def _check_committed(bench: Workbench, planned: RestorePlan) -> None:
-    """Every offset must still be there. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
+def _check_committed(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan) -> None:
+    """Every offset must still be the one that was set. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
     topic stays empty without one: no error would tell.
     """
     found = bench.groups.committed(bench.application_id, [item.tp for item in planned.offsets])
@@ -111,8 +113,20 @@ def _check_committed(bench: Workbench, planned: RestorePlan) -> None:
     if wrong:
         raise Damaged(
             f"{len(wrong)} committed offsets of {bench.application_id} are not those that were set: {'; '.join(wrong[:20])}",
-            next_step="find out what else commits for this group or deletes its offsets; then clear the task that sets them, and go on from there",
+            next_step=f"find out what else commits for this group or deletes its offsets; then {resume_command(bench, ticket)} sets them again",
             wrong=wrong,
+        )
+
+
+def _check_still_committed(bench: Workbench, planned: RestorePlan) -> None:
+    """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
+    found = bench.groups.committed(bench.application_id, [item.tp for item in planned.offsets])
+    gone = [str(item.tp) for item in planned.offsets if found[item.tp] is None]
+    if gone:
+        raise Damaged(
+            f"{bench.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",
+            next_step="it was not started again; find out what deletes them, then restore again with replace",
+            gone=gone,
         )
 
 
@@ -128,7 +142,7 @@ def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSumma
     began = time.monotonic()
     ends = {spaced_partition(name): end for name, end in started.ends.items()}
     with kept(bench, ticket):
-        await_at_work(bench, ends)
+        await_at_work(bench, ends, again=resume_command(bench, ticket))
     planned = stored_plan(bench, ticket)
     if not planned.from_input and (planned.point is None or planned.point.with_state):
         _check_no_new_topics(bench, planned)

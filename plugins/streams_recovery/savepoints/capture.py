@@ -18,6 +18,7 @@ from streams_recovery.savepoints.attempt import Cut, attempt_cut, await_outputs,
 from streams_recovery.savepoints.quiesce import quiesce
 from streams_recovery.savepoints.unchanged import check_same_application
 from streams_recovery.savepoints.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
+from streams_recovery.storage.notes import other_attempt
 from streams_recovery.survey import Survey, survey, survey_remains
 from streams_recovery.workbench import Workbench
 
@@ -30,9 +31,12 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
     the label is not what the policy wants, and at last, where the policy says so, holds an application that was to be left alone: whoever
     resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open,
-    ``TransientError`` when topics changed meanwhile.
+    ``TransientError`` when topics changed meanwhile, ``Refused`` when it was another attempt that held the application.
     """
     under_lock(bench, ticket)
+    if quiesced.savepoint_id != ticket.savepoint_id:
+        # What held the application then may have let it go since, and it may have run and crashed.
+        raise other_attempt(f"the hold for savepoint {quiesced.savepoint_id}", ticket.savepoint_id)
     found, missing = _surveyed(bench, ticket)
     holds.keep_guard(bench, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
     may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE

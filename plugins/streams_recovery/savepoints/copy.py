@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from streams_recovery import holds
-from streams_recovery.core.chain import ChainPolicy, plan_partition, split, topic_full_reason
+from streams_recovery.core.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.manifest import Manifest, PartitionImage
@@ -37,12 +37,13 @@ PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copie
 def plan_copy(bench: Workbench, ticket: Ticket, cut: NoteRef) -> JobPlan:
     """Decide what to share and what to copy of the cut that ``capture`` has left, and leave the Spark job its specification. No new records: no job."""
     under_lock(bench, ticket)
-    draft = bench.notes.read(CutDraft, cut)
+    draft = bench.notes.read_own(CutDraft, ticket.savepoint_id, cut)
     newest = _newest(bench)
     last = newest or last_savepoint(bench)
     ends = epoch_ends(bench, last, draft.cluster_id, [log.tp for topic in draft.topics for log in topic.partitions])
     settings = bench.cluster.settings([topic.name for topic in draft.topics])
-    plan = copy_plan(draft, newest if newest and _whole(bench, newest) else None, _policy(bench), ends, settings)
+    parent = newest if newest and _whole(bench, newest) else None
+    plan = copy_plan(draft, parent, _policy(bench), ends, settings, last=last)
     plan = with_damage(plan, ticket, damage_of_cut(bench, ticket, draft, last, ends, settings))
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
     groups = note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
@@ -80,12 +81,17 @@ def copy_plan(
     policy: ChainPolicy,
     epoch_ends: Mapping[TopicPartition, int | None],
     settings: Mapping[str, Mapping[str, str]],
+    *,
+    last: Manifest | None = None,
 ) -> CopyPlan:
     """The copy of every archived partition except repartition tails, which were copied with the cut. ``epoch_ends`` is where the logs end now that
-    the parent saw, ``settings`` what is in force on each archived topic.
+    the parent saw, ``settings`` what is in force on each archived topic. ``last`` is the newest savepoint that can be read, also when it cannot be the
+    parent.
     """
     if parent is not None and parent.cluster_id != draft.cluster_id:
         parent = None
+    if last is not None and last.cluster_id != draft.cluster_id:
+        last = None
     planned = [
         _planned(topic, draft, parent, policy, epoch_ends, settings[topic.name])
         for topic in draft.topics
@@ -96,19 +102,21 @@ def copy_plan(
     return CopyPlan(
         parent_id=parent.savepoint_id if parent and shared else None,
         partitions=partitions,
-        begun_anew=tuple(_begun_anew(draft, parent, partitions)),
+        begun_anew=tuple(_begun_anew(draft, parent, last, partitions)),
     )
 
 
-def _begun_anew(draft: CutDraft, parent: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
+def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
     """Of a changelog only the state counts; what is archived of an input is its history as well."""
     roles = {topic.name: topic.role for topic in draft.topics}
+    known = parent or last
     for one in planned:
-        before = parent.topic(one.topic) if parent is not None and not roles[one.topic].internal else None
+        before = known.topic(one.topic) if known is not None and not roles[one.topic].internal else None
         archived = before is not None and any(image.ranges for image in before.partitions if image.partition == one.partition)
         if archived and one.full_because is not None:
             tp = TopicPartition(one.topic, one.partition)
-            yield f"the archive of {tp} begins anew ({one.full_because}): what it had before is in earlier savepoints only"
+            why = one.full_because if parent is not None else "the newest savepoint is not whole or cannot be read"
+            yield f"the archive of {tp} begins anew ({why}): what it had before is in earlier savepoints only"
 
 
 def _planned(
@@ -124,7 +132,8 @@ def _planned(
     images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
     result = []
     for cut in topic.partitions:
-        copy = plan_partition(cut, topic.role, images.get(cut.partition), why_full, epoch_end=epoch_ends.get(cut.tp))
+        known = images.get(cut.partition)
+        copy = plan_partition(cut, topic.role, known, why_full, epoch_end=epoch_ends.get(cut.tp), expires=may_expire(settings, before))
         result.append(
             PlannedPartition(
                 topic=topic.name,
@@ -158,9 +167,9 @@ def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: No
     under_lock(bench, ticket)
     if planned is None:
         raise Damaged("no copy was planned", next_step="run the savepoint again")
-    copy = bench.notes.read(PlannedCopy, planned)
-    plan, draft = copy.plan, bench.notes.read(CutDraft, copy.draft)
-    job = BackupResult(ranges=(), seconds=0) if result is None else bench.notes.read(BackupResult, result)
+    copy, draft = planned_copy(bench, ticket, planned)
+    plan = copy.plan
+    job = BackupResult(ranges=(), seconds=0) if result is None else bench.notes.read_own(BackupResult, ticket.savepoint_id, result)
     check_against_plan(() if copy.spec is None else bench.notes.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
     noticed = check_same_logs(bench, draft)
     # Tails were copied with the cut.
@@ -187,6 +196,12 @@ def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: No
         lost=sum(piece.end - piece.start for piece in job.lost),
         copied=bench.notes.write(ticket.savepoint_id, COPIED, copied),
     )
+
+
+def planned_copy(bench: Workbench, ticket: Ticket, planned: NoteRef) -> tuple[PlannedCopy, CutDraft]:
+    """The plan that ``plan_copy`` has left, and the cut it is for. Raises ``Refused`` for those of another attempt: no guard has held since."""
+    copy = bench.notes.read_own(PlannedCopy, ticket.savepoint_id, planned)
+    return copy, bench.notes.read_own(CutDraft, ticket.savepoint_id, copy.draft)
 
 
 def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:

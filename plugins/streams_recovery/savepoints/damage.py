@@ -26,13 +26,14 @@ from streams_recovery.workbench import Workbench
 
 
 def last_savepoint(bench: Workbench) -> Manifest | None:
-    """The newest savepoint that can be read and that says what the state was: neither damaged nor edited. None when there is none."""
+    """The newest savepoint of this cluster that can be read and that says what the state was: neither damaged nor edited. None when there is none."""
+    here = bench.cluster.cluster_id()
     for savepoint_id in reversed(bench.savepoints.ids()):
         try:
             found = bench.savepoints.read(savepoint_id)
         except Damaged:
             continue
-        if found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
+        if found.cluster_id == here and found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
             return found
     return None
 
@@ -78,10 +79,15 @@ def damage_of_cut(
     ends: Mapping[TopicPartition, int | None],
     settings: Mapping[str, Mapping[str, str]],
 ) -> tuple[Damage, ...]:
-    """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone."""
+    """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. When ``last`` is of another cluster, the
+    newest one of this cluster is compared.
+    """
     if bench.config.backup.profile is not Profile.FULL and not ticket.safety:
         return ()
     cuts = [cut for topic in draft.topics for cut in topic.partitions]
+    if last is not None and last.cluster_id != draft.cluster_id:
+        last = last_savepoint(bench)
+        ends = epoch_ends(bench, last, draft.cluster_id, [cut.tp for cut in cuts])
     topics = _state_topics([(topic.name, topic.role, topic.topic_id) for topic in draft.topics], cuts, settings)
     found = _damage_of(bench, topics, draft.claimed, last, draft.cluster_id, ends)
     gone = (DamageKind.MISSING, DamageKind.VANISHED)

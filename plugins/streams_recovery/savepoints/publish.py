@@ -17,12 +17,12 @@ from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
 from streams_recovery.group_offsets import keep_with_savepoint
 from streams_recovery.leases import under_lock
+from streams_recovery.savepoints.copy import planned_copy
 from streams_recovery.savepoints.values import (
     Copied,
     CopyPlan,
     CutDraft,
     DraftTopic,
-    PlannedCopy,
     PlannedPartition,
     SavepointSummary,
     Ticket,
@@ -45,9 +45,9 @@ def publish(bench: Workbench, ticket: Ticket, gathered: NoteRef) -> SavepointSum
             next_step="trigger a new run to take another savepoint",
             savepoint=earlier,
         )
-    copied = bench.notes.read(Copied, gathered)
-    copy = bench.notes.read(PlannedCopy, copied.planned)
-    plan, draft = copy.plan, bench.notes.read(CutDraft, copy.draft)
+    copied = bench.notes.read_own(Copied, ticket.savepoint_id, gathered)
+    copy, draft = planned_copy(bench, ticket, copied.planned)
+    plan = copy.plan
     parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
     keep_with_savepoint(bench, copy.groups)

@@ -29,12 +29,20 @@ def quiesce(bench: Workbench, ticket: Ticket) -> Quiesced:
     since = bench.clock()
     _check_none_started(bench, ticket)
     if ticket.mode is QuiesceMode.LIVE and ticket.running:
-        return Quiesced(mode=QuiesceMode.LIVE, since=since, members=(), still=False, why_not="the application was not held", assumed=())
+        return Quiesced(
+            savepoint_id=ticket.savepoint_id,
+            mode=QuiesceMode.LIVE,
+            since=since,
+            members=(),
+            still=False,
+            why_not="the application was not held",
+            assumed=(),
+        )
     if ticket.running:
         standstills.begin(bench, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
-        return _pause(bench, since)
-    return _stop(bench, since)
+        return _pause(bench, ticket, since)
+    return _stop(bench, ticket, since)
 
 
 def _check_none_started(bench: Workbench, ticket: Ticket) -> None:
@@ -62,7 +70,7 @@ def _await_no_standby(bench: Workbench) -> None:
         )
 
 
-def _pause(bench: Workbench, since: int) -> Quiesced:
+def _pause(bench: Workbench, ticket: Ticket, since: int) -> Quiesced:
     _await_no_standby(bench)
     bench.application.pause()
     own, configured_ms = bench.config.application, int(bench.config.application.commit_interval_seconds * 1000)
@@ -73,7 +81,15 @@ def _pause(bench: Workbench, since: int) -> Quiesced:
     members = _members(bench)
     why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""
     assumed = assumptions.of_pause(own.guarantee, reported, configured_ms)
-    return Quiesced(mode=QuiesceMode.PAUSE, since=since, members=members, still=not unpaused, why_not=why_not, assumed=assumed)
+    return Quiesced(
+        savepoint_id=ticket.savepoint_id,
+        mode=QuiesceMode.PAUSE,
+        since=since,
+        members=members,
+        still=not unpaused,
+        why_not=why_not,
+        assumed=assumed,
+    )
 
 
 def _members(bench: Workbench) -> tuple[str, ...]:
@@ -86,13 +102,21 @@ def _is_paused(status: InstanceStatus) -> bool:
     return status.state is InstanceState.RUNNING and status.streams_state == "PAUSED"
 
 
-def _stop(bench: Workbench, since: int) -> Quiesced:
+def _stop(bench: Workbench, ticket: Ticket, since: int) -> Quiesced:
     report = bring_down(bench)
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     silent = [i.name for i in report.instances if not i.said_closed]
     assumed = assumptions.of_stop(bench.config.application.guarantee, silent)
-    return Quiesced(mode=QuiesceMode.STOP, since=since, members=(), still=report.clean, why_not=why_not, assumed=assumed)
+    return Quiesced(
+        savepoint_id=ticket.savepoint_id,
+        mode=QuiesceMode.STOP,
+        since=since,
+        members=(),
+        still=report.clean,
+        why_not=why_not,
+        assumed=assumed,
+    )
 
 
 def still_held(bench: Workbench, quiesced: Quiesced) -> tuple[bool, str]:

@@ -49,10 +49,11 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiesced:
-    """The application as it is held. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
+    """The application as it is held for one savepoint. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
     hold was proven, else ``why_not`` says what is missing. ``assumed`` says in sentences what that proof takes for granted.
     """
 
+    savepoint_id: str
     mode: QuiesceMode
     since: int
     members: tuple[str, ...]

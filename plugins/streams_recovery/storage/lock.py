@@ -78,6 +78,10 @@ class ApplicationLock:
         """True while the lock is still this ticket's. Adds no record: for those who look often."""
         return lease.holds(self._log.last(), ticket)
 
+    def check_nobody_else(self, ticket: LockTicket) -> None:
+        """Raise ``LockLost`` when somebody else has the lock by the newest record that can be read."""
+        lease.check_nobody_else(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
+
     def holder(self) -> LockRecord | None:
         """Who has the lock now, None when nobody has."""
         return lease.holder(self._log.last(), self._clock())

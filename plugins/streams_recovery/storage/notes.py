@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, TypeVar
 
-from streams_recovery.core.errors import Altered, NotFound
+from streams_recovery.core.errors import Altered, NotFound, Refused
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.note_ref import NoteRef
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -54,6 +54,12 @@ class Notes:
         """The note as it was written. Raises ``NotFound``, ``Damaged``, and ``Altered`` when it is another one now."""
         return read_noted(self._repository, kind, ref)
 
+    def read_own(self, kind: type[T], run: str, ref: NoteRef) -> T:
+        """``read`` for what only ``run`` itself may have left. Raises ``Refused`` for a note of another one."""
+        if ref.key.rpartition("/")[0] != self._directory(run):
+            raise other_attempt(ref.key, run)
+        return self.read(kind, ref)
+
     def read_once(self, kind: type[T], run: str, name: str) -> T:
         """The only note of this name, for those who were not told its hash: what was written first stays, and what lies beside it is never read. Raises
         ``NotFound`` when the step that writes it has not run, and ``Damaged``.
@@ -87,8 +93,19 @@ class Notes:
         """Notes of this name with a number, or whatever else begins like one."""
         only = self._layout.work(run, name)
         stem = only.removesuffix("json")
-        directory = only.rsplit("/", 1)[0] + "/"
-        return [key for key in self._repository.keys(directory) if key.startswith(stem) and key != only]
+        return [key for key in self._repository.keys(f"{self._directory(run)}/") if key.startswith(stem) and key != only]
+
+    def _directory(self, run: str) -> str:
+        return self._layout.work(run, "any").rpartition("/")[0]
+
+
+def other_attempt(what: str, run: str) -> Refused:
+    """The error for something that a step of another attempt has left, and that was given to ``run``."""
+    return Refused(
+        f"{what} is of another attempt, and this one is {run}: a task was cleared, and what was read before need not be what is there now",
+        next_step="it was not used; trigger a new run",
+        attempt=run,
+    )
 
 
 def _not_ours(key: str) -> Altered:

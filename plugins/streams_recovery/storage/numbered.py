@@ -39,9 +39,11 @@ class NumberedLog(Generic[T]):
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
         return (self._read(key) for key in reversed(self._keys()))
 
-    def readable_back(self) -> Iterator[T]:
-        """The same, without those that are no entries; each is logged. Only for logs of which any part is enough."""
-        for key in reversed(self._keys()):
+    def readable_back(self, *, whole: bool = True) -> Iterator[T]:
+        """The same, without those that are no entries; each is logged. Only for logs of which any part is enough. With ``whole`` false numbers may be
+        missing too.
+        """
+        for key in reversed(self._keys() if whole else self._present()):
             try:
                 entry = self._read(key)
             except EntryUnreadable as error:
@@ -57,9 +59,11 @@ class NumberedLog(Generic[T]):
         """All entries in order."""
         return list(reversed(list(self.read_back())))
 
-    def append(self, entry: T) -> int:
-        """Add an entry whatever came before it, also when that cannot be read, and return its number."""
-        return self._append(lambda _newest: entry)
+    def append(self, entry: T, *, whole: bool = True) -> int:
+        """Add an entry whatever came before it, also when that cannot be read, and return its number. With ``whole`` false numbers may be missing: only
+        for an entry that says that nothing before it matters any more.
+        """
+        return self._append(lambda _newest: entry, self._keys if whole else self._present)
 
     def append_behind(self, key: str, entry: T) -> bool:
         """Add an entry with the number behind the one at ``key``. False when there is one already; then nothing was added."""
@@ -73,12 +77,12 @@ class NumberedLog(Generic[T]):
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
-        return self._append(lambda newest: decide(self._read(self._key(newest)) if newest else None, newest + 1))
+        return self._append(lambda newest: decide(self._read(self._key(newest)) if newest else None, newest + 1), self._keys)
 
-    def _append(self, entry_behind: Callable[[int], T]) -> int:
+    def _append(self, entry_behind: Callable[[int], T], look: Callable[[], list[str]]) -> int:
         taken = 0
         for _ in range(_RACES):
-            keys = self._keys()
+            keys = look()
             newest = max(taken, self._number(keys[-1]) if keys else 0)
             entry = entry_behind(newest)
             try:
@@ -102,8 +106,11 @@ class NumberedLog(Generic[T]):
         except Damaged as error:
             raise EntryUnreadable(error.reason, next_step=error.next_step, **(error.facts | {"key": key})) from None
 
+    def _present(self) -> list[str]:
+        return [key for key in self._repository.keys(self._prefix) if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
+
     def _keys(self) -> list[str]:
-        keys = [key for key in self._repository.keys(self._prefix) if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
+        keys = self._present()
         first = self._number(keys[0]) if keys else 1
         missing = next((at for at, key in enumerate(keys, first) if key != self._key(at)), None)
         if missing is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
@@ -52,7 +53,7 @@ def begin_export(bench: Workbench, request: ExportRequest) -> ExportTicket:
     work = f"{manifest.savepoint_id}-{run}"
     job = JobPlan(
         spec=bench.notes.write(work, SPEC, spec),
-        result_key=bench.notes.reserve(work, RESULT),
+        result_key=bench.notes.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
         ranges=len(spec.partitions),
         offsets=sum(i.end for i in topic.partitions),
     )

@@ -192,7 +192,7 @@ def conclude_audit(bench: Workbench, ticket: AuditTicket, result: NoteRef | None
     if ticket.job.spec is not None:
         read = bench.notes.read(AuditSpec, ticket.job.spec).files
         if result is not None:
-            audited = {done.key: done for done in bench.notes.read(AuditResult, result).files}
+            audited = {done.key: done for done in bench.notes.read_own(AuditResult, ticket.audit_id, result).files}
     report = AuditReport(
         audit_id=ticket.audit_id,
         application_id=bench.application_id,

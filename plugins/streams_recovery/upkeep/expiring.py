@@ -93,7 +93,7 @@ def plan_expiry(bench: Workbench) -> ExpirePlan:
 
 def _planned(bench: Workbench, found: Holdings) -> ExpirePlan:
     grace_ms, now = bench.config.retention.grace_days * retention.DAY_MS, bench.clock()
-    decisions = retention.decide(found.held(), _rules(bench), found.marks)
+    decisions = retention.decide(found.held(), _rules(bench), found.marks, now=now)
     forget = retention.past_grace({key: gone.at for key, gone in found.expired.items()}, now=now, grace_ms=grace_ms)
     needed = (*found.savepoints, *found.safety, *(gone.manifest for key, gone in found.expired.items() if key not in forget))
     referenced = {file.key for manifest in needed for _, file in manifest.files()}

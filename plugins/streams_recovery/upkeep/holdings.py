@@ -10,7 +10,7 @@ from streams_recovery.core.manifest import Manifest
 from streams_recovery.core.retention import Held, KeepMark, StoredFile
 from streams_recovery.core.survival import survives_cluster_loss
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.unfinished import plan_of, unfinished_restore
+from streams_recovery.unfinished import needed_savepoints
 from streams_recovery.upkeep.records import lost
 from streams_recovery.workbench import Workbench
 
@@ -71,7 +71,7 @@ def holdings(bench: Workbench) -> Holdings:
         segments=tuple(bench.repository.listed(bench.layout.segments)),
         unreadable=(*unreadable, *torn, *gone),
         marks=tuple(keeping.marks(bench).read_all()),
-        in_use=_in_use(bench),
+        in_use=needed_savepoints(bench),
     )
 
 
@@ -101,11 +101,3 @@ def _expired(bench: Workbench, alive: set[str]) -> tuple[dict[str, Expired], lis
             continue
         found[savepoint_id] = Expired(at=bench.layout.retired_at(newest) or 0, manifest=manifest, copies=tuple(keys))
     return found, unreadable
-
-
-def _in_use(bench: Workbench) -> frozenset[str]:
-    restore_id = unfinished_restore(bench)
-    if restore_id is None:
-        return frozenset()
-    planned, back = plan_of(bench, restore_id), bench.safety.published_by_run(restore_id)
-    return frozenset(savepoint_id for savepoint_id in (planned.savepoint_id, planned.inputs_from, back) if savepoint_id is not None)

@@ -26,7 +26,7 @@ from streams_recovery.core.retention import KeepMark, marked
 from streams_recovery.standstills import Standstill
 from streams_recovery.storage.doubt import UNREADABLE, only_this_one
 from streams_recovery.storage.values import read_value
-from streams_recovery.unfinished import plan_of, unfinished_restore
+from streams_recovery.unfinished import needed_savepoints
 from streams_recovery.workbench import Workbench
 
 # Decisions rest on the newest entries; the others are history.
@@ -108,7 +108,7 @@ def lost(bench: Workbench) -> dict[str, str]:
     """Savepoints that must exist and do not, with what proves it. What cannot be read proves nothing here: it is a finding of its own."""
     # In this order nothing that is published or expires meanwhile is taken for lost: a record follows its manifest, and a manifest goes only
     # after it was copied.
-    published, kept, in_use = bench.savepoints.published(), _readable(lambda: _kept(bench)), _readable(lambda: _in_use(bench))
+    published, kept, in_use = bench.savepoints.published(), _readable(lambda: _kept(bench)), _readable(lambda: needed_savepoints(bench))
     alive = {*bench.savepoints.ids(), *bench.safety.ids()}
     return findings.lost_manifests(alive, bench.savepoints.expired(), published=published, marked=kept, in_use=in_use)
 
@@ -122,11 +122,3 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
 
 def _kept(bench: Workbench) -> Collection[str]:
     return marked(keeping.marks(bench).read_all()).keys()
-
-
-def _in_use(bench: Workbench) -> Collection[str]:
-    restore_id = unfinished_restore(bench)
-    if restore_id is None:
-        return ()
-    savepoint_id = plan_of(bench, restore_id).savepoint_id
-    return () if savepoint_id is None else (savepoint_id,)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.continuing import Found, Standing, found
+from streams_recovery.core.continuing import Course, Found, Standing, course, found
 from streams_recovery.core.model import TopicPartition
 
 offsets = st.integers(0, 20)
@@ -25,3 +26,17 @@ def test_a_topic_is_ours_by_its_id_and_a_stranger_s_records_are_never_ours() -> 
     assert found("a", ["b", "a"], 7) is Found.OURS
     assert found("c", ["b", "a"], 7) is Found.STRANGER_FULL
     assert found("c", [], 0) is Found.STRANGER_EMPTY
+
+
+@pytest.mark.fault("F20")
+@given(kind=st.sampled_from(Found), records=offsets, differs=st.booleans(), others_write=st.booleans())
+def test_records_that_somebody_else_may_have_written_are_never_deleted(
+    kind: Found, records: int, differs: bool, others_write: bool
+) -> None:
+    what = course(kind, records=records, differs=differs, others_write=others_write)
+    if kind is Found.STRANGER_FULL or (records and differs and others_write):
+        assert what is Course.REFUSE
+    elif differs or kind is not Found.OURS:
+        assert what is Course.BEGIN_AGAIN
+    else:
+        assert what is Course.GO_ON

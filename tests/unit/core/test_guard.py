@@ -20,7 +20,7 @@ from streams_recovery.core.guard import (
     unguarded,
 )
 from streams_recovery.core.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
-from streams_recovery.core.hold import RESTORE_HOLD, restore_hold, restore_released
+from streams_recovery.core.hold import restore_hold, restore_released
 from streams_recovery.core.model import TopicDescription
 
 TODAY = 20_778
@@ -92,13 +92,13 @@ def test_a_guard_that_a_dead_run_has_forgotten_ends_with_the_next_one() -> None:
 
 
 def test_a_restore_s_mark_is_never_forgotten_and_a_copy_beside_it_counts_from_its_own_day() -> None:
-    config = dict(RESTORE_HOLD)
+    config = restore_hold({})
     for day in (TODAY, TODAY + 40):
         config = altered(config, joined(config, 1, day))
         both = altered(config, joined(config, 2, day + 1))
         assert (marked(both, 0), marked(both, 1), marked(both, 2)) == (True, True, True)
         config = altered(config, left(config, 1))
-    assert config == RESTORE_HOLD
+    assert config == restore_hold({})
 
 
 def test_a_setting_that_its_owner_has_changed_meanwhile_stays() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -137,3 +139,45 @@ def test_another_format_is_refused_by_its_number(version: object) -> None:
     plain = codec.encode(image()) | {"format_version": version, "something": "new"}
     with pytest.raises(Damaged, match=f"format version {version!r}"):
         manifest.read(json.dumps(plain).encode(), where="manifest")
+
+
+@pytest.mark.fault("F63")
+def test_a_format_of_any_length_is_told_in_one_line() -> None:
+    with pytest.raises(Damaged, match=r"format version \['x+") as caught:
+        manifest.read(json.dumps({"format_version": ["x" * 100_000]}).encode(), where="manifest")
+    assert len(repr(caught.value.facts)) + len(str(caught.value)) < 600
+
+
+GOOD = partition([copied(0, 5)], [], end=5)
+TOPIC = "orders-store-changelog"
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"partitions": (replace(GOOD, leader_epoch=2**40),)}, f"the leader epoch {2**40} of {TOPIC}-0"),
+        ({"partitions": (replace(GOOD, leader_epoch=-1),)}, f"the leader epoch -1 of {TOPIC}-0"),
+        (
+            {"partitions": (replace(GOOD, committed=CommittedOffset(offset=3, metadata="", leader_epoch=2**31)),)},
+            f"the leader epoch {2**31} of {TOPIC}-0",
+        ),
+        ({"replication_factor": 0}, f"the replication factor 0 of {TOPIC}"),
+        ({"replication_factor": 2**15}, f"the replication factor {2**15} of {TOPIC}"),
+        ({"config": {"delete.retention.ms": "abc"}}, f"delete.retention.ms 'abc' for {TOPIC}"),
+        ({"config": {"min.compaction.lag.ms": "1.5"}}, f"min.compaction.lag.ms '1.5' for {TOPIC}"),
+        ({"config": {"retention.ms": "9" * 30}}, f"retention.ms '{'9' * 30}' for {TOPIC}"),
+    ],
+)
+def test_numbers_that_kafka_does_not_have_are_damage_that_names_the_savepoint(changed: dict[str, Any], said: str) -> None:
+    good = image(GOOD)
+    assert read(good) == good
+    forged = replace(good, topics=(replace(good.topics[0], **changed),))
+    with pytest.raises(Damaged, match=f"manifest has {said}"):
+        read(forged)
+
+
+def test_numbers_at_the_edge_are_read() -> None:
+    good = image(replace(GOOD, leader_epoch=2**31 - 1))
+    edge = replace(good, topics=(replace(good.topics[0], config={"retention.ms": "-1", "segment.ms": str(2**63 - 1), "x": "y"}),))
+    assert read(edge) == edge

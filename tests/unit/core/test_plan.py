@@ -285,6 +285,7 @@ def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
 
 def test_a_person_reads_everything_that_will_happen() -> None:
     text = markdown(PLAN)
+    assert "key by key" not in text, "that is done only where it is asked for, or records differ"
     for told in (
         "Restore `orders` from savepoint `20261121T012345Z-0123456789`",
         "2026-11-21 01:23:45 UTC",
@@ -352,3 +353,11 @@ def test_the_page_says_how_long_it_will_take_and_by_what() -> None:
     unmeasured = replace(expected, estimate=Estimate(seconds={"load": 90.4}, measured=0))
     assert "by default rates: none was measured here yet." in markdown(replace(PLAN, observed=unmeasured))
     assert "Estimated time" not in markdown(PLAN)
+
+
+def test_producers_write_to_inputs_and_globals_that_are_made_but_not_to_copies() -> None:
+    made = tuple(replace(TOPIC, name=role.value, role=role) for role in TopicRole)
+    plan = replace(PLAN, create=made)
+    assert plan.written_by_others == {"input", "global"}
+    assert replace(plan, point=POINT).written_by_others == set()
+    assert replace(plan, point=POINT, in_place=IN_PLACE).written_by_others == {"input", "global"}

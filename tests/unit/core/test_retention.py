@@ -40,12 +40,12 @@ def test_one_without_state_never_takes_the_place_of_one_that_has_it(savepoints: 
     drawn = [replace(held(hours), profile=data.draw(st.sampled_from(Profile))) for hours in savepoints]
     apart = [[one for one in drawn if one.profile is profile] for profile in Profile]
     assert kept(drawn, rules) == kept(apart[0], rules) | kept(apart[1], rules)
-    moments = [decision.captured_at for decision in decide(drawn, rules, [])]
+    moments = [decision.captured_at for decision in decide(drawn, rules, [], now=T0)]
     assert moments == sorted(moments, reverse=True)
 
 
 def kept(savepoints: list[Held], rules: KeepRules, *marks: KeepMark) -> set[str]:
-    return {decision.savepoint_id for decision in decide(savepoints, rules, marks) if decision.why_kept}
+    return {decision.savepoint_id for decision in decide(savepoints, rules, marks, now=T0) if decision.why_kept}
 
 
 def mark(savepoint_id: str, *, keep: bool = True) -> KeepMark:
@@ -55,6 +55,15 @@ def mark(savepoint_id: str, *, keep: bool = True) -> KeepMark:
 HELD = st.lists(
     st.builds(held, st.integers(-2000, 0), exact=st.booleans(), whole=st.booleans()), unique_by=lambda one: one.savepoint_id, max_size=40
 )
+
+
+@pytest.mark.fault("F63")
+@given(savepoints=HELD, later=st.lists(st.integers(1, 90_000), unique=True, min_size=1, max_size=60), rules=RULES)
+def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(savepoints: list[Held], later: list[int], rules: KeepRules) -> None:
+    forged = [held(hours) for hours in later]
+    decisions = {one.savepoint_id: one.why_kept for one in decide([*savepoints, *forged], rules, [], now=T0)}
+    assert {one.savepoint_id for one in savepoints if decisions[one.savepoint_id]} == kept(savepoints, rules)
+    assert {decisions[one.savepoint_id] for one in forged} == {("of a time that has not come: audit it",)}
 
 
 @pytest.mark.fault("F17")

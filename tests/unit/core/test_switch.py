@@ -153,6 +153,7 @@ def test_a_plan_can_be_read() -> None:
     assert "Roll back from `orders-next` to `orders`" in switch_text(switch_plan(pair(), ROLL_BACK))
     unwritten = upgrade_text(upgrade_plan(pair(old={"outputs": ("out", "late")})))
     assert "does not write: late" in unwritten
+    assert "compared record by record." in unwritten
     assert "next.out → out" in unwritten
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from streams_recovery import holds, restores, standstills, unfinished
+from streams_recovery.application.factory import open_application
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.steps import abandoned, leave
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, LockHeld
+from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
 from streams_recovery.core.hold import HoldPurpose, TopicHold
 from streams_recovery.core.journal import Phase
 from streams_recovery.core.note_ref import NoteRef
@@ -215,3 +217,18 @@ def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothi
     bench.lock.release(second.lock)
     assert not restores.abandon(bench, ticket).restarted
     assert not running(bench)
+
+
+def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resumed(bench: Workbench) -> None:
+    ticket = opened(bench, plan_hash="ab12")
+    bench.application.stop(timeout=1)
+    note(bench, ticket, Phase.OFFSETS_SET)
+    says = [sys.executable, "-c", 'print(\'{"removed": [], "remaining": ["/state/app"]}\')']
+    runs = bench.config.runs
+    assert runs.command is not None
+    changed = runs.model_copy(update={"command": runs.command.model_copy(update={"wipe": says})})
+    stays = replace(bench, application=open_application(changed, bench.application_id))  # type: ignore[arg-type]
+    with pytest.raises(Damaged, match="local state remains in /state/app") as error:
+        restores.wipe(stays, ticket)
+    assert f"`streams-recovery resume app {ticket.restore_id} --approve ab12`" in str(error.value.next_step)
+    assert restores.phase_of(bench, ticket) is Phase.OFFSETS_SET

@@ -137,3 +137,35 @@ def test_topics_that_another_name_takes_are_in_the_manifest() -> None:
         "orders-eu-t-changelog is not in this savepoint: it is taken for a topic of orders-eu" in told
         for told in cautions.of_savepoint(made, None)
     )
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize(("start", "end"), [(4, 20), (10, 20), (10, 10), (11, 20)])
+def test_records_that_were_deleted_from_a_changelog_are_not_inherited(start: int, end: int) -> None:
+    """That they are gone may have been said to be intended: what is there now is the state then."""
+    now = replace(draft_topic(TopicRole.CHANGELOG), partitions=(cut(start=start, end=end),))
+    parent = manifest_of(topic((image((segment(0, 10, [1, 9]),)),)))
+    [piece] = copy_plan(drafted(now), parent, POLICY, {}, {"t": COMPACT}).partitions
+    assert (piece.inherited, piece.missing and (piece.missing.start, piece.missing.end)) == ((), (start, end) if start < end else None)
+    assert f"the log starts at {start}" in str(piece.full_because)
+
+
+@pytest.mark.parametrize(
+    ("then", "here"), [("compact,delete", "compact"), ("compact", "compact,delete"), ("compact,delete", "compact,delete")]
+)
+def test_of_a_windowed_store_s_changelog_old_records_may_go(then: str, here: str) -> None:
+    now = replace(draft_topic(TopicRole.CHANGELOG), partitions=(cut(start=4, end=20),))
+    parent = manifest_of(replace(topic((image((segment(0, 10, [1, 9]),)),)), config=COMPACT | {"cleanup.policy": then}))
+    [piece] = copy_plan(drafted(now), parent, POLICY, {}, {"t": COMPACT | {"cleanup.policy": here}}).partitions
+    assert (piece.inherited != (), piece.full_because) == (True, None)
+
+
+def test_that_the_archive_of_an_input_begins_anew_is_told_when_the_newest_savepoint_is_damaged() -> None:
+    last = manifest_of(topic((image((segment(0, 10, [1, 9]),)),), role=TopicRole.INPUT))
+    begun = copy_plan(drafted(draft_topic(TopicRole.INPUT)), None, POLICY, {}, {"t": COMPACT}, last=last)
+    (told,) = begun.begun_anew
+    assert told == (
+        "the archive of t-0 begins anew (the newest savepoint is not whole or cannot be read): what it had before is in earlier savepoints only"
+    )
+    elsewhere = replace(last, cluster_id="other")
+    assert copy_plan(drafted(draft_topic(TopicRole.INPUT)), None, POLICY, {}, {"t": COMPACT}, last=elsewhere).begun_anew == ()

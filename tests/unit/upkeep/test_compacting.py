@@ -124,6 +124,29 @@ def test_a_state_that_is_not_proven_is_never_published_and_lets_nothing_expire(
         compacting.publish(bench, ticket, None)
 
 
+@pytest.mark.fault("F20")
+def test_an_attempt_that_still_runs_does_not_take_the_place_of_the_next_one_s_result(opened: tuple[Workbench, PartitionReduced]) -> None:
+    bench, done = opened
+    ticket = begun(bench, request())
+    earlier, again = compacting.plan_job(bench, ticket), compacting.plan_job(bench, ticket)
+    assert earlier.spec == again.spec
+    assert earlier.result_key != again.result_key
+    result = job_done(bench, ticket, done)
+    bench.repository.create(str(earlier.result_key), b"late")
+    bench.repository.create(str(again.result_key), b"late too")
+    assert compacting.publish(bench, ticket, result).savepoint_id == ticket.savepoint_id
+
+
+@pytest.mark.fault("F20")
+def test_a_result_of_another_run_is_not_published(opened: tuple[Workbench, PartitionReduced]) -> None:
+    bench, done = opened
+    first, second = begun(bench, request()), begun(bench, request("another"))
+    result = job_done(bench, first, done)
+    with pytest.raises(Refused, match=f"{first.savepoint_id}.* is of another attempt, and this one is {second.savepoint_id}"):
+        compacting.publish(bench, second, result)
+    assert bench.savepoints.ids() == [FIRST, SECOND]
+
+
 def test_publishing_takes_the_lock_and_gives_it_back(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, done = opened
     ticket = begun(bench, request())

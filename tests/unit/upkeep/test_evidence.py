@@ -31,7 +31,7 @@ from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, NEWEST, SECOND, audited
 from tests.unit.upkeep.test_expire import age
 
-T0 = make_golden.T0
+T0 = make_golden.T0 + 3_600_000
 THIRD = "20261121T020000Z-0000000003"
 RESTORE = "20261121T030000Z-00000000aa"
 
@@ -132,11 +132,33 @@ def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(gold
     assert audited(bench, "structure").good
     with pytest.raises(NotFound):
         upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
-    bench.notes.write_once(RESTORE, "restore-plan", replace(PLAN, savepoint_id=FIRST))
-    log = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
-    log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
+    unfinished(bench, savepoint_id=FIRST)
     (lost,) = audited(bench, "structure").findings
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
+
+
+def unfinished(bench: Workbench, *, source: str = "golden", **needs: str | None) -> None:
+    """A restore of what the application ``source`` has saved, that broke off behind its load."""
+    planned = replace(PLAN, application_id="golden", source_application_id=source, create=(), **needs)  # type: ignore[arg-type]
+    bench.notes.write_once(RESTORE, "restore-plan", planned)
+    log = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
+    log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
+
+
+def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    unfinished(bench, savepoint_id=None, inputs_from=FIRST)
+    assert audited(bench, "structure").good
+    path_of(bench, bench.layout.manifest(FIRST)).unlink()
+    (lost,) = audited(bench, "structure").findings
+    assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
+
+
+def test_what_a_restore_takes_of_another_application_is_in_its_own_repository_there(golden: OpenGolden) -> None:
+    bench = golden("good", now=T0)
+    unfinished(bench, source="orders")
+    assert audited(bench, "structure").good
+    assert upkeep.plan_expiry(bench).blocked is None
 
 
 @pytest.mark.fault("F11")

@@ -25,7 +25,8 @@ from streams_recovery.workbench import Workbench
 from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
-T0 = 1_795_219_200_000
+# The moment of the newest golden savepoint.
+T0 = 1_795_219_200_000 + 3_600_000
 THIRD = "20261121T000000Z-0000000003"
 OpenGolden = Callable[..., Workbench]
 
@@ -254,7 +255,8 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
     bench = golden("good", now=T0)
     restore_id = "20261121T020000Z-00000000aa"
-    bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=FIRST))
+    plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
+    bench.notes.write_once(restore_id, "restore-plan", plan)
     NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
     assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
 

@@ -39,13 +39,13 @@ def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner
 
 
 @pytest.mark.fault("F17")
-@pytest.mark.parametrize("days", [-2, 2, 400])
-def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, days: int) -> None:
+@pytest.mark.parametrize(("days", "left"), [(-2, [FIRST, SECOND]), (2, [SECOND]), (400, [SECOND])])
+def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, days: int, left: list[str]) -> None:
     bench = golden("good", now=T0 + days * DAY_MS)
     age(bench, days=0, now=T0)
     for run in ("once", "twice"):
         upkeep.expire(bench, run)
-        assert bench.savepoints.ids() == [SECOND]
+        assert bench.savepoints.ids() == left
         assert audited(bench, "full").good
     assert upkeep.plan_expiry(bench).expire == ()
 

@@ -19,7 +19,7 @@ from tests.data import make_golden
 from tests.integration.small import asked
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
-T0 = make_golden.T0
+T0 = make_golden.T0 + 4 * 3_600_000
 OpenGolden = Callable[..., Workbench]
 
 
