@@ -259,7 +259,7 @@ def read(data: bytes, *, where: str) -> Manifest:
             f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
             next_step="use the release of this software that wrote the savepoint",
             where=where,
-            version=shown,
+            version=version if isinstance(version, int) else shown,
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
     check_names("application id", [manifest.application_id], where=where)
