@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import boto3  # type: ignore[import-untyped]
+import boto3
 import pytest
 
 from embedded.ports import free_ports

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from botocore.exceptions import ClientError  # type: ignore[import-untyped]
+from botocore.exceptions import ClientError
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation

@@ -34,6 +34,7 @@ from tests.integration.small import (
     take,
     untouched,
 )
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -129,7 +130,7 @@ def test_partitions_that_are_added_while_the_cut_is_read_spoil_it(bootstrap: str
 
 @pytest.mark.fault("F23")
 def test_state_that_retention_takes_away_before_it_is_copied_fails_the_savepoint(small: Small) -> None:
-    small.bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact,delete"}})  # as that of a windowed store
+    alter(small.bench.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})  # as that of a windowed store
     with pytest.raises(OffsetsGone, match=rf"offsets 0\.\.1 of {small.changelog} are gone"):
         take(small, after_cut=lambda: delete_below(small.bench, small.changelog, 2))
     assert untouched(small)

@@ -20,6 +20,7 @@ from tests.integration.restoring import load_of, loaded, opened, saved
 from tests.integration.small import Small, asked, publish
 from tests.integration.test_record_shapes import lose_state
 from tests.spark.rows import read, rows_in
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +44,7 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
     bench, tp = small.bench, small.changelog
     updated(bench, tp)
     # Only now: all of it is one segment, the one that is written to, which the cleaner leaves alone.
-    bench.cluster.alter_configs({tp.topic: dict(EAGER)})
+    alter(bench.cluster, {tp.topic: dict(EAGER)})
     publish(small)
     lose_state(small)
     ticket = opened(bench, asked(bench))

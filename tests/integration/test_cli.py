@@ -20,6 +20,7 @@ from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.storage.repository import Repository
 from tests.integration.small import Small, publish
+from tests.support.topic_settings import alter
 
 PROJECT = Path(__file__).resolve().parents[2]
 NAME = "order-processing"
@@ -214,7 +215,7 @@ def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp
     """Of an application that has nothing new, so that no job is submitted."""
     bench = small.bench
     for name in (small.changelog.topic, small.input.topic):
-        bench.cluster.alter_configs({name: {"message.timestamp.type": "LogAppendTime"}})
+        alter(bench.cluster, {name: {"message.timestamp.type": "LogAppendTime"}})
     publish(small)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),

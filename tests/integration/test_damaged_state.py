@@ -35,6 +35,7 @@ from tests.integration.small import (
     take,
 )
 from tests.integration.test_targets import configured
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -150,9 +151,9 @@ def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_in
     assert f"topic {other}" in second.provenance.intended[0]
     assert take(small).consistency is Consistency.EXACT, "said once"
 
-    bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "delete"}})
+    alter(bench.cluster, {small.changelog.topic: {"cleanup.policy": "delete"}})
     delete_below(bench, small.changelog, 2)
-    bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact"}})
+    alter(bench.cluster, {small.changelog.topic: {"cleanup.policy": "compact"}})
     with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} lost records .*partition 0: it began at 0 and begins at 2"):
         take(small)
     third = published(small, changed_state=ChangedState.INTENDED)

@@ -22,6 +22,7 @@ from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 from tests.integration.small import Small, commit, publish, rows_of, small_application
 from tests.spark.rows import read, rows_in
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -33,7 +34,7 @@ EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "seg
 def table(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
     """The application with its input, which is compacted, in the savepoint too."""
     with small_application(bootstrap, tmp_path, topics={"include": ["*.in"]}) as found:
-        found.bench.cluster.alter_configs({found.input.topic: dict(EAGER)})
+        alter(found.bench.cluster, {found.input.topic: dict(EAGER)})
         yield found
 
 

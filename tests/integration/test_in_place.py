@@ -28,6 +28,7 @@ from tests.integration.restoring import load, loaded, opened, saved
 from tests.integration.small import Small, asked, commit, produce, publish
 from tests.integration.test_moments import FIRST, SECOND, ZERO, configured_for, fresh, stamped
 from tests.spark.rows import read, rows_in, write
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -80,7 +81,7 @@ def here(small: Small) -> Iterator[Here]:
     )
     bench, reader = small.bench, f"{small.bench.application_id}.reader"
     fresh(bench, small.input)
-    bench.cluster.alter_configs({small.input.topic: dict(SETTINGS)})
+    alter(bench.cluster, {small.input.topic: dict(SETTINGS)})
     stamped(bench, small.input, FIRST)
     bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=2, metadata="AgAA", leader_epoch=None)})
     early = publish(small)
@@ -276,6 +277,17 @@ def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport
 def opened_append(here: Here, restore_id: str = "latest") -> restores.AppendTicket:
     planned = restores.plan_append(here.bench, restore_id)
     return restores.open_append(here.bench, restore_id, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+
+
+@pytest.mark.fault("F20")
+def test_a_result_of_another_run_ends_no_append(here: Here) -> None:
+    closed(here)
+    ticket = opened_append(here)
+    job = restores.plan_append_job(here.bench, ticket)
+    mine = load(here.bench, job)
+    with pytest.raises(Refused, match="is of another attempt"):
+        restores.finish_append(here.bench, ticket, replace(mine, key=here.bench.layout.work("another", "append-result.0001")))
+    assert restores.finish_append(here.bench, ticket, mine).rows == 2
 
 
 def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:

@@ -16,6 +16,7 @@ from streams_recovery.core.model import TopicPartition
 from streams_recovery.kafka import clients, log_ends
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -130,14 +131,12 @@ def test_overrides_are_set_and_removed_and_others_stay(cluster: KafkaCluster, ne
     compacted = new_topic(cleanup_policy="compact,delete", max_compaction_lag_ms="600000")
     other = new_topic(retention_ms="1000000")
 
-    cluster.alter_configs(
-        {compacted: {MIN_COMPACTION_LAG: str(UNLIMITED), MAX_COMPACTION_LAG: None}, other: {MIN_COMPACTION_LAG: str(UNLIMITED)}}
-    )
+    alter(cluster, {compacted: {MIN_COMPACTION_LAG: str(UNLIMITED), MAX_COMPACTION_LAG: None}, other: {MIN_COMPACTION_LAG: str(UNLIMITED)}})
     held = cluster.describe_topics([compacted, other])
     assert held[compacted].config == {"cleanup.policy": "compact,delete", MIN_COMPACTION_LAG: str(UNLIMITED)}
     assert held[other].config == {"retention.ms": "1000000", MIN_COMPACTION_LAG: str(UNLIMITED)}
 
-    cluster.alter_configs({compacted: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: "600000"}, other: {MIN_COMPACTION_LAG: None}})
+    alter(cluster, {compacted: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: "600000"}, other: {MIN_COMPACTION_LAG: None}})
     released = cluster.describe_topics([compacted, other])
     assert released[compacted].config == {"cleanup.policy": "compact,delete", MAX_COMPACTION_LAG: "600000"}
     assert released[other].config == {"retention.ms": "1000000"}
@@ -152,9 +151,9 @@ def test_an_override_that_equals_the_default_is_an_override(cluster: KafkaCluste
 def test_settings_the_broker_does_not_accept_are_refused(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
     name = new_topic(max_compaction_lag_ms="600000")
     with pytest.raises(Refused, match=r"max\.compaction\.lag\.ms"):
-        cluster.alter_configs({name: {MIN_COMPACTION_LAG: str(UNLIMITED)}})
+        alter(cluster, {name: {MIN_COMPACTION_LAG: str(UNLIMITED)}})
     with pytest.raises(NotFound):
-        cluster.alter_configs({f"{name}-absent": {MIN_COMPACTION_LAG: str(UNLIMITED)}})
+        alter(cluster, {f"{name}-absent": {MIN_COMPACTION_LAG: str(UNLIMITED)}})
 
 
 def test_log_start_and_end(cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]) -> None:

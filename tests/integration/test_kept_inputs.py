@@ -17,6 +17,7 @@ from streams_recovery.core.time_cut import AsOf, CutBy
 from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
 from tests.integration.test_changed_logs import without_the_last_batch
 from tests.integration.test_targets import configured
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -32,7 +33,7 @@ def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
     lose_state(small)
     plain = restores.plan(bench, asked(bench))
     assert not [told for told in plain.warnings if "compacted" in told], "nothing but tables is ever compacted"
-    bench.cluster.alter_configs({small.input.topic: {"cleanup.policy": "compact"}})
+    alter(bench.cluster, {small.input.topic: {"cleanup.policy": "compact"}})
     produce(bench, small.input, 2)
     planned = restores.plan(bench, asked(bench))
     (told,) = [told for told in planned.warnings if "compacted" in told]

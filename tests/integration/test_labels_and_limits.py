@@ -38,6 +38,7 @@ from tests.integration.small import (
     untouched,
     with_policy,
 )
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -184,7 +185,7 @@ def test_a_dot_and_an_underscore_are_two_applications_to_the_repository(applicat
 @pytest.mark.fault("F39")
 @pytest.mark.parametrize("topic_codec", ["producer", "uncompressed", "gzip"])
 def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None:
-    small.bench.cluster.alter_configs({small.changelog.topic: {"compression.type": topic_codec}})
+    alter(small.bench.cluster, {small.changelog.topic: {"compression.type": topic_codec}})
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         produce(small.bench, small.changelog, 20, **{"compression.type": codec, "linger.ms": 20})

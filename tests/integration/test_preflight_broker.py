@@ -10,6 +10,7 @@ from streams_recovery.core.obstacles import Severity
 from streams_recovery.core.plan_text import markdown
 from streams_recovery.core.preflight import AUTO_CREATE
 from tests.integration.small import Small, asked, produce, surviving, take
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -45,7 +46,7 @@ def test_an_internal_topic_with_other_partitions_stops_a_plan_unless_it_may_be_r
 
 def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: Small) -> None:
     settings = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "true"}
-    small.bench.cluster.alter_configs({small.changelog.topic: dict(settings)})
+    alter(small.bench.cluster, {small.changelog.topic: dict(settings)})
     found = preflight.before_backup(small.bench)
     assert {one.severity for one in found} == {Severity.WARNING}
     assert {one.kind for one in found} == {"durability", "timestamps", "cluster-loss"}

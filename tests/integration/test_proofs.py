@@ -21,6 +21,7 @@ from streams_recovery.workbench import Workbench
 from tests.integration.restoring import checked, compare, load, load_of, loaded, opened, saved, verified
 from tests.integration.small import Small, asked, delete_below, produce, publish, recreate
 from tests.spark.rows import read, rows_in, write
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -96,7 +97,7 @@ def test_what_is_read_back_is_what_the_broker_has_not_what_was_written(small: Sm
     produce(bench, tp, 1)
     [longer] = read_share(ReadShare(partitions=(tp,)), access).partitions
     assert (before.start, before.end, before.rows, longer.end, longer.rows) == (0, 4, 4, 5, 5)
-    bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
+    alter(bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
     delete_below(bench, tp, 2)
     [shorter] = read_share(ReadShare(partitions=(tp,)), access).partitions
     assert (shorter.start, shorter.end, shorter.rows) == (2, 5, 3)
@@ -134,7 +135,7 @@ def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(s
     proofs = {one.topic: (one.proof, one.rows) for one in restores.check_verify(bench, ticket, load_of(ticket), compared).partitions}
     assert proofs == {tp.topic: (Proof.KEYS, 4), small.tail.topic: (Proof.ROWS, 3)}
 
-    bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})
+    alter(bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})
     delete_below(bench, tp, 1)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
         restores.check_verify(bench, ticket, load_of(ticket), compared)

@@ -22,6 +22,7 @@ from streams_recovery.upkeep.holdings import holdings
 from streams_recovery.workbench import Workbench
 from tests.integration.restoring import loaded, opened, saved, verified
 from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate, surviving
+from tests.support.topic_settings import alter
 
 
 def strategy(text: str) -> OffsetStrategy:
@@ -146,7 +147,7 @@ def test_outputs_that_are_emptied_get_their_owner_s_settings_not_those_of_a_hold
     publish(small)
     free = restores.plan(bench, request)
     for hold in (joined({}, 3, 20_000), restore_hold(free.create[0].final_config)):
-        bench.cluster.alter_configs({small.output.topic: hold})
+        alter(bench.cluster, {small.output.topic: hold})
         held = restores.plan(bench, request)
         assert [step.final_config for step in held.create] == [step.final_config for step in free.create]
         assert held.hash == free.hash, "also when somebody's hold comes or goes while a plan is read"

@@ -34,6 +34,7 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.workbench import Workbench
 from tests.integration.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
 from tests.spark.rows import connect, end_of, read, rows_in, topic
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -171,7 +172,7 @@ def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_
 @pytest.mark.fault("F31")
 def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
     tp = small.changelog
-    small.bench.cluster.alter_configs({tp.topic: {"message.timestamp.type": "LogAppendTime"}})
+    alter(small.bench.cluster, {tp.topic: {"message.timestamp.type": "LogAppendTime"}})
     producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
     producer.produce(tp.topic, b"late", b"k", 0, timestamp=5)
     assert producer.flush(30) == 0
@@ -193,7 +194,7 @@ def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
 @pytest.mark.fault("F32")
 def test_large_records_come_back_as_they_were(small: Small) -> None:
     tp = small.changelog
-    small.bench.cluster.alter_configs({tp.topic: {"max.message.bytes": "11000000"}})
+    alter(small.bench.cluster, {tp.topic: {"max.message.bytes": "11000000"}})
     values = [os.urandom(1_500_000), os.urandom(10 << 20)]
     settings = {"bootstrap.servers": small.bench.connection.bootstrap_servers, "message.max.bytes": 12_000_000, "log_level": 0}
     producer = Producer(settings)
@@ -256,7 +257,7 @@ def test_the_registry_s_own_topic_is_told_of(bootstrap: str, tmp_path: Path, sma
 def test_a_compacted_changelog_is_what_survived_and_ends_where_the_cut_does(small: Small) -> None:
     tp, bench = small.changelog, small.bench
     eager = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
-    bench.cluster.alter_configs({tp.topic: eager})
+    alter(bench.cluster, {tp.topic: eager})
     for _ in range(3):
         produce(bench, tp, 200)
         produce_one(bench, tp, b"gone", None)
@@ -331,7 +332,7 @@ def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small,
 
 @pytest.mark.fault("F33")
 def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) -> None:
-    small.bench.cluster.alter_configs({small.changelog.topic: {"cleanup.policy": "compact,delete"}})
+    alter(small.bench.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})
     for tp, first in ((small.changelog, 4), (small.tail, 2), (small.input, 5)):
         delete_below(small.bench, tp, first)
     commit(small.bench, {small.input: 5, small.tail: 4})

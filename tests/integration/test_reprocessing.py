@@ -23,6 +23,7 @@ from streams_recovery.restores.opening import note
 from tests.integration.again import GONE, Again, again_at, configured, read, write
 from tests.integration.small import delete_below, publish, says
 from tests.integration.test_moments import ZERO
+from tests.support.topic_settings import alter
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -243,7 +244,7 @@ def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of
 
 def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: Again) -> None:
     own, output = again.own, again.small.output.topic
-    own.cluster.alter_configs({output: {"cleanup.policy": "delete"}})
+    alter(own.cluster, {output: {"cleanup.policy": "delete"}})
     write(own, output, [(b"k", b"before", 19), (b"k", b"behind", 45)])
     results = [(b"k", b"1", 20), (b"k", b"1", 20), (b"k", b"outside", 19), (b"k", b"2", 44)]
     [done] = replaced(again, results).outputs
@@ -259,12 +260,12 @@ def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: A
 
 def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_started(again: Again) -> None:
     own, output = again.own, again.small.output.topic
-    own.cluster.alter_configs({output: {"cleanup.policy": "delete", "retention.ms": "1000"}})
+    alter(own.cluster, {output: {"cleanup.policy": "delete", "retention.ms": "1000"}})
     request = again.request(20, 45, hand_over="replace", confirm=own.application_id)
     bench = again.scratch(request)
     with pytest.raises(Refused, match=f"{output} keeps records for 1000 ms"):
         reprocessing.plan(bench, own.application_id, request)
-    own.cluster.alter_configs({output: {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}})
+    alter(own.cluster, {output: {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}})
     with pytest.raises(Refused, match="the time of its arrival"):
         reprocessing.plan(bench, own.application_id, request)
     assert again.here() == set()

@@ -26,6 +26,7 @@ from streams_recovery.waiting import poll
 from streams_recovery.workbench import Workbench
 from tests.integration.small import Small, begun, copy, cut, reopened, rows_of, small_application, take
 from tests.spark.rows import read, rows_in
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -137,7 +138,7 @@ def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shar
     one, topic = shared.applications[0], shared.table.topic
     cluster = one.bench.cluster
     with pytest.raises(GuardLost, match=f"guard of {topic} was removed while they were copied"):
-        take(one, after_cut=lambda: cluster.alter_configs({topic: {MIN_COMPACTION_LAG: now}}))
+        take(one, after_cut=lambda: alter(cluster, {topic: {MIN_COMPACTION_LAG: now}}))
     assert one.bench.savepoints.ids() == []
     assert shared.overrides == {key: value for key, value in {**OWNER, MIN_COMPACTION_LAG: now}.items() if value is not None}
 
@@ -146,14 +147,14 @@ def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shar
 def test_a_policy_that_became_compaction_while_the_log_was_copied_ends_the_savepoint(shared: Shared) -> None:
     one, topic = shared.applications[0], shared.table.topic
     with pytest.raises(GuardLost, match=topic):
-        take(one, after_cut=lambda: one.bench.cluster.alter_configs({topic: {"cleanup.policy": "compact"}}))
+        take(one, after_cut=lambda: alter(one.bench.cluster, {topic: {"cleanup.policy": "compact"}}))
     assert one.bench.savepoints.ids() == []
 
 
 def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None:
     one, topic = shared.applications[0], shared.table.topic
     ticket = begun(one.bench)
-    one.bench.cluster.alter_configs({topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
+    alter(one.bench.cluster, {topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
     taken = savepoints.capture(one.bench, ticket, savepoints.quiesce(one.bench, ticket))
     assert marked(shared.overrides, ticket.mark)
     savepoints.gather(one.bench, ticket, *copy(one.bench, ticket, taken))

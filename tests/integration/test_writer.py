@@ -13,6 +13,7 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.writer import PartitionWriter, Written
 from tests.spark.rows import batch_of, end_of, read, rows_in, topic, write
+from tests.support.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -31,7 +32,7 @@ def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(conne
     with topic(connection, max_message_bytes="3000000") as name, KafkaCluster(connection) as cluster:
         tp = TopicPartition(name, 0)
         with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
-            cluster.alter_configs({name: {"max.message.bytes": "1000000"}})  # only the broker knows of it
+            alter(cluster, {name: {"max.message.bytes": "1000000"}})  # only the broker knows of it
             with pytest.raises(
                 Refused, match=r"row 100 of this load was not written \(the topic's max.message.bytes is 3000000\)"
             ) as caught:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from streams_recovery.jobs.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.waiting import poll
 from tests.unit.compose_files import SECRETS, environment, outside
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(1200)]
@@ -111,13 +111,13 @@ def cluster(directory: Path, of: Mapping[str, str]) -> Iterator[str]:
 
 def await_alive(page: int) -> None:
     """Until the master knows its worker."""
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
+
+    def known() -> bool | None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{HOST}:{page}/json/", timeout=5) as answer:
-            if re.search(rb'"aliveworkers"\s*:\s*1', answer.read()):
-                return
-        time.sleep(0.5)
-    pytest.fail("the worker did not reach the master")
+            return True if re.search(rb'"aliveworkers"\s*:\s*1', answer.read()) else None
+        return None
+
+    assert poll(known, seconds=300, interval=0.5), "the worker did not reach the master"
 
 
 def compose_settings() -> dict[str, str]:
@@ -202,4 +202,6 @@ def test_a_cluster_that_does_not_encrypt_is_not_spoken_to_in_clear(job: SparkJob
     with cluster(tmp_path, {"SPARK_CONF_DIR": str(tmp_path / "plain")}) as master, listening(tmp_path, monkeypatch, **secret) as heard:
         with pytest.raises(SparkJobFailed):
             SparkSubmit(master=master, logs=tmp_path / "logs").submit(job)
+        (log,) = (tmp_path / "logs").rglob("*.log")
+        assert "Exception while bootstrapping client" in log.read_text()
         assert not any(CANARY.encode() in listener.heard for listener in heard)

@@ -36,6 +36,7 @@ from streams_recovery.restores.opening import stored_plan
 from streams_recovery.savepoints import SavepointRequest
 from tests.spark.rows import end_of, read, rows_in, write
 from tests.spark.small_app import SmallApp, small_request
+from tests.support.topic_settings import alter
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -177,7 +178,7 @@ def test_a_log_whose_beginning_is_gone_is_begun_again(case):
     ticket = case.created()
     tp = case.app.logs[1]
     write(case.bench.connection, tp, case.saved_rows(1)[:50])
-    case.bench.cluster.alter_configs({tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
+    alter(case.bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
     with Clients(case.bench.connection, timeout=30) as clients:
         for future in clients.librdkafka.delete_records([ClientPartition(tp.topic, tp.partition, 10)]).values():
             future.result()

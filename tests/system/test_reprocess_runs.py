@@ -28,6 +28,7 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.config.reprocessing import reprocessing_name
 from streams_recovery.core.model import TopicPartition
 from streams_recovery.core.slices import Interval
+from tests.support.topic_settings import alter
 from tests.system.commands import Command
 from tests.system.consuming import records_below
 from tests.system.stage import Stage, stage
@@ -184,7 +185,7 @@ def test_the_schedule_itself_starts_nothing(play: Play) -> None:
 def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from_the_state_before_them(play: Play) -> None:
     on, outputs = play.on, play.on.bench.config.topics.outputs
     never = str(2**63 - 1)
-    on.bench.cluster.alter_configs({output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
+    alter(on.bench.cluster, {output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
     both = Interval(start=play.hour(1).start, end=play.hour(2).end)
     expected = truth(on.generator.world, range(FIRST + LATER))
     assert play.newest("customer-totals", both) == expected["order-totals"]

@@ -1,6 +1,6 @@
 """Field types that say in one place what may be written, and refuse what YAML or Python would quietly bend into shape.
 
-Numbers and switches may also arrive as text, because a ``${VARIABLE}`` expands to text; ``true`` is never the number 1.
+Integers and switches may also arrive as text, because a ``${VARIABLE}`` expands to text; ``true`` is never the number 1.
 """
 
 from __future__ import annotations
@@ -61,14 +61,6 @@ def _integer(value: Any) -> Any:
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"expected a whole number, found {value!r}")  # noqa: TRY004 - pydantic collects ValueError only
-    return value
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}(\.\d{1,18})?", value):
-        return float(value)
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise ValueError(f"expected a number, found {value!r}")  # noqa: TRY004
     return value
 
 
@@ -167,7 +159,6 @@ Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Cron = Annotated[str, BeforeValidator(_cron)]
 Duration = Annotated[str, AfterValidator(explained(_duration))]
 Integer = Annotated[int, BeforeValidator(_integer)]
-Number = Annotated[float, BeforeValidator(_number)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, AfterValidator(_plain)]
 Argument = Annotated[str, BeforeValidator(_text)]

@@ -25,7 +25,6 @@ BROKER_DEFAULTS = {
     TIMESTAMP_TYPE: "log.message.timestamp.type",
     MAX_MESSAGE: "message.max.bytes",
 }
-BROKER_SETTINGS = (*BROKER_DEFAULTS.values(), AUTO_CREATE)
 LOG_APPEND = "LogAppendTime"
 
 # Levels of metadata.version that the releases 4.1 and 4.2 know (MetadataVersion). The defect is in 4.1.x and 4.2.0 and is gone in 4.2.1.

@@ -153,26 +153,6 @@ class KafkaCluster:
             if not deadline.pause():
                 raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)
 
-    def alter_configs(self, changes: configs.Changes) -> None:
-        """Set overrides, and delete those whose value is None, then wait until every broker shows them. Other overrides stay.
-
-        A broker shows a setting an instant before its log cleaner obeys it. Raises ``TransientError`` naming topics and keys that did not arrive.
-        """
-        if not changes:
-            return
-        timeout = self._clients.timeout
-        self._clients.patiently("altering topic configurations", lambda: configs.alter(self._clients.librdkafka, changes, timeout=timeout))
-        deadline = Deadline(timeout)
-        for broker in sorted(self._metadata().brokers):
-            while missing := self._missing_changes(broker, changes):
-                if not deadline.pause():
-                    raise TransientError(
-                        f"broker {broker} does not show these settings yet: {missing}",
-                        next_step="try again",
-                        broker=broker,
-                        missing=missing,
-                    )
-
     def change_configs(self, names: Collection[str], change: configs.Change) -> None:
         """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
         settings at the same moment, and the last one wins. Raises ``TransientError`` naming topics that stayed unlike that.
@@ -257,9 +237,6 @@ class KafkaCluster:
                 )
         # Metadata names a leader before that broker knows that it is one.
         self.log_starts([TopicPartition(name, number) for number in range(len(led))])
-
-    def _missing_changes(self, broker: int, changes: configs.Changes) -> dict[str, list[str]]:
-        return configs.missing_changes(self._overrides(changes, broker), changes)
 
     def _wanted(self, names: Collection[str], change: configs.Change, broker: int | None) -> configs.Changes:
         return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}

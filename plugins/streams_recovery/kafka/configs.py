@@ -76,30 +76,6 @@ def alter(client: AdminClient, changes: Changes, *, timeout: float) -> None:
         future.result()
 
 
-def missing_changes(overrides: Mapping[str, Mapping[str, str]], changes: Changes) -> dict[str, list[str]]:
-    """Topic to the keys whose override is not yet what ``changes`` asks for. Empty when all have arrived."""
-    missing = {
-        topic: sorted(key for key, wanted in settings.items() if not same_value(overrides.get(topic, {}).get(key), wanted))
-        for topic, settings in changes.items()
-    }
-    return {topic: keys for topic, keys in missing.items() if keys}
-
-
-def same_value(left: str | None, right: str | None) -> bool:
-    """True when a broker takes both texts for the same value: it answers ``compact, delete`` with ``compact,delete``, ``007`` with ``7``."""
-    if left is None or right is None:
-        return left is right
-    return left == right or _canonical(left) == _canonical(right)
-
-
-def _canonical(text: str) -> object:
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        parts = tuple(part.strip() for part in text.split(","))
-        return tuple(part.lower() if part.lower() in ("true", "false") else part for part in parts)
-
-
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     return {name: str(entry.value) for name, entry in sorted(entries.items()) if entry.value is not None}
 

@@ -39,11 +39,11 @@ def plan_copy(bench: Workbench, ticket: Ticket, cut: NoteRef) -> JobPlan:
     under_lock(bench, ticket)
     draft = bench.notes.read_own(CutDraft, ticket.savepoint_id, cut)
     newest = _newest(bench)
-    last = newest or last_savepoint(bench)
-    ends = epoch_ends(bench, last, draft.cluster_id, [log.tp for topic in draft.topics for log in topic.partitions])
+    last = newest if newest and newest.cluster_id == draft.cluster_id else last_savepoint(bench)
+    ends = epoch_ends(bench, last, [log.tp for topic in draft.topics for log in topic.partitions])
     settings = bench.cluster.settings([topic.name for topic in draft.topics])
     parent = newest if newest and _whole(bench, newest) else None
-    plan = copy_plan(draft, parent, _policy(bench), ends, settings, last=last)
+    plan = copy_plan(draft, parent, _policy(bench), ends, settings, last=newest or last)
     plan = with_damage(plan, ticket, damage_of_cut(bench, ticket, draft, last, ends, settings))
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
     groups = note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])

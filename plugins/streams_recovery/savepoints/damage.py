@@ -38,11 +38,9 @@ def last_savepoint(bench: Workbench) -> Manifest | None:
     return None
 
 
-def epoch_ends(
-    bench: Workbench, last: Manifest | None, cluster_id: str, there: Collection[TopicPartition]
-) -> dict[TopicPartition, int | None]:
-    """How far the logs that ``last`` saw go by now, of those that are still ``there``."""
-    if last is None or last.cluster_id != cluster_id:
+def epoch_ends(bench: Workbench, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+    """How far the logs that ``last``, a savepoint of this cluster, saw go by now, of those that are still ``there``."""
+    if last is None:
         return {}
     images = {TopicPartition(topic.name, image.partition): image for topic in last.topics for image in topic.partitions}
     wanted = set(there) & set(images)
@@ -51,7 +49,7 @@ def epoch_ends(
 
 def damage_before(bench: Workbench, found: Survey) -> tuple[Damage, ...]:
     """What is wrong with the application's internal topics, before anything is held. Their records must be part of the savepoint."""
-    last, cluster_id = last_savepoint(bench), bench.cluster.cluster_id()
+    last = last_savepoint(bench)
     partitions = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
     starts, ends = bench.cluster.log_starts(partitions), bench.cluster.high_watermarks(partitions)
     cuts = [
@@ -68,7 +66,7 @@ def damage_before(bench: Workbench, found: Survey) -> tuple[Damage, ...]:
     ]
     named = [(topic.name, topic.role, found.topics[topic.name].topic_id) for topic in found.inventory.topics]
     topics = _state_topics(named, cuts, bench.cluster.settings({tp.topic for tp in partitions}))
-    return _damage_of(bench, topics, found.inventory.claimed, last, cluster_id, epoch_ends(bench, last, cluster_id, partitions))
+    return _damage_of(bench, topics, found.inventory.claimed, last, epoch_ends(bench, last, partitions))
 
 
 def damage_of_cut(
@@ -79,17 +77,14 @@ def damage_of_cut(
     ends: Mapping[TopicPartition, int | None],
     settings: Mapping[str, Mapping[str, str]],
 ) -> tuple[Damage, ...]:
-    """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. When ``last`` is of another cluster, the
-    newest one of this cluster is compared.
+    """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. ``last`` is the savepoint of
+    this cluster to compare with.
     """
     if bench.config.backup.profile is not Profile.FULL and not ticket.safety:
         return ()
     cuts = [cut for topic in draft.topics for cut in topic.partitions]
-    if last is not None and last.cluster_id != draft.cluster_id:
-        last = last_savepoint(bench)
-        ends = epoch_ends(bench, last, draft.cluster_id, [cut.tp for cut in cuts])
     topics = _state_topics([(topic.name, topic.role, topic.topic_id) for topic in draft.topics], cuts, settings)
-    found = _damage_of(bench, topics, draft.claimed, last, draft.cluster_id, ends)
+    found = _damage_of(bench, topics, draft.claimed, last, ends)
     gone = (DamageKind.MISSING, DamageKind.VANISHED)
     return tuple(one for one in found if one.kind not in gone or one.topic not in ticket.expected)
 
@@ -125,14 +120,13 @@ def _damage_of(
     topics: Collection[StateTopic],
     claimed: Iterable[ClaimedTopic],
     last: Manifest | None,
-    cluster_id: str,
     ends: Mapping[TopicPartition, int | None],
 ) -> tuple[Damage, ...]:
-    """What is wrong with internal topics that no restore of ours explains, compared with the savepoint ``last``. ``ends`` are the ends of its leader
-    epochs.
+    """What is wrong with internal topics that no restore of ours explains, compared with ``last``, a savepoint of this cluster. ``ends`` are the ends of its
+    leader epochs.
     """
     missing = missing_changelogs(bench.config.changelogs, {topic.name for topic in topics})
-    if last is None or last.cluster_id != cluster_id:
+    if last is None:
         return missing
     changed = changed_topics(last, topics, claimed, ends)
     if changed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
-from botocore.config import Config  # type: ignore[import-untyped]
+import boto3
+from botocore.config import Config
 
 from streams_recovery.core.errors import RepositoryUnavailable
 from streams_recovery.core.location import StorageLocation

@@ -11,7 +11,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
-from botocore import exceptions  # type: ignore[import-untyped]
+from botocore import exceptions
 
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.retention import ObjectLock

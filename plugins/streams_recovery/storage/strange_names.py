@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from botocore import exceptions as boto_exceptions  # type: ignore[import-untyped]
+from botocore import exceptions as boto_exceptions
 
 from streams_recovery.core.location import StorageLocation
 from streams_recovery.core.retention import StoredFile

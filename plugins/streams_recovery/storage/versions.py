@@ -7,7 +7,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
-from botocore import exceptions  # type: ignore[import-untyped]
+from botocore import exceptions
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.location import StorageLocation

@@ -126,6 +126,13 @@ def test_what_cannot_be_shown_is_refused_by_its_name(shop: Workbench) -> None:
         tables.open_side(replace(shop, config=undeclared), "totals", SECOND)
 
 
+@pytest.mark.fault("F20")
+def test_each_attempt_of_an_export_has_a_result_of_its_own(shop: Workbench) -> None:
+    request = tables.ExportRequest(store="totals", savepoint=SECOND, run_id="run", deleted=False, directory=None)
+    first, second = (tables.begin_export(shop, request).job for _ in range(2))
+    assert first.result_key != second.result_key
+
+
 def test_a_damaged_segment_is_never_shown(shop: Workbench, tmp_path: Path) -> None:
     from streams_recovery.core.errors import Damaged
 

@@ -16,7 +16,7 @@ from spark_jobs.transforms.auditing import audit_file
 from streams_recovery import upkeep
 from streams_recovery.core import audit, codec
 from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.findings import Cause
 from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.model import TopicPartition
@@ -144,6 +144,15 @@ def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
     report = upkeep.conclude_audit(bench, ticket, left(bench, job.result_key, AuditResult(files=(), seconds=0)))
     assert [found.problem for found in report.findings] == ["was not read"] * 4
     assert not report.good
+
+
+@pytest.mark.fault("F20")
+def test_the_result_of_another_audit_is_not_believed(golden: OpenGolden) -> None:
+    bench = golden("good")
+    first, second = (upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id=run) for run in ("one", "two"))
+    result = left(bench, str(upkeep.plan_reading(bench, first).result_key), AuditResult(files=(), seconds=0))
+    with pytest.raises(Refused, match="is of another attempt"):
+        upkeep.conclude_audit(bench, second, result)
 
 
 def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_counts(golden: OpenGolden) -> None:
