@@ -29,13 +29,13 @@ from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery import savepoints
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
 
 ORDERS, BURST = 2_000, 1_000
 
@@ -88,21 +88,21 @@ def held(bench: Workbench, generator: Generator) -> tuple[int, int, dict[str, fl
     application = Noting(bench.application)
     bench = replace(bench, application=cast("StreamsApplication", application))
     request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="bench", reason="", mode=QuiesceMode.PAUSE)
-    ticket = savepoints.begin(bench, request)
+    ticket = savepoint.begin(bench, request)
     try:
         # What the application has not read of it by then is in its repartition topics: these are the tails.
         generator.feed(BURST)
         moments: list[float] = []
         try:
-            quiesced = savepoints.quiesce(bench, ticket)
+            quiesced = savepoint.quiesce(bench, ticket)
             moments += [application.paused_at, time.monotonic()]
-            cut = savepoints.capture(bench, ticket, quiesced)
+            cut = savepoint.capture(bench, ticket, quiesced)
             moments.append(time.monotonic())
         finally:
-            savepoints.resume(bench, ticket)
+            savepoint.resume(bench, ticket)
             moments.append(application.resumed_at)
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
     steps = dict(zip(("quiesce", "capture", "resume"), (later - earlier for earlier, later in itertools.pairwise(moments)), strict=True))
     return cut.partitions, cut.tail_records, steps
 

@@ -21,17 +21,18 @@ from rich.console import Console
 from rich.table import Table
 
 from embedded import spark_start
-from streams_recovery.core import audit, codec
-from streams_recovery.core.audit import AuditResult, AuditSpec
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.run import run_submit, tail
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.spark_home import SPARK_HOME
-from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
+from streams_recovery.core import codec
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import AuditResult, AuditSpec
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.child_process import run_submit, tail
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.package import build_package
+from streams_recovery.engine.secrets import secrets_file
+from streams_recovery.engine.spark_home import SPARK_HOME
+from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
@@ -67,7 +68,7 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
     os.environ.update(variables)
     location = StorageLocation(backend="filesystem", path=str(GOLDEN))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = audit.files_of(store.read(savepoint_id) for savepoint_id in store.ids())
+    files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in store.ids())
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         repository = Repository(StorageLocation(backend="filesystem", path=str(work)))

@@ -24,8 +24,8 @@ from bench.restore_time import Stage, stage
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from examples.order_processing.truth import truth
-from streams_recovery.core.plan import RestorePlan, RestoreRequest
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest
+from streams_recovery.operations.savepoint import SavepointRequest
 
 CUSTOMERS = 300
 

@@ -28,12 +28,12 @@ from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from examples.order_processing.truth import truth
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
-from streams_recovery.compacting import CompactRequest
-from streams_recovery.core.plan import RestoreRequest
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.cli.runner import Runner
+from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.compaction import CompactRequest
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.savepoint import SavepointRequest
 
 STEP_MS, PAST_MS = 20, 12 * 3_600_000
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.damage import ChangedState
+from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operators.assets import savepoints_of
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.report import ReportSavepointOperator

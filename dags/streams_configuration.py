@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.locating import broken_configurations
+from streams_recovery.config.directory import broken_configurations
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation, id_of
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from streams_recovery.config.drilling import DRILL
-from streams_recovery.config.locating import load_applications
-from streams_recovery.core.savepoint_id import PATTERN
+from streams_recovery.config.directory import load_applications
+from streams_recovery.config.drill_application import DRILL
+from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
 from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators.upkeep import ExpireOperator, PlanExpiryOperator
+from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator
 
 
 def streams_expire(name: str, config: ApplicationConfig) -> DAG:

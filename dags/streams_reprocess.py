@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.reprocess import Reprocess
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.reprocess import (

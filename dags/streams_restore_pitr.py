@@ -15,8 +15,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
-from streams_recovery.core.savepoint_id import PATTERN
+from streams_recovery.config.directory import load_applications
+from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators import restore_params as params
 from streams_recovery.operators.restore_chain import restore_chain
 

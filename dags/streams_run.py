@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.increment import BeginIncrementOperator, EndIncrementOperator
-from streams_recovery.operators.sensors import EndsReachedSensor
+from streams_recovery.operators.scheduled_run import BeginIncrementOperator, EndIncrementOperator
+from streams_recovery.sensors.application import EndsReachedSensor
 
 
 def streams_run(name: str, config: ApplicationConfig) -> DAG:

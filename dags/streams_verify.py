@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.savepoint_id import PATTERN
+from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.maintenance import ConcludeAuditOperator, PlanAuditOperator
 from streams_recovery.operators.spark import ReadFilesOperator
-from streams_recovery.operators.upkeep import ConcludeAuditOperator, PlanAuditOperator
 
 
 def streams_verify(name: str, config: ApplicationConfig) -> DAG:

@@ -15,11 +15,11 @@ from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.drilling import drilled
+from streams_recovery.config.drill_application import drilled
+from streams_recovery.config.interval_application import reprocessed
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import EXAMPLE
-from streams_recovery.config.reprocessing import reprocessed
 
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "include" / "configs"

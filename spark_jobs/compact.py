@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from spark_jobs.job import Job, run_job
-from spark_jobs.transforms.reducing import reduce_partitions
-from streams_recovery.core.reduction import ReduceSpec
+from spark_jobs.transforms.compact import reduce_partitions
+from streams_recovery.core.compaction.plan import ReduceSpec
 
 JOB = Job(name="compact", kind=ReduceSpec, work=reduce_partitions)
 

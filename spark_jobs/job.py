@@ -17,15 +17,15 @@ from pyspark.sql import SparkSession
 from spark_jobs.access import SECRETS_FILE, Access
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
-from spark_jobs.transforms.spread import TaskFailed
+from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.storage.values import create_value, read_noted
 
 S = TypeVar("S")
 
@@ -107,7 +107,9 @@ def _new_session(name: str) -> Iterator[SparkSession]:
 
 
 def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=name, description="Started by streams_recovery.jobs.submit; not meant to be started by hand.")
+    parser = argparse.ArgumentParser(
+        prog=name, description="Started by streams_recovery.engine.spark_submit; not meant to be started by hand."
+    )
     parser.add_argument("--spec", required=True, help="key and hash of the specification in the repository, as JSON")
     parser.add_argument("--result", required=True, help="key to create with the result; must be new for each attempt")
     parser.add_argument("--receipt", required=True, help="file of this machine to tell the submitter in what became of the job")

@@ -19,7 +19,7 @@ from tests.support.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streams_recovery.jobs.submitter import Submitter
+    from streams_recovery.engine.submitter import Submitter
     from tests.s3 import S3Server
     from tests.secured_broker import Secured
     from tests.three_brokers import ThreeBrokers
@@ -80,7 +80,7 @@ def own_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The code that Spark's tasks need."""
-    from streams_recovery.jobs.package import build_package
+    from streams_recovery.engine.package import build_package
 
     return build_package(tmp_path_factory.mktemp("package"))
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import CopiedRange, Gap, PartitionImage
-from streams_recovery.core.model import TopicPartition, TopicRole
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
-from streams_recovery.kafka.segments import write_segment
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
+from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.data import make_golden

@@ -18,7 +18,7 @@ import boto3
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 from tests.go_programs import go_program
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streams_recovery.core.jobs import JobReceipt
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.submitter import RESULTS, SparkJob
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.submitter import RESULTS, SparkJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,13 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
-from streams_recovery.core.partitioner import default_partition
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
-from streams_recovery.kafka.segments import write_segment
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.state.partitioner import default_partition
+from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 

@@ -20,7 +20,7 @@ from embedded.jars import kafka_jars
 from embedded.java import SHORT_JOBS, find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.waiting import poll
 
 NODES = (1, 2, 3)

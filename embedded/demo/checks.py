@@ -9,10 +9,10 @@ from typing import Any
 from examples.order_processing.orders import World
 from examples.order_processing.truth import Stores
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicRole
-from streams_recovery.core.proofs import Proof
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.proofs import Proof
+from streams_recovery.operations.context import Workbench
 
 # Results of a foreign-key join come back through two repartition topics after the order itself was counted.
 _SETTLE_SECONDS = 60.0

@@ -14,7 +14,7 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations.context import Workbench, open_workbench
 
 CLONE = "streams_clone"
 _ORDERS, _TRICKLE_RATE = 3_000, 60.0

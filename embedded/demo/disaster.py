@@ -8,7 +8,7 @@ import time
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.names import internal_role
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations.context import Workbench
 
 
 def destroy(bench: Workbench) -> list[str]:

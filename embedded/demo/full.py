@@ -10,9 +10,9 @@ from embedded.demo.disaster import destroy
 from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import StoreKind, TopicPartition, TopicRole
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations.context import Workbench
 
 RESTORE = "streams_restore_full"
 # Before the first savepoint, before the second, before the disaster, and after what came back.

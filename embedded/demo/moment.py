@@ -12,7 +12,7 @@ from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.workbench import open_workbench
+from streams_recovery.operations.context import open_workbench
 
 PITR = "streams_restore_pitr"
 _BEFORE, _UNTIL, _AFTER = 3_000, 1_500, 1_000

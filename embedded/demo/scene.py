@@ -13,9 +13,9 @@ from embedded.stack import APPLICATION, Stack
 from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
 from streams_recovery.core.errors import ApplicationNotReady, Refused
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import Workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 
 BACKUP = f"streams_backup_{APPLICATION}"
 _RUN_SECONDS = 600.0

@@ -24,7 +24,7 @@ from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations.context import Workbench, open_workbench
 
 Strategy = Callable[[Scene], tuple[dict[str, bool], dict[str, Any]]]
 # In the order in which they are played on one stack: the one with many orders comes last.

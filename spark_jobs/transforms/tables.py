@@ -18,15 +18,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.logs import by_log, one_log_at_a_time, rows_of
-from spark_jobs.transforms.spread import TaskFailed, collected, error_in, marking
+from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time, rows_of
 from spark_jobs.transforms.state import newest
+from spark_jobs.transforms.task_runner import TaskFailed, collected, error_in, marking
 from streams_recovery.core import codec
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import StoreKind
-from streams_recovery.core.state_export import StateResult, StateSpec, TablePart
-from streams_recovery.core.state_table import Entry, StoreFormat
-from streams_recovery.formats.rows import RowCodec, schema_of
+from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.state.export_job import StateResult, StateSpec, TablePart
+from streams_recovery.core.state.table import Entry, StoreFormat
+from streams_recovery.serdes.rows import RowCodec, schema_of
 from streams_recovery.storage.repository import AlreadyExists
 
 _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers", "valid_to")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.s3 import CREDENTIALS
 

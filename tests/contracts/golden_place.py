@@ -12,10 +12,10 @@ from pathlib import Path
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.operations.context import Workbench, open_workbench, wall_clock
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
-from streams_recovery.workbench import Workbench, open_workbench, wall_clock
 
 PROJECT = Path(__file__).resolve().parents[2]
 GOOD = PROJECT / "tests" / "data" / "golden" / "good"

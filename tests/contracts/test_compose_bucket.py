@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.s3 import CREDENTIALS, S3Server

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import RepositoryUnavailable
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.contracts.golden_place import GOOD, PROJECT, command, environment, write_config
 from tests.s3 import CREDENTIALS
@@ -26,7 +26,7 @@ WRITES = """
 import sys
 from pathlib import Path
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))
 try:
@@ -40,8 +40,8 @@ COPIES = """
 import sys
 from pathlib import Path
 import numpy, pyarrow
-from streams_recovery.kafka.records import SEGMENT_SCHEMA
-from streams_recovery.kafka.segments import write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
+from streams_recovery.segments.files import write_segment
 def batches():
     for start in range(0, 100_000, 10_000):
         rows = 10_000

@@ -14,16 +14,16 @@ import pytest
 import zstandard
 
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency
-from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.storage.creating import Retries
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.run_artifacts import Notes
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.contracts.conftest import OpenRepository
 from tests.s3 import CREDENTIALS, S3Server

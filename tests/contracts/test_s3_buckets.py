@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import ConfigInvalid, LockHeld
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.retention import DAY_MS
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import wall_clock
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.workbench import wall_clock
 from tests.contracts.golden_place import GOOD, command, environment, opened, upload_golden, write_config
 from tests.contracts.test_repository import Entry
 from tests.s3 import CREDENTIALS, S3Server
@@ -55,7 +55,7 @@ def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_p
             bench.repository.create(bench.layout.manifest(SECOND), b"x")
         bench.savepoints.publish(bench.savepoints.read(SECOND))
         bench.lock.release(lock)
-        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
+        maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
         assert bench.lock.holder() is None
         report = audited(bench, "full")
         assert (report.findings, report.savepoints, report.files_read) == ((), 2, 4)
@@ -69,7 +69,7 @@ def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Ser
     upload_golden(location, CREDENTIALS)
     before = s3.versions(location)
     with opened(tmp_path, location, CREDENTIALS) as bench:
-        report = upkeep.expire(bench, "r")
+        report = maintenance.expire(bench, "r")
         (left,) = report.left
         tomorrow = datetime.now(UTC) + timedelta(days=1)
         assert left.startswith(f"{bench.layout.manifest(FIRST)}: locked until {tomorrow:%Y-%m-%d} ")
@@ -80,7 +80,7 @@ def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Ser
         assert audited(bench, "full").good
     assert {key: ids for key, ids in s3.versions(location).items() if key in before} == before
     with opened(tmp_path, location, CREDENTIALS, days_later=1.1) as bench:
-        report = upkeep.expire(bench, "a day later")
+        report = maintenance.expire(bench, "a day later")
         assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
         assert bench.savepoints.ids() == [SECOND]
     assert s3.versions(location)[f"golden/savepoints/{FIRST}/manifest.json.zst"], "the server itself held it longer than our clock says"
@@ -103,7 +103,7 @@ def test_files_that_are_locked_stay_with_the_record_of_whose_they_are(s3: S3Serv
                 s3.client().put_object_retention(**where, Retention={"Mode": "COMPLIANCE", "RetainUntilDate": until})
             else:
                 s3.client().put_object_legal_hold(**where, LegalHold={"Status": "ON"})
-        report = upkeep.expire(bench, "r")
+        report = maintenance.expire(bench, "r")
         said = "locked by a legal hold" if held == "legal hold" else f"locked until {until:%Y-%m-%d %H:%M:%S} UTC (compliance)"
         assert report.left == tuple(f"{key}: {said}" for key in only_second)
         assert report.files_removed == 0
@@ -117,7 +117,7 @@ def test_in_a_versioned_bucket_what_expired_is_hidden_and_that_is_said(s3: S3Ser
     upload_golden(location, CREDENTIALS)
     before = s3.versions(location)
     with opened(tmp_path, location, CREDENTIALS) as bench:
-        report = upkeep.expire(bench, "r")
+        report = maintenance.expire(bench, "r")
         assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
         assert audited(bench, "full").good
     after = s3.versions(location)
@@ -131,9 +131,9 @@ def test_in_a_plain_bucket_files_go_for_good_after_their_grace_period(s3: S3Serv
         bench.repository.put_file(
             bench.layout.retired(SECOND, wall_clock() - 20 * DAY_MS), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst"
         )
-        assert upkeep.expire(bench, "young").files_removed == 0
+        assert maintenance.expire(bench, "young").files_removed == 0
     with opened(tmp_path, location, CREDENTIALS, days_later=8) as bench:
-        report = upkeep.expire(bench, "old")
+        report = maintenance.expire(bench, "old")
         assert (report.files_removed, report.left, report.versions_kept) == (2, (), False)
         assert len(stored(location, "golden/segments/")) == 2
         assert stored(location, "golden/expired/") == []
@@ -148,7 +148,7 @@ def test_without_the_right_to_delete_expiry_names_everything_and_removes_nothing
     with opened(tmp_path, location, poor, days_later=30) as bench:
         bench.repository.put_file(bench.layout.retired(SECOND, wall_clock()), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst")
         segments = stored(location, "golden/segments/")
-        report = upkeep.expire(bench, "r")
+        report = maintenance.expire(bench, "r")
         assert report.files_removed == 0
         assert len(report.left) == 2
         assert all("is not allowed" in left and "AccessDenied" in left for left in report.left)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, RepositoryUnavailable
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.storage.creating import Retries
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.run_artifacts import Notes
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.contracts.test_repository import LAYOUT, Entry, savepoint
 from tests.s3 import CREDENTIALS, S3Server, behind

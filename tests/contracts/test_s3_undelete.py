@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refused
-from streams_recovery.core.undelete import Harm
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.repository.undelete import Harm
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
 from tests.contracts.golden_place import command, environment, opened, upload_golden, write_config
 from tests.s3 import CREDENTIALS, S3Server
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
@@ -33,26 +33,26 @@ def test_all_that_was_there_comes_back_and_nothing_is_deleted_for_it(s3: S3Serve
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
     with opened(tmp_path, location, CREDENTIALS) as bench:
-        assert upkeep.plan_undelete(bench).objects == ()
+        assert maintenance.plan_undelete(bench).objects == ()
         gone, replaced = deleted_and_overwritten(s3, bench)
         assert bench.savepoints.ids() == []
         kept = s3.versions(location)
 
-        planned = upkeep.plan_undelete(bench)
+        planned = maintenance.plan_undelete(bench)
         assert {one.key: one.harm for one in planned.objects} == dict.fromkeys(gone, Harm.DELETED) | {replaced: Harm.REPLACED}
         manifests = [number for number, one in enumerate(planned.objects) if "/savepoints/" in one.key]
         assert manifests == list(range(len(planned.objects)))[-len(manifests) :], "what makes a savepoint exist comes last"
         assert bench.savepoints.ids() == [], "a plan changes nothing"
 
         told: list[str] = []
-        assert upkeep.undelete(bench, run_id="r", say=told.append) == planned
+        assert maintenance.undelete(bench, run_id="r", say=told.append) == planned
         assert len(told) == len(planned.objects)
         assert bench.savepoints.ids() == [FIRST, SECOND]
         assert audited(bench, "full").good
         after = s3.versions(location)
         assert all(set(ids) < set(after[key]) for key, ids in kept.items() if key in {*gone, replaced}), "each has one version more"
         assert bench.lock.holder() is None
-        assert upkeep.plan_undelete(bench).objects == (), "a second time there is nothing to do"
+        assert maintenance.plan_undelete(bench).objects == (), "a second time there is nothing to do"
 
 
 @pytest.mark.fault("F19")
@@ -62,20 +62,20 @@ def test_it_is_refused_where_it_could_not_be_true(s3: S3Server, tmp_path: Path) 
     with opened(tmp_path, plain, CREDENTIALS) as bench:
         deleted_and_overwritten(s3, bench)
         with pytest.raises(Refused, match="keeps no versions"):
-            upkeep.plan_undelete(bench)
+            maintenance.plan_undelete(bench)
     versioned = s3.bucket("versioned")
     upload_golden(versioned, CREDENTIALS)
     with opened(tmp_path, versioned, CREDENTIALS) as bench:
         deleted_and_overwritten(s3, bench)
         running = bench.lock.acquire("expiry x", lease_seconds=60, purpose="expiry")
         with pytest.raises(LockHeld, match="expiry x"):
-            upkeep.undelete(bench, run_id="r", say=print)
+            maintenance.undelete(bench, run_id="r", say=print)
         bench.lock.release(running)
         assert bench.savepoints.ids() == []
         with pytest.raises(NotFound):
             bench.savepoints.read(SECOND)
     with opened(tmp_path, versioned, s3.writer(versioned)) as bench, pytest.raises(ConfigInvalid, match="s3:ListBucketVersions"):
-        upkeep.plan_undelete(bench)
+        maintenance.plan_undelete(bench)
 
 
 def test_the_command_shows_first_and_does_it_when_told(s3: S3Server, tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from typing import Any
 from confluent_kafka import Producer
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.jobs.submitter import Submitter
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.savepoint import SavepointRequest
 
 PROGRAM = Path(__file__).with_name("counter.py")
 # The time of the first record of an input; the others follow in steps of a second.

@@ -11,10 +11,10 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob, Submitter
-from streams_recovery.operators.sensors import WatchSensor
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operators.spark import SparkJobOperator
+from streams_recovery.sensors.application import WatchSensor
 from tests.dags.counting import Counting
 
 PROJECT = Path(__file__).resolve().parents[2]

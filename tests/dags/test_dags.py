@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
-from streams_recovery.operators.triggers import WatchTrigger
+from streams_recovery.triggers.application import WatchTrigger
 
 PROJECT = Path(__file__).resolve().parents[2]
 PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")]
@@ -268,7 +268,7 @@ def test_what_a_sensor_waits_for_survives_the_way_to_the_triggerer() -> None:
     facts = {"ends": {"in 0": 5}, "until": None}
     wanted = {"application_name": "a", "watch": "ends_reached", "facts": facts, "interval": 5.0, "settle": 10.0}
     path, told = WatchTrigger(**wanted).serialize()  # type: ignore[arg-type]
-    assert (path, told) == ("streams_recovery.operators.triggers.WatchTrigger", wanted)
+    assert (path, told) == ("streams_recovery.triggers.application.WatchTrigger", wanted)
 
 
 @pytest.mark.parametrize("level", ["sample=10", "everything", "full; true"])

@@ -15,11 +15,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.utils.db import initdb
 
-from streams_recovery.config.locating import load_application
+from streams_recovery.config.directory import load_application
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.operations.interval import Claimed
 from streams_recovery.operators.reprocess import ClaimIntervalSensor, interval_of, why_not_now
-from streams_recovery.reprocessing import Claimed
 
 PROJECT = Path(__file__).resolve().parents[2]
 NAME = "order-processing"

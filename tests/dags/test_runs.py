@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.audit import AuditReport
 from streams_recovery.core.errors import SparkJobFailed
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob, Submitter
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.check import AuditReport
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.submitter import SparkJob, Submitter
+from streams_recovery.storage.append_log import NumberedLog
 from tests.dags.counting import Counting
 from tests.dags.running import run
 from tests.integration.small import aborted

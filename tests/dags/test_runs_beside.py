@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from streams_recovery import drills, reprocessing
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.jobs.submitter import Submitter
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.engine.submitter import Submitter
+from streams_recovery.operations import interval, sandbox
 from tests.dags.counting import Counting
 from tests.dags.running import run
 
@@ -33,7 +33,7 @@ def test_a_drill_proves_a_restore_and_leaves_nothing(counting: Counting, in_sess
     done = run(counting, "drill", in_session, per_application=True)
     assert (done.state, done.by("success")) == ("success", set(done.tasks)), done
     with counting.bench() as bench:
-        [entry] = drills.drills(bench)
+        [entry] = sandbox.drills(bench)
         assert scratch not in bench.cluster.groups()
     assert (entry.succeeded, entry.savepoint_id, entry.rows, entry.rto_seconds is not None) == (True, savepoint, 5, True)
     assert (counting.topics(), counting.committed(), counting.running) == (before, 5, False), "the application was not touched"
@@ -61,8 +61,8 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     done = run(counting, "reprocess", in_session, per_application=True, **moments)
     assert (done.state, done.by("success")) == ("success", set(done.tasks)), done
     with counting.bench() as bench:
-        [entry] = reprocessing.history(bench)
-        assert reprocessing.busy(bench) == ()
+        [entry] = interval.history(bench)
+        assert interval.busy(bench) == ()
     assert (entry.succeeded, entry.records, entry.reason) == (True, 5, "test")
     [left] = counting.topics() - before
     assert left.startswith(output)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams_recovery import restores
-from streams_recovery.core.evidence import RestoreReport, Verdict
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob, Submitter
+from streams_recovery.core.restore.report import RestoreReport, Verdict
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.submitter import SparkJob, Submitter
+from streams_recovery.operations import restore
 from tests.dags.counting import ZERO, Counting
 from tests.dags.running import Done, run
 from tests.integration.intruding import Intruder
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 def report_of(counting: Counting, name: str | None = None) -> RestoreReport:
     """The evidence of the newest restore."""
     with counting.bench(name) as bench:
-        return restores.evidence(bench)[0]
+        return restore.evidence(bench)[0]
 
 
 def whole(done: Done) -> bool:

@@ -19,12 +19,21 @@ import pyarrow.parquet as pq
 import zstandard
 
 from streams_recovery.core import codec
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.manifest import FORMAT_VERSION, CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
-from streams_recovery.core.reduced import ReducedFrom, Reduction, ReductionProof
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
-from streams_recovery.kafka.segments import write_segment
+from streams_recovery.core.compaction.proof import ReducedFrom, Reduction, ReductionProof
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import (
+    FORMAT_VERSION,
+    CopiedRange,
+    CutProof,
+    Gap,
+    Manifest,
+    PartitionImage,
+    Provenance,
+    TopicImage,
+)
+from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
 
 HERE = Path(__file__).parent
 APPLICATION = "golden"

@@ -12,19 +12,19 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from streams_recovery import reprocessing, restores
 from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocessing import reprocessing_name
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.slices import Interval
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.reprocessing import Asked, Claimed, ReprocessRequest
-from streams_recovery.restores.opening import note
+from streams_recovery.operations import interval, restore
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.interval import Asked, Claimed, ReprocessRequest
+from streams_recovery.operations.restore.open import note
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
 from tests.integration.restoring import saved, written
 from tests.integration.small import Small, commit, publish, says, small_application
 from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
@@ -54,10 +54,10 @@ class Again:
 
     def request(self, start: int, end: int, **asked: Any) -> ReprocessRequest:
         plain = {"lateness": "PT0S", **asked}
-        return reprocessing.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))
+        return interval.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))
 
     def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
-        found = reprocessing.claim(self.own, request, run_id=run)
+        found = interval.claim(self.own, request, run_id=run)
         assert found is not None
         return found
 
@@ -67,20 +67,20 @@ class Again:
         config = load_named(name, self.directory, {})
         return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
 
-    def given(self, claimed: Claimed, meanwhile: Callable[[Workbench], None] = lambda _: None) -> tuple[Workbench, restores.RestoreTicket]:
+    def given(self, claimed: Claimed, meanwhile: Callable[[Workbench], None] = lambda _: None) -> tuple[Workbench, restore.RestoreTicket]:
         """The interval up to where its input is loaded, as far as it is before the start. ``meanwhile`` happens once its topics are there."""
         bench = self.scratch(claimed)
-        reprocessing.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
-        planned = reprocessing.plan(bench, self.own.application_id, claimed.request)
-        ticket = reprocessing.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
-        restores.stop(bench, ticket)
+        interval.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
+        planned = interval.plan(bench, self.own.application_id, claimed.request)
+        ticket = interval.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
+        restore.stop(bench, ticket)
         saved(bench, ticket)
-        restores.prepare(bench, ticket)
+        restore.prepare(bench, ticket)
         meanwhile(bench)
         written(bench, ticket)
         return bench, ticket
 
-    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restores.RestoreTicket]:
+    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restore.RestoreTicket]:
         """The interval up to where its application stopped, having written these results: key, value, time."""
         bench, ticket = self.given(claimed)
         [output] = bench.config.topics.outputs
@@ -92,20 +92,20 @@ class Again:
         self,
         bench: Workbench,
         claimed: Claimed,
-        ticket: restores.RestoreTicket | None,
-        handed: reprocessing.HandOverReport | None = None,
+        ticket: restore.RestoreTicket | None,
+        handed: interval.HandOverReport | None = None,
         run: str = "run-1",
         *,
         finished: bool = True,
-    ) -> reprocessing.ReprocessEntry:
+    ) -> interval.ReprocessEntry:
         """Removed and written down, as by a run that came to its end, or by one whose last step but the removal failed."""
         if ticket is not None:
             if finished:
                 note(bench, ticket, Phase.CLOSED)
-            reprocessing.remove(bench, ticket, handed)
-        planned = reprocessing.Planned(records=1, savepoint=None, text="")
-        done = reprocessing.Done(planned=planned, ticket=ticket, handed=handed, finished=finished, left=())
-        return reprocessing.conclude(self.own, claimed.request, done, run_id=run, requested_by="test")
+            interval.remove(bench, ticket, handed)
+        planned = interval.Planned(records=1, savepoint=None, text="")
+        done = interval.Done(planned=planned, ticket=ticket, handed=handed, finished=finished, left=())
+        return interval.conclude(self.own, claimed.request, done, run_id=run, requested_by="test")
 
     def here(self) -> set[str]:
         """Everything on the cluster that reprocessing would make."""

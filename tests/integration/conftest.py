@@ -10,7 +10,7 @@ import pytest
 from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.integration.pairs import Both, two_applications
 from tests.integration.small import Small, small_application

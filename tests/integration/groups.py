@@ -12,8 +12,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import Workbench
 from tests.integration.small import RUNNING, STOPPED
 
 PROJECT = Path(__file__).resolve().parents[2]

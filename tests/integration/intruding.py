@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streams_recovery.core import codec
-from streams_recovery.core.plan import RestorePlan
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.storage.repository import Repository
 
 

@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 from embedded.processes import Processes
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.cut import Readings
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.savepoint.cut import Readings
+from streams_recovery.operations.context import Workbench, open_workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
 from tests.integration.small import RUNNING, STOPPED, says
 from tests.java import command_of
 from tests.system.consuming import records_below

@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams_recovery import clones, restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.clones import Step, SwitchReport, SwitchRequest, SwitchTicket
-from streams_recovery.clones.looking import role
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.handover import Role
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob
-from streams_recovery.savepoints import JobPlan
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.submitter import SparkJob
+from streams_recovery.operations import restore, rollout
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.rollout import Step, SwitchReport, SwitchRequest, SwitchTicket
+from streams_recovery.operations.rollout.discover import role
+from streams_recovery.operations.savepoint import JobPlan
 from tests.integration.restoring import compare, load, loaded, opened, saved, verified
 from tests.integration.small import Small, asked, commit, copied, small_application
 
@@ -92,24 +92,24 @@ class Both:
             self.restored(clone, ticket, read_to=read_to)
 
     def restored(
-        self, clone: Workbench, ticket: restores.RestoreTicket, *, read_to: int = 5, before_start: bool = False
-    ) -> restores.VerifySummary:
+        self, clone: Workbench, ticket: restore.RestoreTicket, *, read_to: int = 5, before_start: bool = False
+    ) -> restore.VerifySummary:
         """The steps of a restore behind the stop; with ``before_start`` only those before the start. Returns what was proven."""
         saved(clone, ticket)
         loaded(clone, ticket)
         proven = verified(clone, ticket)
-        restores.set_offsets(clone, ticket)
-        restores.wipe(clone, ticket)
+        restore.set_offsets(clone, ticket)
+        restore.wipe(clone, ticket)
         if not before_start:
             self.begun(clone, ticket, proven, read_to=read_to)
         return proven
 
-    def begun(self, clone: Workbench, ticket: restores.RestoreTicket, proven: restores.VerifySummary, *, read_to: int = 5) -> None:
+    def begun(self, clone: Workbench, ticket: restore.RestoreTicket, proven: restore.VerifySummary, *, read_to: int = 5) -> None:
         """The start and what follows."""
-        started = restores.start(clone, ticket)
+        started = restore.start(clone, ticket)
         commit(clone, {self.small.input: read_to})
-        restores.await_recovered(clone, ticket, started)
-        restores.finish(clone, ticket, proven)
+        restore.await_recovered(clone, ticket, started)
+        restore.finish(clone, ticket, proven)
 
 
 @dataclass(frozen=True)
@@ -131,25 +131,25 @@ def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> S
 
 def open_switch(old: Workbench, clone: Workbench, wanted: SwitchRequest, *, run: str | None = None) -> SwitchTicket:
     """A switch whose plan was approved."""
-    planned = clones.plan_switch(old, clone, wanted)
+    planned = rollout.plan_switch(old, clone, wanted)
     run = run or uuid.uuid4().hex
-    return clones.open_switch(old, clone, wanted, run_id=run, requested_by="test", approved_hash=planned.hash)
+    return rollout.open_switch(old, clone, wanted, run_id=run, requested_by="test", approved_hash=planned.hash)
 
 
 def switched(both: Both, wanted: SwitchRequest, *, run: str | None = None) -> SwitchReport:
     """A whole switch, each of its steps taken twice, as a task that is repeated takes it."""
     with both.clone() as clone:
         ticket = open_switch(both.old, clone, wanted, run=run)
-        stopped = [clones.stop(both.old, clone, ticket) for _ in range(2)]
+        stopped = [rollout.stop(both.old, clone, ticket) for _ in range(2)]
         for _ in range(2):
-            clones.hand_over(both.old, clone, ticket)
-        clones.start_live(both.old, clone, ticket)
-        started = clones.start_live(both.old, clone, ticket)
+            rollout.hand_over(both.old, clone, ticket)
+        rollout.start_live(both.old, clone, ticket)
+        started = rollout.start_live(both.old, clone, ticket)
         if started.instances:
             live = clone if wanted.step is Step.CUT_OVER else both.old
             commit(live, live.cluster.high_watermarks([both.small.input]))
-        clones.await_live(both.old, clone, ticket, started)
-        return clones.finish(both.old, clone, ticket, stopped[-1])
+        rollout.await_live(both.old, clone, ticket, started)
+        return rollout.finish(both.old, clone, ticket, stopped[-1])
 
 
 @contextmanager

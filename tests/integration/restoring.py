@@ -5,42 +5,42 @@ from __future__ import annotations
 import uuid
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.comparing import compare_rows
-from spark_jobs.transforms.loading import Share, load_share
-from spark_jobs.transforms.reading_back import ReadShare, read_share, whole
-from streams_recovery import restores
+from spark_jobs.transforms.compare import compare_rows
+from spark_jobs.transforms.load import Share, load_share
+from spark_jobs.transforms.read_back import ReadShare, read_share, whole
 from streams_recovery.core.jobs import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.restores import LoadSummary, RestoreRequest, RestoreTicket, SafetySummary
-from streams_recovery.savepoints import JobPlan
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore import LoadSummary, RestoreRequest, RestoreTicket, SafetySummary
+from streams_recovery.operations.savepoint import JobPlan
 from tests.integration.small import Small, copied, left
 
 
 def opened(bench: Workbench, request: RestoreRequest) -> RestoreTicket:
     """A restore whose plan was approved, with the application down."""
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
+    planned = restore.plan(bench, request)
+    ticket = restore.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(bench, ticket)
     return ticket
 
 
 def saved(bench: Workbench, ticket: RestoreTicket) -> SafetySummary:
     """With a safety savepoint taken."""
-    begun = restores.save_state(bench, ticket)
-    return restores.keep_state(bench, ticket, begun, copied(bench, begun.job))
+    begun = restore.save_state(bench, ticket)
+    return restore.keep_state(bench, ticket, begun, copied(bench, begun.job))
 
 
 def loaded(bench: Workbench, ticket: RestoreTicket) -> int:
     """With its topics made and loaded, here as the tasks of the job would. Returns the rows."""
-    restores.prepare(bench, ticket)
+    restore.prepare(bench, ticket)
     return written(bench, ticket)
 
 
 def written(bench: Workbench, ticket: RestoreTicket) -> int:
     """One attempt to load topics that are made. Returns the rows."""
-    return checked(bench, ticket, load(bench, restores.plan_load(bench, ticket))).rows
+    return checked(bench, ticket, load(bench, restore.plan_load(bench, ticket))).rows
 
 
 # What a run hands on from its load to its verification, by restore.
@@ -49,7 +49,7 @@ _LOADS: dict[str, NoteRef | None] = {}
 
 def checked(bench: Workbench, ticket: RestoreTicket, result: NoteRef) -> LoadSummary:
     """A load that was checked."""
-    summary = restores.check_load(bench, ticket, result)
+    summary = restore.check_load(bench, ticket, result)
     _LOADS[ticket.restore_id] = summary.result
     return summary
 
@@ -71,10 +71,10 @@ def load(bench: Workbench, job: JobPlan) -> NoteRef:
     return left(bench, job.result_key, RestoreResult(partitions=done.partitions, seconds=0, read=read))
 
 
-def verified(bench: Workbench, ticket: RestoreTicket) -> restores.VerifySummary:
+def verified(bench: Workbench, ticket: RestoreTicket) -> restore.VerifySummary:
     """With a proof for all of it; nothing is compared that the load has proven."""
-    compared = compare(bench, restores.plan_verify(bench, ticket, load_of(ticket)))
-    return restores.check_verify(bench, ticket, load_of(ticket), compared)
+    compared = compare(bench, restore.plan_verify(bench, ticket, load_of(ticket)))
+    return restore.check_verify(bench, ticket, load_of(ticket), compared)
 
 
 def compare(bench: Workbench, job: JobPlan) -> NoteRef | None:

@@ -15,20 +15,20 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from streams_recovery import restores, savepoints
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.jobs import BackupResult, BackupSpec
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import CommittedOffset, QuiesceMode, TopicPartition
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.copying import copy_what_is_left
-from streams_recovery.savepoints import CutSummary, JobPlan, SavepointRequest, SavepointSummary, Ticket
-from streams_recovery.savepoints.values import CutDraft
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.kafka.range_copy import copy_what_is_left
+from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.savepoint import CutSummary, JobPlan, SavepointRequest, SavepointSummary, Ticket
+from streams_recovery.operations.savepoint.values import CutDraft
 
 STOPPED = [{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}]
 RUNNING = [{"name": "one", "state": "running", "streams_state": "RUNNING", "closed_cleanly": None, "detail": "pid 1"}]
@@ -202,22 +202,22 @@ def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP, changed_state:
     request = SavepointRequest(
         run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode, changed_state=changed_state, confirm=bench.application_id
     )
-    return savepoints.begin(bench, request)
+    return savepoint.begin(bench, request)
 
 
 def cut(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
     """A cut that is not published."""
     ticket = begun(bench, mode)
     try:
-        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
     return bench.notes.read(CutDraft, taken.draft)
 
 
-def asked(bench: Workbench, **changes: object) -> restores.RestoreRequest:
+def asked(bench: Workbench, **changes: object) -> restore.RestoreRequest:
     """A request of somebody who has read what it asks."""
-    plain = restores.RestoreRequest(
+    plain = restore.RestoreRequest(
         source="",
         savepoint="latest",
         confirm=bench.application_id,
@@ -248,18 +248,18 @@ def take(
     bench = bench or small.bench
     ticket = begun(bench, mode, changed_state)
     try:
-        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
         after_cut()
         done = copy(bench, ticket, taken)
         after_copy()
-        return savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, *done).copied)
+        return savepoint.publish(bench, ticket, savepoint.gather(bench, ticket, *done).copied)
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
 
 
 def copy(bench: Workbench, ticket: Ticket, taken: CutSummary) -> tuple[NoteRef | None, NoteRef | None]:
     """What the job does, here. Returns its plan and its result."""
-    plan = savepoints.plan_copy(bench, ticket, taken.draft)
+    plan = savepoint.plan_copy(bench, ticket, taken.draft)
     return plan.plan, copied(bench, plan)
 
 

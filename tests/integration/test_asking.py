@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.journal import Phase
-from streams_recovery.restores.asking import Asked, ask_stores
-from streams_recovery.restores.opening import note, stored_plan
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore.open import note, stored_plan
+from streams_recovery.operations.restore.query_check import Asked, ask_stores
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, asked, produce, publish, small_application
 
@@ -35,9 +35,9 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         answers.write_text(json.dumps(RESTORED | {"k9": "new"}))
         [store] = ask_stores(bench, planned)
         assert (store.store, store.sampled, store.equal, store.different) == ("totals", 4, 4, ())
-        assert restores.asked_before(bench, ticket) == ()
+        assert restore.asked_before(bench, ticket) == ()
         note(bench, ticket, Phase.RECOVERED, result=bench.notes.write(ticket.restore_id, "asked", Asked(stores=(store,))))
-        assert restores.asked_before(bench, ticket) == (store,), "for whoever resumes it"
+        assert restore.asked_before(bench, ticket) == (store,), "for whoever resumes it"
 
         answers.write_text(json.dumps(RESTORED | {"k1": "v7"}))
         with pytest.raises(Damaged, match="answers otherwise than it was restored: totals: k1"):
@@ -53,7 +53,7 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
 
         for declaration in ({"kind": "window", "queryable": True}, {"kind": "key-value", "queryable": False}):
             assert ask_stores(declared(small, **declaration).bench, planned) == ()
-        restores.abandon(bench, ticket)
+        restore.abandon(bench, ticket)
 
 
 def declared(small: Small, **store: object) -> Small:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores, savepoints
 from streams_recovery.core.errors import OffsetsUnstable, Refused, TargetNotEmpty
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import Consistency, TopicPartition
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.unfinished import dismiss
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.unfinished import dismiss
+from streams_recovery.storage.append_log import NumberedLog
 from tests.integration.small import Small, asked, begun, cut, produce, publish, small_application
 
 
@@ -157,10 +158,10 @@ def test_a_restore_refuses_topics_of_another_version_of_the_application(small: S
     bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
     try:
         with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*name each topic that may go"):
-            restores.plan(bench, request)
+            restore.plan(bench, request)
     finally:
         bench.cluster.delete_topics([newer])
-    planned = restores.plan(bench, request)
+    planned = restore.plan(bench, request)
     assert {topic.name for topic in planned.create} == {small.changelog.topic, small.tail.topic}
     offsets = {item.tp: (item.offset, item.metadata) for item in planned.offsets}
     assert offsets == {small.input: (4, "AgAA"), small.tail: (0, "")}

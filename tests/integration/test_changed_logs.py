@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from embedded.processes import Processes
-from streams_recovery import restores, savepoints
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
-from streams_recovery.core.manifest import Gap
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Gap
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.operations import restore, savepoint
 from tests.integration.small import (
     Small,
     asked,
@@ -94,13 +94,13 @@ def test_partitions_that_are_added_after_the_cut_are_told_and_are_in_the_next_sa
     assert manifest.parent_id == first.savepoint_id
     small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with pytest.raises(Refused, match=f"input {topic} has 2 partitions, 1 at the savepoint"):
-        restores.plan(small.bench, asked(small.bench, savepoint=first.savepoint_id))
+        restore.plan(small.bench, asked(small.bench, savepoint=first.savepoint_id))
     # With an internal topic of another partition count Kafka Streams would not start: it is of another version, and has to be given up by name.
     small.bench.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={})
     with pytest.raises(Refused, match=rf"{small.changelog.topic} has 3 partitions, 1 in savepoint"):
-        restores.plan(small.bench, asked(small.bench, savepoint=second.savepoint_id))
+        restore.plan(small.bench, asked(small.bench, savepoint=second.savepoint_id))
     given_up = asked(small.bench, savepoint=second.savepoint_id, replace=True)
-    planned = {step.name: step for step in restores.plan(small.bench, given_up).create}
+    planned = {step.name: step for step in restore.plan(small.bench, given_up).create}
     assert len(planned[small.changelog.topic].partitions) == 1
     assert planned[small.changelog.topic].replaces is not None
 
@@ -188,7 +188,7 @@ def test_an_input_that_is_gone_altogether_is_a_gap_and_no_reason_to_have_no_save
     assert again.parent_id == manifest.savepoint_id
     small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with pytest.raises(Refused, match=rf"{small.input}: committed offset 4 is outside \[5, 5\]"):
-        restores.plan(small.bench, asked(small.bench, savepoint=again.savepoint_id))
+        restore.plan(small.bench, asked(small.bench, savepoint=again.savepoint_id))
 
 
 @pytest.mark.fault("F23")
@@ -205,8 +205,8 @@ def test_state_with_a_hole_is_never_restored(small: Small) -> None:
     small.bench.savepoints.publish(damaged)
     small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with pytest.raises(Refused, match=rf"no whole state: offsets 0\.\.3 of {small.changelog}.*are missing"):
-        restores.plan(small.bench, asked(small.bench, savepoint=damaged.savepoint_id))
-    assert restores.plan(small.bench, asked(small.bench, savepoint=whole.savepoint_id)).rows == 7
+        restore.plan(small.bench, asked(small.bench, savepoint=damaged.savepoint_id))
+    assert restore.plan(small.bench, asked(small.bench, savepoint=whole.savepoint_id)).rows == 7
 
 
 def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiving: Small) -> None:
@@ -276,12 +276,12 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
             assert image.partitions[0].end > before.partitions[0].end
             assert (image.rows, image.full_since) == (short + 20, second.captured_at)
             ticket = begun(later.bench)
-            cut = savepoints.capture(later.bench, ticket, savepoints.quiesce(later.bench, ticket))
+            cut = savepoint.capture(later.bench, ticket, savepoint.quiesce(later.bench, ticket))
             done = copy(later.bench, ticket, cut)
 
         lose_the_end()
         with reopened(small) as last:
             with pytest.raises(Damaged, match=rf"{small.changelog} ends at \d+ for leader epoch \d+, the cut at {short + 20}"):
-                savepoints.gather(last.bench, ticket, *done)
-            savepoints.finish(last.bench, ticket)
+                savepoint.gather(last.bench, ticket, *done)
+            savepoint.finish(last.bench, ticket)
             assert last.bench.savepoints.ids() == [first.savepoint_id, second.savepoint_id]

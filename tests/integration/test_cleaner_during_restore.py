@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.reading_back import digest_of_range
-from streams_recovery import holds, restores
-from streams_recovery.core.held_value import MIN_COMPACTION_LAG
-from streams_recovery.core.model import TopicPartition
+from spark_jobs.transforms.read_back import digest_of_range
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
+from streams_recovery.operations import restore, topic_holds
+from streams_recovery.operations.context import Workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 from tests.integration.restoring import load_of, loaded, opened, saved
 from tests.integration.small import Small, asked, publish
 from tests.integration.test_record_shapes import lose_state
@@ -60,16 +60,16 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
     assert poll(lambda: len(rows_in(read(bench.connection, elsewhere, 0, end))) < ROWS // 2 or None, seconds=120, interval=0.5)
     time.sleep(3)  # it looks for the next log every second
 
-    assert restores.plan_verify(bench, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
-    proofs = {one.topic: one.rows for one in restores.check_verify(bench, ticket, load_of(ticket), None).partitions}
+    assert restore.plan_verify(bench, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
+    proofs = {one.topic: one.rows for one in restore.check_verify(bench, ticket, load_of(ticket), None).partitions}
     assert proofs[tp.topic] == 4 + ROWS
     access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
     assert digest_of_range(access.connection, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"
 
-    holds.release_restore_holds(bench)
+    topic_holds.release_restore_holds(bench)
     assert MIN_COMPACTION_LAG not in bench.cluster.describe_topics([tp.topic])[tp.topic].config
     assert poll(lambda: len(rows_in(read(bench.connection, tp, 0, 4 + ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5), (
         "and then it comes"
     )
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
     bench.cluster.delete_topics([elsewhere.topic])

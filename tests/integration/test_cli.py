@@ -15,9 +15,9 @@ import pytest
 
 from embedded.ports import free_ports
 from examples.order_processing.generator import create_topics
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.integration.small import Small, publish
 from tests.support.topic_settings import alter

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.retention import KeepMark
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.retention import KeepMark
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from streams_recovery.clones.looking import between
-from streams_recovery.core.model import TopicPartition, spaced
+from streams_recovery.core.kafka_types import TopicPartition, spaced
 from streams_recovery.kafka.cluster import KafkaCluster
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.rollout.discover import between
 from tests.integration.small import delete_below, produce, small_application
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.survival import lost_with_cluster
+from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.operations import restore
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, asked, surviving, take
 
@@ -22,11 +22,11 @@ def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(
     summary = take(kept)
     assert (summary.survives_cluster_loss, summary.warnings) == (True, ())
     lose(kept)
-    assert restores.plan(kept.bench, asked(kept.bench)).observed.records_to_catch_up == 1
+    assert restore.plan(kept.bench, asked(kept.bench)).observed.records_to_catch_up == 1
     ticket = opened(kept.bench, asked(kept.bench))
     saved(kept.bench, ticket)
     assert loaded(kept.bench, ticket) == 5 + 4 + 3
-    restores.abandon(kept.bench, ticket)
+    restore.abandon(kept.bench, ticket)
 
 
 def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Small) -> None:
@@ -36,4 +36,4 @@ def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Smal
     assert reason == f"the records of {small.input.topic} are not archived"
     lose(small)
     with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
-        restores.plan(small.bench, asked(small.bench))
+        restore.plan(small.bench, asked(small.bench))

@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.transforms.auditing import audit_file
-from streams_recovery import restores, upkeep
-from streams_recovery.cli.running import Runner
-from streams_recovery.compacting import CompactRequest
+from spark_jobs.transforms.check import audit_file
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.application import Store
-from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import StoreKind, TopicPartition
-from streams_recovery.jobs.submitter import Submitter
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition
+from streams_recovery.core.repository.check import AuditReport, AuditResult, AuditSpec
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations import maintenance, restore
+from streams_recovery.operations.compaction import CompactRequest
+from streams_recovery.operations.context import Workbench
 from tests.integration.restoring import loaded
 from tests.integration.small import Small, asked, left, published, rows_of
 
@@ -54,34 +54,34 @@ def on_the_broker(bench: Workbench, tp: TopicPartition) -> dict[object, tuple[ob
 
 def audited(bench: Workbench) -> AuditReport:
     """All savepoints read whole, here instead of in tasks."""
-    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="audit")
-    job = upkeep.plan_reading(bench, ticket)
+    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id="audit")
+    job = maintenance.plan_reading(bench, ticket)
     assert job.spec is not None
     assert job.result_key is not None
     files = bench.notes.read(AuditSpec, job.spec).files
     done = AuditResult(files=tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files), seconds=0)
-    return upkeep.conclude_audit(bench, ticket, left(bench, job.result_key, done))
+    return maintenance.conclude_audit(bench, ticket, left(bench, job.result_key, done))
 
 
 def restored(bench: Workbench, savepoint: Manifest) -> int:
     """Topics replaced by what is in the savepoint, up to the check of what was loaded; the rows in it. Loaded here instead of in tasks."""
-    request = asked(bench, savepoint=savepoint.savepoint_id, replace=True, safety=restores.SafetyPolicy.SKIP)
-    ticket = restores.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=restores.plan(bench, request).hash)
+    request = asked(bench, savepoint=savepoint.savepoint_id, replace=True, safety=restore.SafetyPolicy.SKIP)
+    ticket = restore.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=restore.plan(bench, request).hash)
     try:
-        restores.stop(bench, ticket)
-        restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
+        restore.stop(bench, ticket)
+        restore.keep_state(bench, ticket, restore.save_state(bench, ticket))
         return loaded(bench, ticket)
     finally:
-        restores.abandon(bench, ticket)
+        restore.abandon(bench, ticket)
 
 
 def rows_to_load(bench: Workbench, savepoint: Manifest) -> int:
-    return restores.plan(bench, asked(bench, savepoint=savepoint.savepoint_id, replace=True)).rows
+    return restore.plan(bench, asked(bench, savepoint=savepoint.savepoint_id, replace=True)).rows
 
 
 def loaded_reduced(bench: Workbench, savepoint: Manifest) -> list[str]:
     """Topics whose keys are compared after a load, because that is not of the log as it was."""
-    planned = restores.plan(bench, asked(bench, savepoint=savepoint.savepoint_id, replace=True))
+    planned = restore.plan(bench, asked(bench, savepoint=savepoint.savepoint_id, replace=True))
     return [step.name for step in planned.create if any(part.reduced for part in step.partitions)]
 
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import restores, savepoints, upkeep
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import NotExact, Refused, StateDamaged
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import ClaimedTopic, CommittedOffset, Consistency
-from streams_recovery.core.offset_strategy import EXACT, StrategyKind
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.restores.opening import note
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.survey import survey
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency
+from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import maintenance, restore, savepoint
+from streams_recovery.operations.discovery import survey
+from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.savepoint import SavepointRequest
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import (
     Small,
@@ -83,12 +83,12 @@ def test_state_that_was_made_anew_is_refused_or_damaged_until_it_is_brought_back
     newest = bench.savepoints.latest()
     assert newest is not None
     assert newest.savepoint_id == good, "what is damaged is no default of anything"
-    kept = {decision.savepoint_id: decision.why_kept for decision in upkeep.plan_expiry(bench).keep}
+    kept = {decision.savepoint_id: decision.why_kept for decision in maintenance.plan_expiry(bench).keep}
     assert "last" in kept[good]
     assert kept[summary.savepoint_id] == ("not exact, but recent",)
     with pytest.raises(NotExact, match=f"savepoint {summary.savepoint_id} is `damaged`.*was created again"):
-        restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
-    assert restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True, allow_damaged=True)).rows == 1 + 3
+        restore.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
+    assert restore.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True, allow_damaged=True)).rows == 1 + 3
     with pytest.raises(StateDamaged):
         take(small)
 
@@ -96,7 +96,7 @@ def test_state_that_was_made_anew_is_refused_or_damaged_until_it_is_brought_back
     assert saved(bench, ticket).consistency is Consistency.DAMAGED, "what a restore saves first says so too"
     assert loaded(bench, ticket) == 7
     note(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
+    restore.set_offsets(bench, ticket)
     for phase in (Phase.RECOVERED, Phase.CLOSED):
         note(bench, ticket, phase)
     bench.lock.release(ticket.lock)
@@ -110,10 +110,10 @@ def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything
     bench, good = small.bench, publish(small)
     ticket = begun(bench)
     started_again(small)
-    taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
     with pytest.raises(StateDamaged, match="was created again"):
         copy(bench, ticket, taken)
-    savepoints.finish(bench, ticket)
+    savepoint.finish(bench, ticket)
     assert bench.savepoints.ids() == [good]
 
 
@@ -126,10 +126,10 @@ def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, b
     if begins:
         ticket = begun(bench)
         started_again(small)
-        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
         with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
             copy(bench, ticket, taken)
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
     else:
         started_again(small)
         with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
@@ -164,7 +164,7 @@ def test_what_is_accepted_has_to_be_typed(small: Small) -> None:
     for wanted in (ChangedState.DAMAGED, ChangedState.INTENDED):
         request = SavepointRequest(run_id="r", requested_by="test", reason="", mode=None, changed_state=wanted, confirm="yes")
         with pytest.raises(Refused, match=f"needs the application id {small.bench.application_id} typed to confirm it, not 'yes'"):
-            savepoints.begin(small.bench, request)
+            savepoint.begin(small.bench, request)
     assert small.bench.lock.holder() is None
 
 
@@ -201,18 +201,18 @@ def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> Non
         manifest = bench.savepoints.read(summary.savepoint_id)
         assert (manifest.claimed, manifest.topic(more)) == ((claimed,), None)
 
-        planned = restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
+        planned = restore.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
         assert planned.claimed == (claimed,)
         assert f"| {more} | {group} | stays as it is |" in markdown(planned)
-        again = restores.plan(bench, asked(bench, savepoint=first, replace=True))
+        again = restore.plan(bench, asked(bench, savepoint=first, replace=True))
         assert f"| {more} | {group} | **created again** |" in markdown(again)
         anew = asked(bench, savepoint="input", replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
-        assert restores.plan(bench, anew).claimed == (claimed,)
+        assert restore.plan(bench, anew).claimed == (claimed,)
         ticket = opened(bench, asked(bench, savepoint=first, replace=True))
         safe = saved(bench, ticket).savepoint_id
         assert safe is not None
         assert bench.safety.read(safe).topic(more) is not None, "what is replaced is saved, whoever claims it"
-        restores.abandon(bench, ticket)
+        restore.abandon(bench, ticket)
     bench.cluster.delete_topics([more])
 
 

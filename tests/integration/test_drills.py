@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from streams_recovery import drills, holds, restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.drilling import drilled
+from streams_recovery.config.drill_application import drilled
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Damaged, LockHeld, TargetNotEmpty
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore, sandbox, topic_holds
+from streams_recovery.operations.context import Workbench, open_workbench
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, produce, publish, says
 
@@ -36,12 +36,12 @@ class Trial:
     def own(self) -> Workbench:
         return self.small.bench
 
-    def request(self) -> restores.RestoreRequest:
-        return restores.RestoreRequest(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
+    def request(self) -> restore.RestoreRequest:
+        return restore.RestoreRequest(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
 
-    def conclude(self, ticket: restores.RestoreTicket | None, *, run: str = RUN, left: tuple[str, ...] = ()) -> drills.DrillEntry:
+    def conclude(self, ticket: restore.RestoreTicket | None, *, run: str = RUN, left: tuple[str, ...] = ()) -> sandbox.DrillEntry:
         at = self.own.clock()
-        return drills.conclude(self.own, run_id=run, requested_by="test", began_at=at, ticket=ticket, report=None, left=left)
+        return sandbox.conclude(self.own, run_id=run, requested_by="test", began_at=at, ticket=ticket, report=None, left=left)
 
     def here(self) -> set[str]:
         """Everything on the cluster that a drill would make."""
@@ -77,9 +77,9 @@ def trial(small: Small) -> Iterator[Trial]:
         bench.cluster.delete_topics([name for name in found.here() if name in bench.cluster.topic_names()])
 
 
-def begun(trial: Trial) -> restores.RestoreTicket:
+def begun(trial: Trial) -> restore.RestoreTicket:
     """A drill whose topics are loaded."""
-    drills.clear(trial.scratch, run_id=RUN)
+    sandbox.clear(trial.scratch, run_id=RUN)
     ticket = opened(trial.scratch, trial.request())
     assert saved(trial.scratch, ticket).savepoint_id is None
     assert loaded(trial.scratch, ticket) == 7
@@ -95,9 +95,9 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     made = f"{scratch.application_id}-newer-changelog"
     scratch.cluster.create_topic(made, partitions=1, replication_factor=1, config={})
     assert len(trial.here()) == 5
-    assert holds.outstanding(scratch)
+    assert topic_holds.outstanding(scratch)
 
-    removed = drills.remove(scratch, ticket)
+    removed = sandbox.remove(scratch, ticket)
     assert set(removed.topics) == {
         made,
         f"{scratch.application_id}.out",
@@ -106,15 +106,15 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     }
     assert removed.directories == ("/state/drill",)
     assert trial.here() == set()
-    assert (holds.outstanding(scratch), scratch.lock.holder()) == ((), None)
+    assert (topic_holds.outstanding(scratch), scratch.lock.holder()) == ((), None)
 
     entry = trial.conclude(ticket)
     assert (entry.reached, entry.succeeded, entry.savepoint_id, entry.rto_seconds) == (Phase.LOADED, False, trial.savepoint, None)
     assert entry.rpo_seconds is not None
     assert trial.conclude(ticket) == entry, "once, however often it is repeated"
-    assert drills.drills(own) == [entry]
+    assert sandbox.drills(own) == [entry]
     with pytest.raises(Damaged, match="failed after loaded"):
-        drills.raise_unless_succeeded(entry)
+        sandbox.raise_unless_succeeded(entry)
 
     assert own.cluster.describe_topics(small.topics) == before
     assert own.cluster.high_watermarks(list(ends)) == ends
@@ -122,19 +122,19 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     assert committed == CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)
     assert (own.lock.holder(), own.safety.ids()) == (None, [])
 
-    again = drills.remove(scratch, ticket)
+    again = sandbox.remove(scratch, ticket)
     assert (again.topics, trial.here()) == ((), set()), "harmless when nothing is left"
 
 
 def test_what_a_dead_drill_left_is_taken_away_before_the_next(trial: Trial) -> None:
     ticket = begun(trial)
     with pytest.raises(LockHeld):
-        drills.clear(trial.scratch, run_id="run-2")
+        sandbox.clear(trial.scratch, run_id="run-2")
     assert trial.here()
     trial.scratch.lock.take_from(ticket.lock.owner)
-    assert len(drills.clear(trial.scratch, run_id="run-2").topics) == 3
+    assert len(sandbox.clear(trial.scratch, run_id="run-2").topics) == 3
     assert trial.here() == set()
-    restores.plan(trial.scratch, trial.request())
+    restore.plan(trial.scratch, trial.request())
 
 
 def test_topics_and_groups_that_no_drill_created_are_refused_and_left_alone(trial: Trial) -> None:
@@ -144,7 +144,7 @@ def test_topics_and_groups_that_no_drill_created_are_refused_and_left_alone(tria
     produce(scratch, output, 2)
     scratch.groups.set_offsets(scratch.application_id, {trial.small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
     with pytest.raises(TargetNotEmpty, match=rf"topic {output.topic}, consumer group {scratch.application_id}"):
-        drills.clear(scratch, run_id=RUN)
+        sandbox.clear(scratch, run_id=RUN)
     assert scratch.cluster.high_watermarks([output])[output] == 2
     assert scratch.application_id in scratch.cluster.groups()
     assert scratch.lock.holder() is None
@@ -155,7 +155,7 @@ def test_a_topic_that_somebody_else_put_in_the_place_of_a_drills_own_stays(trial
     ticket = begun(trial)
     output = f"{trial.scratch.application_id}.out"
     _, theirs = recreate_plain(trial.scratch, output)
-    removed = drills.remove(trial.scratch, ticket)
+    removed = sandbox.remove(trial.scratch, ticket)
     assert output not in removed.topics
     assert trial.scratch.cluster.describe_topics([output])[output].topic_id == theirs
 
@@ -170,5 +170,5 @@ def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Tria
     runs = [f"run-{uuid.uuid4().hex}" for _ in range(2)]
     for run in runs:
         trial.conclude(None, run=run)
-    found = drills.drills(trial.own)
+    found = sandbox.drills(trial.own)
     assert [(entry.run, entry.outcome) for entry in found] == [(run, "failed before it began") for run in runs]

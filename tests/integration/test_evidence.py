@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Altered, Damaged, NotFound
-from streams_recovery.core.estimate import STEPS, Timed, estimate
-from streams_recovery.core.proofs import Proof
+from streams_recovery.core.restore.estimate import STEPS, Timed, estimate
+from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.core.throttle import Throttle
-from streams_recovery.restores.opening import entries, stored_plan
-from streams_recovery.restores.proving import Checked, earlier_restores, keep_evidence, report_of, sizes_of
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore.open import entries, stored_plan
+from streams_recovery.operations.restore.report import Checked, earlier_restores, keep_evidence, report_of, sizes_of
 from tests.integration.restoring import loaded, opened, saved, verified
 from tests.integration.small import Small, asked, publish
 
@@ -27,7 +27,7 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
     loaded(bench, ticket)
     found, planned, journal = verified(bench, ticket), stored_plan(bench, ticket), entries(bench, ticket)
     with pytest.raises(NotFound, match="restores that have some: none"):
-        restores.evidence(bench)
+        restore.evidence(bench)
 
     for less in (replace(found, partitions=found.partitions[1:]), replace(found, partitions=())):
         with pytest.raises(Damaged, match="has no evidence that it is equal"):
@@ -36,24 +36,24 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
     report = report_of(bench, ticket, planned, Checked(verified=found, asked=()), journal, ())
     stored = (tmp_path / "repository" / bench.layout.manifest(savepoint)).read_bytes()
     assert report.manifests == {savepoint: hashlib.sha256(stored).hexdigest()}
-    assert (report.verdict, report.rows, report.keys_compared) == (restores.Verdict.EQUAL, 7, 0)
+    assert (report.verdict, report.rows, report.keys_compared) == (restore.Verdict.EQUAL, 7, 0)
     assert [[(one.proof, one.rows) for one in topic.partitions] for topic in report.topics] == [[(Proof.ROWS, 3)], [(Proof.ROWS, 4)]]
     assert report.seconds is None, "it has not recovered"
     kept = keep_evidence(bench.repository, bench.layout, report)
     assert keep_evidence(bench.repository, bench.layout, replace(report, finished_at=1)) == kept, "what was written first counts"
     with pytest.raises(Altered, match=f"{bench.layout.report(ticket.restore_id)} is not the evidence of this restore"):
         keep_evidence(bench.repository, bench.layout, replace(report, rows=1))
-    read, page = restores.evidence(bench)
-    assert (read, restores.evidence(bench, ticket.restore_id)[0]) == (report, report)
+    read, page = restore.evidence(bench)
+    assert (read, restore.evidence(bench, ticket.restore_id)[0]) == (report, report)
     file = tmp_path / "repository" / bench.layout.report(ticket.restore_id)
     assert hashlib.sha256(file.read_bytes()).hexdigest() in page
 
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"rows":7', b'"rows":9'))
     with pytest.raises(Damaged, match="is not that of its report"):
-        restores.evidence(bench)
+        restore.evidence(bench)
     file.write_bytes(whole)
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
 
     timed = replace(report, seconds=dict.fromkeys(STEPS, 100.0), restore_id="20991121T000000Z-0123456789")
     keep_evidence(bench.repository, bench.layout, timed)

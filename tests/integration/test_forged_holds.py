@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams_recovery import holds
-from streams_recovery.core.guard import COPY_MARKS, RESTORE_MARK, joined, marked, owner_config
-from streams_recovery.core.hold import HoldPurpose, TopicHold, restore_hold
+from streams_recovery.core.topic_holds.compaction_guard import COPY_MARKS, RESTORE_MARK, joined, marked, owner_config
+from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
+from streams_recovery.operations import topic_holds
 from tests.integration.small import Small, take
 from tests.integration.test_holds import DAY_MS
 from tests.integration.test_holds import produce as produce_at
@@ -75,7 +75,7 @@ def test_an_own_topic_that_nobody_holds_stays_as_it_is(small: Small, purpose: st
     before = config_of(small, topic)
     take(small)
     assert config_of(small, topic) == before
-    assert holds.release_copy_holds(small.bench) == ()
+    assert topic_holds.release_copy_holds(small.bench) == ()
 
 
 @pytest.mark.fault("F63")
@@ -84,7 +84,7 @@ def test_a_restore_s_hold_does_not_end_before_its_time(small: Small) -> None:
     bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=restore_hold(OLD))
     produce_at(bench, topic, time.time_ns() // 1_000_000 - 3 * DAY_MS)
     hold = TopicHold(topic=topic, topic_id=id_of(small, topic))
-    holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    topic_holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
     for purpose in ("copy", "restore"):
         forge(small, topic, id_of(small, topic), purpose, RESTORE_MARK)
     take(small)

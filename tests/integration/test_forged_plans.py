@@ -10,19 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import reprocessing, restores
-from streams_recovery.cli.steps import carry_out
+from streams_recovery.cli.restore_steps import carry_out
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged
-from streams_recovery.core.in_place import QuarantineEntry
 from streams_recovery.core.jobs import RestoreSpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import spaced
-from streams_recovery.jobs.submit import JobName
-from streams_recovery.restores import RestoreTicket
-from streams_recovery.restores.in_place import quarantine_log
-from streams_recovery.restores.opening import note
-from streams_recovery.savepoints import JobPlan
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import spaced
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.in_place import QuarantineEntry
+from streams_recovery.engine.spark_submit import JobName
+from streams_recovery.operations import interval
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.in_place import quarantine_log
+from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.savepoint import JobPlan
 from tests.integration.again import again_at
 from tests.integration.intruding import Intruder
 from tests.integration.pairs import two_applications
@@ -72,8 +73,8 @@ def reprocess(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     again = stack.enter_context(again_at(bootstrap, directory))
     claimed = again.claim(again.request(20, 45))
     bench, source = again.scratch(claimed), again.own.application_id
-    planned = reprocessing.plan(bench, source, claimed.request)
-    ticket = reprocessing.open_interval(bench, source, claimed.request, planned, run_id="run-1", requested_by="test")
+    planned = interval.plan(bench, source, claimed.request)
+    ticket = interval.open_interval(bench, source, claimed.request, planned, run_id="run-1", requested_by="test")
     restores.stop(bench, ticket)
     return bench, ticket
 
@@ -170,7 +171,7 @@ def test_a_plan_that_is_there_before_its_restore_stops_it(small: Small, monkeypa
     publish(small)
     still = replace(bench, clock=lambda: at)
     planned = restores.plan(still, asked(bench, replace=True))
-    monkeypatch.setattr("streams_recovery.restores.opening.new_id", lambda *_, **__: "20261121T010203Z-0123456789")
+    monkeypatch.setattr("streams_recovery.operations.restore.open.new_id", lambda *_, **__: "20261121T010203Z-0123456789")
     key = bench.notes.write_once("20261121T010203Z-0123456789", "restore-plan", planned).key
     with pytest.raises(Altered, match=f"{key} was not written by this run"):
         restores.open_restore(still, asked(bench, replace=True), run_id="r", requested_by="test", approved_hash=planned.hash)

@@ -16,10 +16,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
     ResourceType,
 )
 
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations.context import Workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 from tests.integration.small import Small, commit, publish, rows_of, small_application
 from tests.spark.rows import read, rows_in
 from tests.support.topic_settings import alter

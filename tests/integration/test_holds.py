@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import holds
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.guard import RESTORE_MARK, marked, owner_config
-from streams_recovery.core.hold import HoldPurpose, TopicHold, restore_hold
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked, owner_config
+from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
+from streams_recovery.operations import topic_holds
+from streams_recovery.operations.context import Workbench, open_workbench
 
 DAY_MS = 86_400_000
 CONFIG = """
@@ -56,14 +56,14 @@ def produce(bench: Workbench, topic: str, timestamp: int) -> None:
 
 
 def guarded(bench: Workbench, run: str, topic: str) -> int:
-    return holds.guard(bench, run, bench.cluster.describe_topics([topic]).values())
+    return topic_holds.guard(bench, run, bench.cluster.describe_topics([topic]).values())
 
 
 def restored(bench: Workbench, store: str, final: dict[str, str]) -> str:
     """A topic as a restore leaves it: under hold, and with a record in the hold log."""
     topic = changelog(bench, store, restore_hold(final))
     hold = TopicHold(topic=topic, topic_id=bench.cluster.describe_topics([topic])[topic].topic_id)
-    holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    topic_holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
     return topic
 
 
@@ -81,11 +81,11 @@ def test_a_guard_that_a_killed_run_left_is_released_by_the_next(bench: Workbench
     mark = guarded(bench, "killed", topic)
     assert marked(config_of(bench, topic), mark)
     # The process is gone; another one opens the same repository.
-    assert [(item.run, item.mark) for item in holds.outstanding(bench)] == [("killed", mark)]
-    assert holds.release_copy_holds(bench) == (topic,)
+    assert [(item.run, item.mark) for item in topic_holds.outstanding(bench)] == [("killed", mark)]
+    assert topic_holds.release_copy_holds(bench) == (topic,)
     assert config_of(bench, topic) == before
-    assert holds.outstanding(bench) == ()
-    holds.require_guard(bench, guarded(bench, "next", topic), [topic])
+    assert topic_holds.outstanding(bench) == ()
+    topic_holds.require_guard(bench, guarded(bench, "next", topic), [topic])
 
 
 @pytest.mark.fault("F2")
@@ -95,20 +95,20 @@ def test_a_guard_on_a_topic_that_left_the_configuration_stays_on_record(
     topic = f"customers-{uuid.uuid4().hex[:8]}"
     bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
     mark = guarded(bench, "killed", topic)
-    assert holds.release_copy_holds(bench) == ()
+    assert topic_holds.release_copy_holds(bench) == ()
     assert marked(config_of(bench, topic), mark)
     assert f"no topics of {bench.application_id}: ['{topic}']" in caplog.text
     assert "declare" in caplog.text
-    assert [item.hold.topic for item in holds.outstanding(bench)] == [topic], "the warning comes again"
+    assert [item.hold.topic for item in topic_holds.outstanding(bench)] == [topic], "the warning comes again"
     text = (tmp_path / "held.yaml").read_text()
     (tmp_path / "held.yaml").write_text(text.replace("{inputs: [orders]}", f"{{inputs: [orders], globals: [{topic}]}}"))
     kafka = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bench.connection.bootstrap_servers}})
     }
     with open_workbench(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as declared:
-        assert holds.release_copy_holds(declared) == (topic,)
+        assert topic_holds.release_copy_holds(declared) == (topic,)
         assert config_of(bench, topic) == {"cleanup.policy": "compact"}
-        assert holds.outstanding(declared) == ()
+        assert topic_holds.outstanding(declared) == ()
     bench.cluster.delete_topics([topic])
 
 
@@ -118,19 +118,19 @@ def test_but_not_for_ever_nor_when_the_topic_is_gone(bench: Workbench, days: int
     bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
     guarded(bench, "killed", topic)
     later = replace(bench, clock=lambda: bench.clock() + days * DAY_MS)
-    holds.release_copy_holds(later)
-    assert holds.outstanding(bench) == ()
+    topic_holds.release_copy_holds(later)
+    assert topic_holds.outstanding(bench) == ()
     guarded(bench, "killed too", topic)
     bench.cluster.delete_topics([topic])
-    holds.release_copy_holds(bench)
-    assert holds.outstanding(bench) == ()
+    topic_holds.release_copy_holds(bench)
+    assert topic_holds.outstanding(bench) == ()
 
 
 def test_a_guard_over_a_guard_remembers_what_was_there_first(bench: Workbench) -> None:
     topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
     for run in ("first", "second"):
         guarded(bench, run, topic)
-    holds.release_copy_holds(bench)
+    topic_holds.release_copy_holds(bench)
     assert config_of(bench, topic) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
 
 
@@ -139,9 +139,9 @@ def test_a_topic_that_was_made_again_is_left_as_it_is(bench: Workbench) -> None:
     guarded(bench, "killed", topic)
     bench.cluster.delete_topics([topic])
     changelog(bench, "totals", {"cleanup.policy": "compact"})
-    holds.release_copy_holds(bench)
+    topic_holds.release_copy_holds(bench)
     assert config_of(bench, topic) == {"cleanup.policy": "compact"}
-    assert holds.outstanding(bench) == ()
+    assert topic_holds.outstanding(bench) == ()
 
 
 def test_a_topic_that_was_made_again_under_a_restore_s_hold_is_guarded_like_any_other(bench: Workbench) -> None:
@@ -157,10 +157,10 @@ def test_a_restored_topic_is_guarded_beside_its_hold(bench: Workbench) -> None:
     topic = restored(bench, "windows", final)
     produce(bench, topic, time.time_ns() // 1_000_000)
     mark = guarded(bench, "run", topic)
-    assert holds.release_restore_holds(bench) == ()
+    assert topic_holds.release_restore_holds(bench) == ()
     assert owner_config(config_of(bench, topic)) == final
-    holds.require_guard(bench, mark, [topic])
-    holds.release_copy_holds(bench)
+    topic_holds.require_guard(bench, mark, [topic])
+    topic_holds.release_copy_holds(bench)
     assert config_of(bench, topic) == final
 
 
@@ -178,9 +178,9 @@ def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workben
     topic = restored(bench, "windows", final)
     now = time.time_ns() // 1_000_000
     produce(bench, topic, now - 30 * DAY_MS)
-    assert holds.release_restore_holds(bench) == (topic,)
+    assert topic_holds.release_restore_holds(bench) == (topic,)
     assert int(config_of(bench, topic)["retention.ms"]) > now
     produce(bench, topic, now)
-    assert holds.release_restore_holds(bench) == ()
+    assert topic_holds.release_restore_holds(bench) == ()
     assert config_of(bench, topic) == final
-    assert holds.outstanding(bench) == ()
+    assert topic_holds.outstanding(bench) == ()

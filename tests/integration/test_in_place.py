@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores, upkeep
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.guard import owner_config
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.retention import KeepMark, marked
-from streams_recovery.core.time_cut import AsOf, CutBy
-from streams_recovery.restores.in_place import check_still, set_aside
-from streams_recovery.restores.opening import note, stored_plan
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, spaced
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.repository.retention import KeepMark, marked
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.operations import maintenance, restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore.in_place import check_still, set_aside
+from streams_recovery.operations.restore.open import note, stored_plan
+from streams_recovery.storage.append_log import NumberedLog
 from tests.integration.groups import committed, member
 from tests.integration.restoring import load, loaded, opened, saved
 from tests.integration.small import Small, asked, commit, produce, publish
@@ -53,7 +53,7 @@ class Here:
     def input(self) -> TopicPartition:
         return self.small.input
 
-    def request(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restores.RestoreRequest:
+    def request(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restore.RestoreRequest:
         wanted = {"as_of": AsOf(moment=ZERO + at, by=by), "in_place": True, "replace": True, "groups": (self.reader,)}
         return asked(self.bench, **{**wanted, **changes})
 
@@ -94,13 +94,13 @@ def here(small: Small) -> Iterator[Here]:
     bench.groups.delete(reader)
 
 
-def cut(here: Here, at: int = 40) -> restores.RestoreTicket:
+def cut(here: Here, at: int = 40) -> restore.RestoreTicket:
     """A restore that has cut the input and set every offset."""
     ticket = opened(here.bench, here.request(at))
     saved(here.bench, ticket)
     loaded(here.bench, ticket)
     note(here.bench, ticket, Phase.VERIFIED)
-    assert restores.set_offsets(here.bench, ticket).groups == (here.reader,)
+    assert restore.set_offsets(here.bench, ticket).groups == (here.reader,)
     return ticket
 
 
@@ -114,7 +114,7 @@ def closed(here: Here, at: int = 40) -> str:
 
 def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here) -> None:
     bench, before = here.bench, here.topic_id()
-    planned = restores.plan(bench, here.request(40))
+    planned = restore.plan(bench, here.request(40))
     assert planned.in_place is not None
     assert planned.in_place.ends == {spaced(here.input): 8}
     assert [(topic.name, topic.rows) for topic in planned.in_place.later] == [(here.input.topic, 2)]
@@ -132,28 +132,28 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     config = owner_config(bench.cluster.describe_topics([here.input.topic])[here.input.topic].config)
     assert {key: config[key] for key in SETTINGS} == SETTINGS, "all that its owner had set"
     assert here.kept() == {here.late}
-    restores.wipe(bench, ticket)
+    restore.wipe(bench, ticket)
     bench.groups.delete(here.reader)
     with pytest.raises(Damaged, match=f"{here.input} of group {here.reader}: nothing in place of 4"):
-        restores.start(bench, ticket)
-    restores.abandon(bench, ticket)
+        restore.start(bench, ticket)
+    restore.abandon(bench, ticket)
 
 
 def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> None:
     bench = here.bench
     ticket = opened(bench, here.request(40))
     saved(bench, ticket)
-    set_aside(bench, ticket, stored_plan(bench, ticket), restores.plan(bench, ticket.request))
+    set_aside(bench, ticket, stored_plan(bench, ticket), restore.plan(bench, ticket.request))
     note(bench, ticket, Phase.DESTROYING)
     bench.cluster.delete_topics([here.input.topic])
     loaded(bench, ticket)
     note(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
+    restore.set_offsets(bench, ticket)
     assert here.times() == [10, 20, 20, 30, 40, 40]
     assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
     note(bench, ticket, Phase.CLOSED)
     bench.lock.release(ticket.lock)
-    assert restores.plan_append(bench, ticket.restore_id).rows == {spaced(here.input): 2}
+    assert restore.plan_append(bench, ticket.restore_id).rows == {spaced(here.input): 2}
 
 
 @pytest.mark.parametrize(("by", "left"), [(CutBy.TIMESTAMP, [10, 20, 20]), (CutBy.POSITION, [10, 20, 20])])
@@ -162,11 +162,11 @@ def test_the_input_is_cut_as_a_copy_would_be(here: Here, by: CutBy, left: list[i
     saved(here.bench, ticket)
     loaded(here.bench, ticket)
     assert here.times() == left
-    restores.abandon(here.bench, ticket)
+    restore.abandon(here.bench, ticket)
 
 
 def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
-    planned = restores.plan(here.bench, here.request(10**6, groups=()))
+    planned = restore.plan(here.bench, here.request(10**6, groups=()))
     assert planned.in_place is not None
     assert (planned.in_place.later, planned.in_place.groups) == ((), ())
     assert here.input.topic not in {topic.name for topic in planned.create}
@@ -174,12 +174,12 @@ def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
     ticket = opened(here.bench, here.request(10**6, groups=()))
     before = here.topic_id()
     saved(here.bench, ticket)
-    restores.prepare(here.bench, ticket)
+    restore.prepare(here.bench, ticket)
     assert (here.topic_id(), here.times(), here.kept()) == (before, ALL, set())
     note(here.bench, ticket, Phase.CLOSED)
     here.bench.lock.release(ticket.lock)
     with pytest.raises(NotFound, match=r"no restore .* has set input aside"):
-        restores.plan_append(here.bench, "latest")
+        restore.plan_append(here.bench, "latest")
 
 
 @contextmanager
@@ -198,23 +198,23 @@ def open_transaction(here: Here) -> Iterator[None]:
 def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(here: Here) -> None:
     bench, before = here.bench, here.topic_id()
     with pytest.raises(Refused, match=r"cannot be brought to a moment in place.*have these cut \(in_place\)"):
-        restores.plan(bench, here.request(40, in_place=False))
+        restore.plan(bench, here.request(40, in_place=False))
     with pytest.raises(Refused, match="cut in place only at a moment"):
-        restores.plan(bench, here.request(40, as_of=None))
+        restore.plan(bench, here.request(40, as_of=None))
     with pytest.raises(Refused, match="only an application's own inputs"):
-        restores.plan(bench, here.request(40, source="another"))
+        restore.plan(bench, here.request(40, source="another"))
     with pytest.raises(TargetNotEmpty, match=here.input.topic):
-        restores.plan(bench, here.request(40, replace=False))
+        restore.plan(bench, here.request(40, replace=False))
     with pytest.raises(Refused, match=f"group {here.reader} has read {here.input.topic}: name it"):
-        restores.plan(bench, here.request(40, groups=("somebody",)))
+        restore.plan(bench, here.request(40, groups=("somebody",)))
     with (
         member(bench, here.reader, here.input.topic),
         pytest.raises(Refused, match=rf"group {here.reader} has members \(it-member\): stop"),
     ):
-        restores.plan(bench, here.request(40))
+        restore.plan(bench, here.request(40))
     bench.groups.wait_empty(here.reader, 30)
     with open_transaction(here), pytest.raises(Refused) as caught:
-        restores.plan(bench, here.request(40, groups=()))
+        restore.plan(bench, here.request(40, groups=()))
     for why in ("a transaction is open on", f"{here.input} ends at 9 and is archived up to 8: take a savepoint", "name it (groups)"):
         assert why in str(caught.value)
     assert (here.topic_id(), here.kept(), bench.lock.holder()) == (before, set(), None)
@@ -243,51 +243,51 @@ def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -
     bench, before = here.bench, here.topic_id()
     ticket = opened(bench, here.request(40))
     saved(bench, ticket)
-    planned = restores.plan(bench, ticket.request)
+    planned = restore.plan(bench, ticket.request)
     stamped(bench, here.input, [70])
     with pytest.raises(Refused, match=f"{here.input} ends at 9 and is archived up to 8"):
-        restores.prepare(bench, ticket)
+        restore.prepare(bench, ticket)
     with pytest.raises(PlanChanged, match=f"somebody has written to {here.input} since"):
         set_aside(bench, ticket, planned, planned)
     moved = replace(planned, in_place=replace(planned.in_place, groups=()))  # type: ignore[type-var]
     with pytest.raises(PlanChanged, match="other offsets be moved"):
         set_aside(bench, ticket, moved, planned)
     assert (here.topic_id(), here.times()) == (before, [*ALL, 70])
-    assert restores.phase_of(bench, ticket) is Phase.SAVED
-    assert restores.abandon(bench, ticket).next_step == "the application goes on as it was"
+    assert restore.phase_of(bench, ticket) is Phase.SAVED
+    assert restore.abandon(bench, ticket).next_step == "the application goes on as it was"
 
 
 def test_what_somebody_writes_into_an_input_that_is_made_again_is_never_deleted(here: Here) -> None:
     ticket = opened(here.bench, here.request(20))
     saved(here.bench, ticket)
-    restores.prepare(here.bench, ticket)
+    restore.prepare(here.bench, ticket)
     stamped(here.bench, here.input, [70, 71, 72, 73])
     with pytest.raises(TargetNotEmpty, match=f"hold records that are not of this restore: {here.input.topic}"):
-        restores.plan_load(here.bench, ticket)
+        restore.plan_load(here.bench, ticket)
     assert here.times() == [70, 71, 72, 73]
-    restores.abandon(here.bench, ticket)
+    restore.abandon(here.bench, ticket)
 
 
-def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport:
+def appended(here: Here, ticket: restore.AppendTicket) -> restore.AppendReport:
     """The job, done here, and its end."""
     bench = here.bench
-    return restores.finish_append(bench, ticket, load(bench, restores.plan_append_job(bench, ticket)))
+    return restore.finish_append(bench, ticket, load(bench, restore.plan_append_job(bench, ticket)))
 
 
-def opened_append(here: Here, restore_id: str = "latest") -> restores.AppendTicket:
-    planned = restores.plan_append(here.bench, restore_id)
-    return restores.open_append(here.bench, restore_id, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+def opened_append(here: Here, restore_id: str = "latest") -> restore.AppendTicket:
+    planned = restore.plan_append(here.bench, restore_id)
+    return restore.open_append(here.bench, restore_id, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
 
 
 @pytest.mark.fault("F20")
 def test_a_result_of_another_run_ends_no_append(here: Here) -> None:
     closed(here)
     ticket = opened_append(here)
-    job = restores.plan_append_job(here.bench, ticket)
+    job = restore.plan_append_job(here.bench, ticket)
     mine = load(here.bench, job)
     with pytest.raises(Refused, match="is of another attempt"):
-        restores.finish_append(here.bench, ticket, replace(mine, key=here.bench.layout.work("another", "append-result.0001")))
-    assert restores.finish_append(here.bench, ticket, mine).rows == 2
+        restore.finish_append(here.bench, ticket, replace(mine, key=here.bench.layout.work("another", "append-result.0001")))
+    assert restore.finish_append(here.bench, ticket, mine).rows == 2
 
 
 def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
@@ -295,28 +295,28 @@ def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
     whole = rows_in(read(bench.connection, here.input, 0, 8))
     restore_id = closed(here)
     stamped(bench, here.input, [80])  # what has come since stays before it
-    planned = restores.plan_append(bench, "latest")
+    planned = restore.plan_append(bench, "latest")
     assert (planned.restore_id, planned.rows, planned.ends) == (restore_id, {spaced(here.input): 2}, {spaced(here.input): 7})
     assert f"| {here.input} | 2 | 7 | 0 |" in planned.text
     with pytest.raises(PlanChanged):
-        restores.open_append(bench, restore_id, run_id="r", requested_by="test", approved_hash="another")
+        restore.open_append(bench, restore_id, run_id="r", requested_by="test", approved_hash="another")
     assert bench.lock.holder() is None
     assert (appended(here, opened_append(here)).rows, here.times()) == (2, [10, 20, 20, 30, 40, 40, 80, 50, 60])
     now = rows_in(read(bench.connection, here.input, 0, 9))
     assert now[7:] == [whole[3], whole[7]], "key, value, headers and time"
     assert (here.kept(), bench.lock.holder()) == (set(), None)
     with pytest.raises(Refused, match=f"the later input of restore {restore_id} was appended"):
-        restores.plan_append(bench, restore_id)
+        restore.plan_append(bench, restore_id)
 
 
 def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
     bench = here.bench
     restore_id = closed(here)
     assert here.kept() == {here.late}
-    upkeep.mark(bench, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
+    maintenance.mark(bench, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
     assert appended(here, opened_append(here, restore_id)).rows == 2
     assert here.kept() == {here.late}, "the auditor has not released it"
-    upkeep.mark(bench, here.late, keep=False, requested_by="auditor", reason="the audit is over")
+    maintenance.mark(bench, here.late, keep=False, requested_by="auditor", reason="the audit is over")
     assert here.kept() == set()
 
 
@@ -326,8 +326,8 @@ def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> Non
     closed(here)
     dead = opened_append(here)
     write(bench.connection, here.input, [whole[3]])
-    restores.leave_append(bench, dead)
-    assert restores.plan_append(bench, "latest").present == {spaced(here.input): 1}
+    restore.leave_append(bench, dead)
+    assert restore.plan_append(bench, "latest").present == {spaced(here.input): 1}
     report = appended(here, opened_append(here))
     assert (report.rows, report.present) == (2, 1)
     assert here.times() == [10, 20, 20, 30, 40, 40, 50, 60]
@@ -337,15 +337,15 @@ def test_an_append_is_refused_into_other_topics_behind_a_stranger_and_during_a_r
     bench = here.bench
     ticket = cut(here)
     with pytest.raises(Refused, match=f"restore {ticket.restore_id} of .* broke off"):
-        restores.plan_append(bench, "latest")
+        restore.plan_append(bench, "latest")
     note(bench, ticket, Phase.CLOSED)
     bench.lock.release(ticket.lock)
     with pytest.raises(NotFound, match="has set no input aside"):
-        restores.plan_append(bench, "20260101T000000Z-0123456789")
-    restores.leave_append(bench, opened_append(here))
+        restore.plan_append(bench, "20260101T000000Z-0123456789")
+    restore.leave_append(bench, opened_append(here))
     stamped(bench, here.input, [70, 70, 70])
     with pytest.raises(Refused, match=f"somebody else has written to {here.input} since the append that broke off"):
-        restores.plan_append(bench, "latest")
+        restore.plan_append(bench, "latest")
     fresh(bench, here.input)
     with pytest.raises(Refused, match=f"are not those that restore {ticket.restore_id} made: {here.input.topic}"):
-        restores.plan_append(bench, "latest")
+        restore.plan_append(bench, "latest")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from embedded.processes import Processes
-from streams_recovery import restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.offset_strategy import EXACT, StrategyKind
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.time_cut import AsOf, CutBy
+from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import restore
 from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
 from tests.integration.test_changed_logs import without_the_last_batch
 from tests.integration.test_targets import configured
@@ -31,11 +31,11 @@ def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
     bench = small.bench
     publish(small)
     lose_state(small)
-    plain = restores.plan(bench, asked(bench))
+    plain = restore.plan(bench, asked(bench))
     assert not [told for told in plain.warnings if "compacted" in told], "nothing but tables is ever compacted"
     alter(bench.cluster, {small.input.topic: {"cleanup.policy": "compact"}})
     produce(bench, small.input, 2)
-    planned = restores.plan(bench, asked(bench))
+    planned = restore.plan(bench, asked(bench))
     (told,) = [told for told in planned.warnings if "compacted" in told]
     assert f"{small.input.topic} is compacted and went on since the savepoint ({small.input} offsets 4 to 6)" in told
     assert told in markdown(planned)
@@ -64,9 +64,9 @@ def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: 
             produce(later.bench, later.input, 20)
             lose_state(later)
             with pytest.raises(Refused, match=rf"{small.input}: its records of leader epoch \d+ end at {short}, before offset 11"):
-                restores.plan(later.bench, asked(later.bench, savepoint=savepoint))
+                restore.plan(later.bench, asked(later.bench, savepoint=savepoint))
             by_the_log = replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest")
-            given_up = restores.plan(later.bench, asked(later.bench, savepoint=savepoint, offsets=by_the_log))
+            given_up = restore.plan(later.bench, asked(later.bench, savepoint=savepoint, offsets=by_the_log))
             assert [told for told in given_up.warnings if f"end at {short}, before offset 11" in told]
 
 
@@ -85,4 +85,4 @@ def test_an_input_that_only_looks_like_its_archive_is_not_cut_in_place(tmp_path:
             assert bench.cluster.high_watermarks([small.input]) == {small.input: 11}, "as long as its archive"
             request = asked(bench, as_of=AsOf(moment=archive.captured_at, by=CutBy.TIMESTAMP), in_place=True, replace=True)
             with pytest.raises(Refused, match=rf"{small.input} has other records than its archive: .* end at 9, before offset 11"):
-                restores.plan(bench, request)
+                restore.plan(bench, request)

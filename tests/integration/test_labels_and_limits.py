@@ -13,14 +13,14 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaAdminClient
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
-from streams_recovery import restores, savepoints
 from streams_recovery.core.errors import ApplicationRunning, NotExact, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import Consistency, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations.discovery import survey
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.survey import survey
 from tests.integration.small import (
     RUNNING,
     STOPPED,
@@ -77,7 +77,7 @@ def test_an_application_that_nobody_saw_close_is_never_exact(application: Applic
         assert why in "; ".join(manifest.proof.reasons)
         lenient.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
         with pytest.raises(NotExact, match="is `ahead`"):
-            restores.plan(lenient.bench, asked(lenient.bench, savepoint=summary.savepoint_id))
+            restore.plan(lenient.bench, asked(lenient.bench, savepoint=summary.savepoint_id))
 
 
 @pytest.mark.fault("F41")
@@ -106,11 +106,11 @@ def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small)
 def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> None:
     ticket = begun(small.bench)
     try:
-        quiesced = savepoints.quiesce(small.bench, ticket)
+        quiesced = savepoint.quiesce(small.bench, ticket)
         with member(small), pytest.raises(NotExact, match="running again during the cut: a group member"):
-            savepoints.capture(small.bench, ticket, quiesced)
+            savepoint.capture(small.bench, ticket, quiesced)
     finally:
-        savepoints.finish(small.bench, ticket)
+        savepoint.finish(small.bench, ticket)
     assert untouched(small)
 
 
@@ -166,7 +166,7 @@ def test_names_may_be_as_long_as_kafka_has_them(application: Application) -> Non
     manifest = published(small)
     assert [row["value"] for row in rows_of(small.bench, manifest, small.tail)] == [b"v1", b"v2", b"v3"]
     small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.bench, asked(small.bench))
     assert {step.name for step in planned.create} == {small.changelog.topic, small.tail.topic}
 
 

@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.journal import Phase
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 from tests.integration.groups import committed
 from tests.integration.restoring import opened, saved, written
 from tests.integration.small import Small, asked, produce, publish, small_application
@@ -81,7 +81,7 @@ def test_a_savepoint_of_records_that_the_cluster_does_not_take_is_refused_before
     with pytest.raises(
         Refused, match=rf"{tp.topic} has records of \d{{7,}} bytes and more, and will take {DEFAULT} \(max\.message\.bytes\)"
     ):
-        restores.plan(bench, asked(bench))
+        restore.plan(bench, asked(bench))
     assert (bench.cluster.topic_names(), list(bench.repository.keys(""))) == before
     assert committed(bench, small.input, small.tail) == [None, None]
     assert bench.lock.holder() is None
@@ -97,14 +97,14 @@ def test_one_large_record_among_many_stops_its_load_before_it_is_sent_and_the_lo
     lose(small)
     ticket = opened(bench, asked(bench))
     saved(bench, ticket)
-    restores.prepare(bench, ticket)
+    restore.prepare(bench, ticket)
     with pytest.raises(Refused, match=rf"archived offset 3004 has {large + 5} bytes, topic {tp.topic} takes {DEFAULT}"):
         written(bench, ticket)
     there = bench.cluster.high_watermarks([tp])[tp]
     assert there <= 3_004, "what stands before it may be there, it is not"
     assert committed(bench, small.input, small.tail) == [None, None]
-    assert restores.phase_of(bench, ticket) is Phase.CREATED
+    assert restore.phase_of(bench, ticket) is Phase.CREATED
     with brokers_take(bench, 2_000_000, tp.topic):
         assert written(bench, ticket) == 3_005 + 3
         assert bench.cluster.high_watermarks([tp])[tp] == 3_005, "nothing twice"
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged, PrefixDiffers, TargetNotEmpty
 from streams_recovery.core.jobs import JobFailure, failure_key
-from streams_recovery.core.journal import CreatedTopic, Phase
-from streams_recovery.restores.opening import note
+from streams_recovery.core.repository.journal import CreatedTopic, Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore.open import note
 from tests.integration.restoring import load, loaded, opened, saved, written
 from tests.integration.small import Small, asked, produce, publish, surviving
 from tests.integration.test_cluster_loss import lose
@@ -38,7 +38,7 @@ def topic_id(small: Small) -> str:
     return small.bench.cluster.describe_topics([small.input.topic])[small.input.topic].topic_id
 
 
-def lost(small: Small) -> tuple[Small, restores.RestoreTicket]:
+def lost(small: Small) -> tuple[Small, restore.RestoreTicket]:
     """A restore of an application that the cluster has lost, up to where its topics would be made."""
     kept = surviving(small)
     publish(kept)
@@ -51,21 +51,21 @@ def lost(small: Small) -> tuple[Small, restores.RestoreTicket]:
 @pytest.mark.fault("F20")
 def test_an_input_that_was_made_is_not_made_again_once_producers_have_written_to_it(small: Small) -> None:
     small, ticket = lost(small)
-    restores.prepare(small.bench, ticket)
+    restore.prepare(small.bench, ticket)
     came(small)
-    job = restores.plan_load(small.bench, ticket)
+    job = restore.plan_load(small.bench, ticket)
     with pytest.raises(PrefixDiffers) as differs:
         load(small.bench, job)
     small.bench.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
     with pytest.raises(TargetNotEmpty, match=f"{NOT_OURS}: {small.input.topic}"):
-        restores.plan_load(small.bench, ticket)
+        restore.plan_load(small.bench, ticket)
     came(small)
     with pytest.raises(TargetNotEmpty, match=f"{NOT_OURS}: {small.input.topic}"):
-        restores.plan_load(small.bench, ticket)
+        restore.plan_load(small.bench, ticket)
     assert here(small) == [row[:3] for row in LATE] * 2
     small.bench.cluster.delete_topics([small.input.topic])
     assert written(small.bench, ticket) == 5 + 4 + 3, "once somebody has deleted it"
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.bench, ticket)
 
 
 @pytest.mark.fault("F3")
@@ -76,18 +76,18 @@ def test_topics_are_not_made_a_second_time_over_what_came_into_an_input(small: S
     note(small.bench, ticket, Phase.DESTROYING, created=(CreatedTopic(topic=small.input.topic, topic_id=made.topic_id),))
     came(small)
     with pytest.raises(TargetNotEmpty, match=f"hold records that it did not load: {small.input.topic}"):
-        restores.prepare(small.bench, ticket)
+        restore.prepare(small.bench, ticket)
     assert here(small) == [row[:3] for row in LATE]
     small.bench.cluster.delete_topics([small.input.topic])
     assert loaded(small.bench, ticket) == 5 + 4 + 3, "once somebody has deleted it"
     # Repeated, it leaves what is loaded where it is, and what came behind it.
     before = topic_id(small)
     came(small)
-    assert small.input.topic not in restores.prepare(small.bench, ticket).created
+    assert small.input.topic not in restore.prepare(small.bench, ticket).created
     with pytest.raises(TargetNotEmpty, match=f"{NOT_OURS}: {small.input.topic}"):
-        restores.plan_load(small.bench, ticket)
+        restore.plan_load(small.bench, ticket)
     assert (topic_id(small), here(small)[5:]) == (before, [row[:3] for row in LATE])
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.bench, ticket)
 
 
 def test_an_input_that_was_empty_when_it_was_shown_is_not_deleted_with_what_came_since(small: Small) -> None:
@@ -99,9 +99,9 @@ def test_an_input_that_was_empty_when_it_was_shown_is_not_deleted_with_what_came
     saved(small.bench, ticket)
     came(small)
     with pytest.raises(PlanChanged, match=f"were empty when the plan was approved hold records now: {small.input.topic}"):
-        restores.prepare(small.bench, ticket)
+        restore.prepare(small.bench, ticket)
     assert here(small) == [row[:3] for row in LATE]
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.bench, ticket)
 
 
 @pytest.mark.fault("F3")
@@ -112,6 +112,6 @@ def test_an_output_that_was_made_and_not_noted_does_not_stop_a_resumed_restore(s
     saved(small.bench, ticket)
     note(small.bench, ticket, Phase.DESTROYING)
     small.bench.cluster.create_topic(small.output.topic, partitions=1, replication_factor=1, config={})
-    assert small.output.topic in restores.prepare(small.bench, ticket).created
+    assert small.output.topic in restore.prepare(small.bench, ticket).created
     produce(small.bench, small.output, 1)
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.bench, ticket)

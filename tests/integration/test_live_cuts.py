@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.model import Consistency, QuiesceMode
-from streams_recovery.savepoints.attempt import attempt_cut
-from streams_recovery.savepoints.values import Quiesced
-from streams_recovery.survey import survey
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
+from streams_recovery.operations.discovery import survey
+from streams_recovery.operations.savepoint.attempt import attempt_cut
+from streams_recovery.operations.savepoint.values import Quiesced
 from tests.integration.moving import Moving, Sums, moving
 
 pytestmark = pytest.mark.kafka

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import holds, restores, savepoints
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
-from streams_recovery.core.guard import marked
-from streams_recovery.core.hold import HoldEntry
-from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.savepoints import Ticket
+from streams_recovery.core.topic_holds.compaction_guard import marked
+from streams_recovery.core.topic_holds.log import HoldEntry
+from streams_recovery.operations import restore, savepoint, topic_holds
+from streams_recovery.operations.context import Workbench, wall_clock
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.savepoint import Ticket
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import Notes
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.workbench import Workbench, wall_clock
 from tests.integration.small import Small, asked, begun, copy, produce, publish
 
 pytestmark = pytest.mark.kafka
@@ -85,13 +85,13 @@ def complete(bench: Workbench, ticket: Ticket) -> str:
     """The steps after the first, in the order of every run; ranges are copied here, as Spark tasks would."""
     try:
         try:
-            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            cut = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
         finally:
-            savepoints.resume(bench, ticket)
-        gathered = savepoints.gather(bench, ticket, *copy(bench, ticket, cut))
-        return savepoints.publish(bench, ticket, gathered.copied).savepoint_id
+            savepoint.resume(bench, ticket)
+        gathered = savepoint.gather(bench, ticket, *copy(bench, ticket, cut))
+        return savepoint.publish(bench, ticket, gathered.copied).savepoint_id
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
 
 
 def configs(bench: Workbench) -> dict[str, dict[str, str]]:
@@ -133,14 +133,14 @@ def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_wor
         assert len(published) == any(key.endswith("manifest.json.zst") for key in seen), drowsy.before
         assert all(whole(bench, savepoint_id) for savepoint_id in (*published, successor))
         assert (finished is None) == ("no longer holds the lock it took" in str(lost))
-        held = {item.hold.topic for item in holds.outstanding(bench)}
+        held = {item.hold.topic for item in topic_holds.outstanding(bench)}
         assert {name for name, config in configs(bench).items() if config != before[name]} <= held
         assert ApplicationLock(bench.repository, bench.layout, here).holder() is None
         if held:
             assert "/holds/" in drowsy.before
             take(through(bench, bench.repository, there))
         assert configs(bench) == before
-        assert holds.outstanding(bench) == ()
+        assert topic_holds.outstanding(bench) == ()
     assert len(seen) >= 20, "every change of a savepoint was a moment to sleep at"
     for part in ("/locks/", "/holds/", "/segments/", "cut.", "copy-plan.", "backup-result.", "copied.", "manifest.json.zst"):
         assert any(part in key for key in seen), (part, seen)
@@ -161,12 +161,12 @@ def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its
     held = awake.lock.holder()
     assert held is not None
     assert held.acquired == ticket.lock.number
-    assert {item.run for item in holds.outstanding(bench)} == {ticket.savepoint_id}
+    assert {item.run for item in topic_holds.outstanding(bench)} == {ticket.savepoint_id}
     assert marked(configs(bench)[small.changelog.topic], ticket.mark)
     assert bench.savepoints.ids() == known
     savepoint_id = complete(awake, ticket)
     assert whole(bench, savepoint_id)
-    assert (configs(bench), holds.outstanding(bench)) == (before, ())
+    assert (configs(bench), topic_holds.outstanding(bench)) == (before, ())
 
 
 def test_one_that_wakes_before_its_guard_when_the_other_run_is_over_guards_nothing(small: Small) -> None:
@@ -175,7 +175,7 @@ def test_one_that_wakes_before_its_guard_when_the_other_run_is_over_guards_nothi
     awake = through(bench, bench.repository, later(1))
     with pytest.raises(LockLost):
         take(through(bench, Dozing(bench.repository, "/holds/", lambda: take(awake))))
-    assert (configs(bench), holds.outstanding(bench)) == (before, ())
+    assert (configs(bench), topic_holds.outstanding(bench)) == (before, ())
 
 
 @pytest.mark.fault("F37")
@@ -221,4 +221,4 @@ def chain(small: Small) -> list[str]:
 
 
 def plan(bench: Workbench, savepoint_id: str) -> None:
-    restores.plan(bench, asked(bench, savepoint=savepoint_id))
+    restore.plan(bench, asked(bench, savepoint=savepoint_id))

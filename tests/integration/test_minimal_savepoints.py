@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import restores, savepoints
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.manifest import TopicImage
-from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.survey import survey, survey_remains
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations.discovery import survey, survey_remains
 from tests.integration.small import Small, asked, begun, produce
 from tests.integration.test_capture import publish
 
@@ -32,8 +32,8 @@ def test_a_minimal_savepoint_has_offsets_and_settings_and_no_record_of_an_intern
     bench = minimal.bench
     ticket = begun(bench)
     assert bench.hold_log.last() is None, "nothing that is compacted will be read, so nothing is guarded"
-    savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
-    savepoints.finish(bench, ticket)
+    savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
+    savepoint.finish(bench, ticket)
     found = bench.savepoints.read(publish(minimal))
     assert (found.profile, found.consistency, found.records) == (Profile.MINIMAL, Consistency.EXACT, 5)
     by_name = {topic.name: topic for topic in found.topics}
@@ -45,19 +45,19 @@ def test_a_minimal_savepoint_has_offsets_and_settings_and_no_record_of_an_intern
     assert given.committed is not None
     assert (tail.committed.offset, given.committed.offset, given.committed.metadata) == (1, 4, "AgAA")
     with pytest.raises(Refused, match=r"is minimal.*rebuild the state from input"):
-        restores.plan(bench, asked(bench))
+        restore.plan(bench, asked(bench))
 
 
 def test_without_archived_topics_a_minimal_savepoint_needs_no_job(small: Small) -> None:
     config = small.bench.config.model_copy(update={"backup": small.bench.config.backup.model_copy(update={"profile": Profile.MINIMAL})})
     bench = replace(small.bench, config=config)
     ticket = begun(bench)
-    cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    cut = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
     assert (cut.consistency, cut.tail_records) == (Consistency.EXACT, 0)
-    plan = savepoints.plan_copy(bench, ticket, cut.draft)
+    plan = savepoint.plan_copy(bench, ticket, cut.draft)
     assert (plan.spec, plan.ranges) == (None, 0)
-    summary = savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, plan.plan, None).copied)
-    savepoints.finish(bench, ticket)
+    summary = savepoint.publish(bench, ticket, savepoint.gather(bench, ticket, plan.plan, None).copied)
+    savepoint.finish(bench, ticket)
     assert (summary.profile, summary.files, summary.records) == (Profile.MINIMAL, 0, 0)
     assert list(bench.repository.keys(bench.layout.segments)) == []
 
@@ -83,7 +83,7 @@ def test_from_full_to_minimal_and_back_every_record_of_state_is_copied_again(sma
     assert [(piece.start, piece.end) for piece in given.ranges] == [(0, 5), (5, 6)]
     assert third[small.input.topic].full_since == first[small.input.topic].full_since
     assert third[small.tail.topic].rows == 3
-    planned = restores.plan(small.bench, asked(small.bench, replace=True))
+    planned = restore.plan(small.bench, asked(small.bench, replace=True))
     assert planned.savepoint_id == third_id
 
 

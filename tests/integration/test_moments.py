@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.guard import RESTORE_MARK, marked
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.offset_strategy import parse
-from streams_recovery.core.time_cut import AsOf, CutBy
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.offsets.strategy import parse
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.restores.opening import note
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.restore.open import note
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, aborted, asked, commit, delete_below, produce, publish, take
 from tests.integration.test_targets import configured
@@ -47,14 +47,14 @@ class Past:
     def tail(self) -> TopicPartition:
         return TopicPartition(f"{self.other.application_id}-by-key-repartition", 0)
 
-    def request(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restores.RestoreRequest:
+    def request(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restore.RestoreRequest:
         source = self.small.bench.application_id
         return asked(self.other, **{"source": source, "as_of": AsOf(moment=ZERO + at, by=by), **changes})
 
-    def plan(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restores.RestorePlan:
-        return restores.plan(self.other, self.request(at, by, **changes))
+    def plan(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restore.RestorePlan:
+        return restore.plan(self.other, self.request(at, by, **changes))
 
-    def taken(self, planned: restores.RestorePlan) -> tuple[str, int, int]:
+    def taken(self, planned: restore.RestorePlan) -> tuple[str, int, int]:
         """The base, how many input records are taken, and where the application goes on in them."""
         [rows] = [topic.rows for topic in planned.create if topic.name == self.copy.topic]
         [offset] = [item.offset for item in planned.offsets if item.topic == self.copy.topic]
@@ -161,7 +161,7 @@ def test_what_cannot_be_brought_to_a_moment_is_refused_with_the_reason(past: Pas
         past.plan(40, offsets=parse("earliest", group="", read=lambda _: b""))
     own = past.small.bench
     with pytest.raises(Refused, match=f"{own.application_id} cannot be brought to a moment in place") as refused:
-        restores.plan(own, past.request(40, source="", confirm=own.application_id))
+        restore.plan(own, past.request(40, source="", confirm=own.application_id))
     assert "configure a second application" in refused.value.next_step
     with pytest.raises(Refused, match=r"input of .* is archived up to .* is later\. Next: take a savepoint first"):
         past.plan(past.other.clock() - ZERO)
@@ -178,7 +178,7 @@ def test_inputs_that_are_not_archived_or_not_mapped_are_refused(past: Past) -> N
         ),
     )
     with pytest.raises(Refused, match=f"inputs that go on behind the moment would be read: {past.small.input.topic}"):
-        restores.plan(shared, past.request(40))
+        restore.plan(shared, past.request(40))
     for savepoint in bench.savepoints.ids():
         bench.repository.delete([bench.savepoints.key(savepoint)])
     plain = configured_for(past.small, topics={"include": []})
@@ -256,17 +256,17 @@ def test_the_copy_has_the_records_of_the_moment_and_the_old_application_is_not_t
     assert marked(config, RESTORE_MARK)
     assert bench.cluster.high_watermarks([past.small.input, past.small.output]) == before
     assert bench.groups.committed(bench.application_id, [past.small.input])[past.small.input] is not None
-    restores.abandon(other, ticket)
+    restore.abandon(other, ticket)
 
     # Another moment, into the copies of the first one: they are this application's own, and go when it is said.
     with pytest.raises(TargetNotEmpty, match=rf"{past.copy.topic} \(6 offsets\)"):
         past.plan(20)
     again = opened(other, past.request(20, by=CutBy.POSITION, replace=True))
-    assert {topic.name: bool(topic.replaces) for topic in restores.stored_plan(other, again).create}[past.copy.topic]
+    assert {topic.name: bool(topic.replaces) for topic in restore.stored_plan(other, again).create}[past.copy.topic]
     saved(other, again)
     loaded(other, again)
     assert copied(past) == [10, 20, 20]
-    restores.abandon(other, again)
+    restore.abandon(other, again)
 
 
 def copied(past: Past) -> list[int]:
@@ -289,7 +289,7 @@ def test_without_a_base_all_archived_input_is_read_from_the_beginning(past: Past
     ticket = opened(past.other, past.request(40, savepoint="none"))
     saved(past.other, ticket)
     assert loaded(past.other, ticket) == 6
-    restores.abandon(past.other, ticket)
+    restore.abandon(past.other, ticket)
 
 
 def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(past: Past) -> None:
@@ -298,28 +298,28 @@ def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(p
     saved(other, ticket)
     loaded(other, ticket)
     with pytest.raises(Refused, match="this step belongs between recovered"):
-        restores.stop_at_ends(other, ticket)
+        restore.stop_at_ends(other, ticket)
     note(other, ticket, Phase.RECOVERED)
     commit(other, {past.copy: 6, past.tail: 2})
     with pytest.raises(ApplicationNotReady, match=f"has not processed all of its input, it is behind on {past.tail} by 1"):
-        restores.stop_at_ends(other, ticket)
+        restore.stop_at_ends(other, ticket)
     commit(other, {past.copy: 5, past.tail: 3})
     with pytest.raises(ApplicationNotReady, match=f"behind on {past.copy} by 1"):
-        restores.stop_at_ends(other, ticket)
-    assert "resume" in restores.abandon(other, ticket).next_step
+        restore.stop_at_ends(other, ticket)
+    assert "resume" in restore.abandon(other, ticket).next_step
     commit(other, {past.copy: 6, past.tail: 3})
     # Nobody is ever given these, so their offsets are never committed.
     aborted(other, past.copy)
     aborted(other, past.tail)
     with pytest.raises(PlanChanged):
-        restores.resume(other, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
-    approved = restores.plan_left(other, ticket.restore_id).hash
-    resumed = restores.resume(other, ticket.restore_id, run_id="again", approved_hash=approved, take_over=False)
-    assert restores.stop_at_ends(other, resumed).partitions == 2
-    restores.abandon(other, resumed)
+        restore.resume(other, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
+    approved = restore.plan_left(other, ticket.restore_id).hash
+    resumed = restore.resume(other, ticket.restore_id, run_id="again", approved_hash=approved, take_over=False)
+    assert restore.stop_at_ends(other, resumed).partitions == 2
+    restore.abandon(other, resumed)
 
 
 def test_a_restore_of_a_savepoint_as_it_is_does_not_pass_over_a_configured_moment(past: Past) -> None:
     timed = configured_for(past.small, restore={"time_window_end": "2026-11-21T12:00:00Z"})
     with pytest.raises(Refused, match=r"restore\.time_window_end is set"):
-        restores.plan(timed, asked(timed, replace=True))
+        restore.plan(timed, asked(timed, replace=True))

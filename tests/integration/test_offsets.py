@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged, Refused
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.core.offset_strategy import OffsetStrategy
-from streams_recovery.core.plan import RestorePlan
-from streams_recovery.restores import RestoreTicket
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.storage.append_log import NumberedLog
 from tests.integration.groups import cli, committed, first_read, member, running_once
 from tests.integration.small import Small, asked, produce, small_application, take
 
@@ -43,11 +43,11 @@ def reach(bench: Workbench, ticket: RestoreTicket, phase: Phase) -> None:
     log.append(JournalEntry(phase=phase, at=bench.clock(), created=()))
 
 
-def verified(bench: Workbench, request: restores.RestoreRequest) -> tuple[RestoreTicket, RestorePlan]:
+def verified(bench: Workbench, request: restore.RestoreRequest) -> tuple[RestoreTicket, RestorePlan]:
     """A restore as it stands right before the offsets are set. Nothing was deleted: it is about offsets."""
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
+    planned = restore.plan(bench, request)
+    ticket = restore.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(bench, ticket)
     reach(bench, ticket, Phase.VERIFIED)
     return ticket, planned
 
@@ -86,7 +86,7 @@ def test_every_strategy_sets_what_a_consumer_then_reads_from(small: Small, tmp_p
     for text in expected:
         request = asked(bench, replace=True, offsets=strategy(bench, text, tmp_path))
         ticket, planned = verified(bench, request)
-        assert restores.set_offsets(bench, ticket).partitions == 2
+        assert restore.set_offsets(bench, ticket).partitions == 2
         found[text], tail = committed(bench, small.input, small.tail)
         assert tail == (0, ""), "the tail that would be loaded begins with what was not read"
         assert planned.offsets_agree == (found[text] == (4, "AgAA"))
@@ -106,7 +106,7 @@ def test_what_lies_outside_a_log_is_refused_before_anything_happens(small: Small
         ("specific:nobody:0=1", "that are no inputs"),
     ):
         with pytest.raises(Refused, match=said):
-            restores.plan(bench, asked(bench, replace=True, offsets=strategy(bench, text, tmp_path)))
+            restore.plan(bench, asked(bench, replace=True, offsets=strategy(bench, text, tmp_path)))
     assert bench.lock.holder() is None
 
 
@@ -115,13 +115,13 @@ def test_offsets_that_disagree_with_the_state_need_the_application_id(small: Sma
     take(small)
     bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     request = asked(bench, confirm="", offsets=strategy(bench, "shift:-1", tmp_path))
-    planned = restores.plan(bench, request)
+    planned = restore.plan(bench, request)
     assert any("up to 1 input records are counted a second time" in told for told in planned.warnings)
     with pytest.raises(Refused, match=r"'shift:-1' disagree.*type the application id"):
-        restores.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=planned.hash)
+        restore.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=planned.hash)
     assert bench.lock.holder() is None
     exact = replace(request, offsets=strategy(bench, "shift:0", tmp_path))
-    ticket = restores.open_restore(bench, exact, run_id="r", requested_by="test", approved_hash=restores.plan(bench, exact).hash)
+    ticket = restore.open_restore(bench, exact, run_id="r", requested_by="test", approved_hash=restore.plan(bench, exact).hash)
     released(bench, ticket)
 
 
@@ -129,13 +129,13 @@ def test_going_on_at_the_end_can_be_approved_while_the_input_is_written_to(small
     bench = small.bench
     take(small)
     request = asked(bench, replace=True, offsets=strategy(bench, "latest", tmp_path))
-    approved = restores.plan(bench, request)
+    approved = restore.plan(bench, request)
     produce(bench, small.input, 3)
-    ticket = restores.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=approved.hash)
+    ticket = restore.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=approved.hash)
     released(bench, ticket)
     by_number = asked(bench, replace=True, offsets=strategy(bench, f"specific:{small.input.topic}:0=2", tmp_path))
     with pytest.raises(PlanChanged):
-        restores.open_restore(bench, by_number, run_id="r", requested_by="test", approved_hash=approved.hash)
+        restore.open_restore(bench, by_number, run_id="r", requested_by="test", approved_hash=approved.hash)
 
 
 @pytest.mark.fault("F42")
@@ -145,12 +145,12 @@ def test_a_consumer_that_joins_before_the_offsets_are_set_keeps_its_own_and_stop
     ticket, _ = verified(bench, asked(bench, replace=True))
     before = committed(bench, small.input, small.tail)
     with member(bench, bench.application_id, small.input.topic), pytest.raises(ApplicationRunning, match="it-member"):
-        restores.set_offsets(bench, ticket)
+        restore.set_offsets(bench, ticket)
     assert committed(bench, small.input, small.tail) == before
     with pytest.raises(Refused, match="in phase verified"):
-        restores.wipe(bench, ticket)
+        restore.wipe(bench, ticket)
     bench.groups.wait_empty(bench.application_id, 30)
-    restores.set_offsets(bench, ticket)
+    restore.set_offsets(bench, ticket)
     assert committed(bench, small.input, small.tail) == [(4, "AgAA"), (0, "")]
     released(bench, ticket)
 
@@ -161,7 +161,7 @@ def test_an_offset_that_is_gone_or_moved_after_it_was_set_stops_the_start(small:
     bench = small.bench
     take(small)
     ticket, _ = verified(bench, asked(bench, replace=True))
-    restores.set_offsets(bench, ticket)
+    restore.set_offsets(bench, ticket)
     reach(bench, ticket, Phase.WIPED)
     for spoilt, said in (
         (None, "nothing in place of 4"),
@@ -170,9 +170,9 @@ def test_an_offset_that_is_gone_or_moved_after_it_was_set_stops_the_start(small:
     ):
         bench.groups.set_offsets(bench.application_id, {small.input: spoilt})
         with pytest.raises(Damaged, match=f"1 committed offsets .* {small.input}: {said}"):
-            restores.start(bench, ticket)
+            restore.start(bench, ticket)
     bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)})
-    assert restores.start(bench, ticket).ends == {f"{small.input.topic} 0": 5}
+    assert restore.start(bench, ticket).ends == {f"{small.input.topic} 0": 5}
     released(bench, ticket)
 
 
@@ -183,11 +183,11 @@ def test_a_start_that_is_repeated_does_not_mind_what_the_application_has_committ
         bench = running.bench
         take(running)
         ticket, _ = verified(bench, asked(bench, replace=True))
-        restores.set_offsets(bench, ticket)
+        restore.set_offsets(bench, ticket)
         reach(bench, ticket, Phase.STARTED)
         started.touch()
         bench.groups.set_offsets(bench.application_id, {running.input: CommittedOffset(offset=5, metadata="AgAB", leader_epoch=None)})
-        assert restores.start(bench, ticket).instances == ("one",)
+        assert restore.start(bench, ticket).instances == ("one",)
         released(bench, ticket)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.savepoints.values import CutSummary, GatherSummary, JobPlan, Quiesced, Ticket
-from streams_recovery.workbench import Workbench, wall_clock
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import Workbench, wall_clock
+from streams_recovery.operations.savepoint.values import CutSummary, GatherSummary, JobPlan, Quiesced, Ticket
 from tests.integration.small import Small, begun, copied, produce
 
 pytestmark = pytest.mark.kafka
@@ -32,20 +32,20 @@ class Read:
 def attempted(bench: Workbench, ticket: Ticket) -> Read:
     """All steps up to the one that publishes, which is never reached."""
     try:
-        quiesced = savepoints.quiesce(bench, ticket)
-        cut = savepoints.capture(bench, ticket, quiesced)
-        plan = savepoints.plan_copy(bench, ticket, cut.draft)
+        quiesced = savepoint.quiesce(bench, ticket)
+        cut = savepoint.capture(bench, ticket, quiesced)
+        plan = savepoint.plan_copy(bench, ticket, cut.draft)
         result = copied(bench, plan)
-        return Read(quiesced, cut, plan, result, savepoints.gather(bench, ticket, plan.plan, result))
+        return Read(quiesced, cut, plan, result, savepoint.gather(bench, ticket, plan.plan, result))
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
 
 
 CLEARED: dict[str, Callable[[Workbench, Ticket, Read], object]] = {
-    "capture_cut": lambda bench, ticket, read: savepoints.capture(bench, ticket, read.quiesced),
-    "copy_records": lambda bench, ticket, read: savepoints.plan_copy(bench, ticket, read.cut.draft),
-    "verify_segments": lambda bench, ticket, read: savepoints.gather(bench, ticket, read.plan.plan, read.result),
-    "publish": lambda bench, ticket, read: savepoints.publish(bench, ticket, read.gathered.copied),
+    "capture_cut": lambda bench, ticket, read: savepoint.capture(bench, ticket, read.quiesced),
+    "copy_records": lambda bench, ticket, read: savepoint.plan_copy(bench, ticket, read.cut.draft),
+    "verify_segments": lambda bench, ticket, read: savepoint.gather(bench, ticket, read.plan.plan, read.result),
+    "publish": lambda bench, ticket, read: savepoint.publish(bench, ticket, read.gathered.copied),
 }
 
 
@@ -57,11 +57,11 @@ def test_what_an_earlier_attempt_has_read_is_in_no_savepoint(small: Small, task:
     first = begun(bench)
     read = attempted(bench, first)
     later = replace(bench, clock=lambda: wall_clock() + HOURS_LATER)
-    second = savepoints.begin(later, first.request)
+    second = savepoint.begin(later, first.request)
     try:
         assert second.savepoint_id != first.savepoint_id
         with pytest.raises(Refused, match=f"{first.savepoint_id}.* another attempt.*trigger a new run"):
             CLEARED[task](later, second, read)
         assert bench.savepoints.ids() == []
     finally:
-        savepoints.finish(bench, second)
+        savepoint.finish(bench, second)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations import savepoint
 from tests.integration.small import RUNNING, STOPPED, begun, says, small_application, take
 
 # Puts what the status program prints next in place of what it prints now.
@@ -45,13 +45,13 @@ def test_an_application_with_standby_tasks_is_paused_only_once_they_are_gone(
         try:
             if refused:
                 with pytest.raises(ApplicationNotReady, match=r"one has 3: .*KAFKA-20731") as error:
-                    savepoints.quiesce(small.bench, ticket)
+                    savepoint.quiesce(small.bench, ticket)
                 assert "mode to stop" in error.value.next_step
                 assert json.loads(now.read_text())[0]["streams_state"] == "RUNNING"
             else:
-                assert savepoints.quiesce(small.bench, ticket).still
+                assert savepoint.quiesce(small.bench, ticket).still
         finally:
-            savepoints.finish(small.bench, ticket)
+            savepoint.finish(small.bench, ticket)
 
 
 @pytest.mark.fault("F41")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.savepoint_id import is_id
+from streams_recovery.core.ids import is_id
+from streams_recovery.operations import restore
 from tests.integration.restoring import end, loaded, opened, saved, verified
 from tests.integration.small import Small, asked, produce, publish
 from tests.support.poison import LAST_SECOND, NEWER, POISONS, poison
@@ -40,7 +40,7 @@ def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_resto
     assert loaded(small.bench, ticket) > 0
     assert verified(small.bench, ticket).partitions
     assert end(small) < 7, "what came after the savepoint is gone"
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.bench, ticket)
 
 
 @pytest.mark.fault("F63")

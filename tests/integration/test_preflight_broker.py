@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery import preflight, restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.obstacles import Severity
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.preflight import AUTO_CREATE
+from streams_recovery.core.preflight.checks import AUTO_CREATE
+from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import preflight, restore
 from tests.integration.small import Small, asked, produce, surviving, take
 from tests.support.topic_settings import alter
 
@@ -37,8 +37,8 @@ def test_an_internal_topic_with_other_partitions_stops_a_plan_unless_it_may_be_r
     with pytest.raises(
         Refused, match=r"totals-changelog has 3 partitions, 1 in savepoint .*Existing internal topic has invalid partitions"
     ):
-        restores.plan(small.bench, asked(small.bench))
-    planned = restores.plan(small.bench, asked(small.bench, replace=True))
+        restore.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.bench, asked(small.bench, replace=True))
     (warning,) = planned.warnings
     assert "has 3 partitions, 1 in savepoint" in warning
     assert small.bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].partitions == 3
@@ -52,7 +52,7 @@ def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: 
     assert {one.kind for one in found} == {"durability", "timestamps", "cluster-loss"}
     take(small)
     produce(small.bench, small.output, 3)
-    planned = restores.plan(small.bench, asked(small.bench, replace=True))
+    planned = restore.plan(small.bench, asked(small.bench, replace=True))
     page = markdown(planned)
     for said in ("message.timestamp.type=LogAppendTime", f"{small.output} offsets 4 to 6; 3 offsets in all"):
         assert any(said in warning for warning in planned.warnings)

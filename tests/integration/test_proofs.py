@@ -8,16 +8,16 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.reading_back import ReadShare, read_share
-from streams_recovery import restores
+from spark_jobs.transforms.read_back import ReadShare, read_share
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs import RestoreResult, VerifySpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.proofs import Proof
-from streams_recovery.restores.opening import entries, note, stored_plan
-from streams_recovery.restores.proving import Checked, report_of
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.proofs import Proof
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore.open import entries, note, stored_plan
+from streams_recovery.operations.restore.report import Checked, report_of
 from tests.integration.restoring import checked, compare, load, load_of, loaded, opened, saved, verified
 from tests.integration.small import Small, asked, delete_below, produce, publish, recreate
 from tests.spark.rows import read, rows_in, write
@@ -26,7 +26,7 @@ from tests.support.topic_settings import alter
 pytestmark = pytest.mark.kafka
 
 
-def restored(small: Small, **changes: object) -> restores.RestoreTicket:
+def restored(small: Small, **changes: object) -> restore.RestoreTicket:
     """A restore of what the small application lost, up to the end of its load."""
     bench = small.bench
     publish(small)
@@ -37,9 +37,9 @@ def restored(small: Small, **changes: object) -> restores.RestoreTicket:
     return ticket
 
 
-def wanted(bench: Workbench, ticket: restores.RestoreTicket) -> list[TopicPartition]:
+def wanted(bench: Workbench, ticket: restore.RestoreTicket) -> list[TopicPartition]:
     """The partitions that a comparison would be about now."""
-    job = restores.plan_verify(bench, ticket, load_of(ticket))
+    job = restore.plan_verify(bench, ticket, load_of(ticket))
     spec = None if job.spec is None else bench.notes.read(VerifySpec, job.spec)
     return [] if spec is None else [TopicPartition(one.topic, one.partition) for one in spec.partitions]
 
@@ -55,8 +55,8 @@ def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) 
     [state] = [one for one in found.partitions if one.topic == small.changelog.topic]
     assert (state.proof, state.rows, state.keys_compared) == (Proof.ROWS, 8, None)
     report = report_of(bench, ticket, stored_plan(bench, ticket), Checked(verified=found, asked=()), entries(bench, ticket), ())
-    assert report.verdict is restores.Verdict.EQUAL
-    restores.abandon(bench, ticket)
+    assert report.verdict is restore.Verdict.EQUAL
+    restore.abandon(bench, ticket)
 
 
 def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small: Small) -> None:
@@ -81,12 +81,12 @@ def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small
         TopicPartition(mine[2], 1): (Proof.EMPTY, 0),
     }
     report = report_of(bench, ticket, stored_plan(bench, ticket), Checked(verified=found, asked=()), entries(bench, ticket), ())
-    assert report.verdict is restores.Verdict.EQUAL
+    assert report.verdict is restore.Verdict.EQUAL
     produce(bench, TopicPartition(mine[2], 1), 1)
     assert wanted(bench, ticket) == [TopicPartition(mine[2], 1)]
     with pytest.raises(Damaged, match=f"1 of 4 partitions .*{mine[2]}-1: it was not read back"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
-    restores.abandon(bench, ticket)
+        restore.check_verify(bench, ticket, load_of(ticket), None)
+    restore.abandon(bench, ticket)
     bench.cluster.delete_topics(mine[2:])
 
 
@@ -114,13 +114,13 @@ def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(s
     assert wanted(bench, ticket) == []
     produce(bench, small.changelog, 1)
     with pytest.raises(Damaged, match=f"1 of 2 partitions .*{small.changelog}: it changed after it was read"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
+        restore.check_verify(bench, ticket, load_of(ticket), None)
     assert wanted(bench, ticket) == [small.changelog], "the other one is proven"
     with pytest.raises(Damaged, match=f"{small.changelog}: 4 records in the savepoint, 5 in the topic"):
         verified(bench, ticket)
-    assert restores.phase_of(bench, ticket) is Phase.LOADED
-    assert restores.verified_before(bench, ticket) is None
-    restores.abandon(bench, ticket)
+    assert restore.phase_of(bench, ticket) is Phase.LOADED
+    assert restore.verified_before(bench, ticket) is None
+    restore.abandon(bench, ticket)
 
 
 def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(small: Small) -> None:
@@ -130,25 +130,25 @@ def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(s
     recreate(bench, tp.topic)
     write(bench.connection, tp, rows)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
-    compared = compare(bench, restores.plan_verify(bench, ticket, load_of(ticket)))
-    proofs = {one.topic: (one.proof, one.rows) for one in restores.check_verify(bench, ticket, load_of(ticket), compared).partitions}
+        restore.check_verify(bench, ticket, load_of(ticket), None)
+    compared = compare(bench, restore.plan_verify(bench, ticket, load_of(ticket)))
+    proofs = {one.topic: (one.proof, one.rows) for one in restore.check_verify(bench, ticket, load_of(ticket), compared).partitions}
     assert proofs == {tp.topic: (Proof.KEYS, 4), small.tail.topic: (Proof.ROWS, 3)}
 
     alter(bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})
     delete_below(bench, tp, 1)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
-        restores.check_verify(bench, ticket, load_of(ticket), compared)
+        restore.check_verify(bench, ticket, load_of(ticket), compared)
     bench.cluster.delete_topics([tp.topic])
     with pytest.raises(NotFound):
-        restores.plan_verify(bench, ticket, load_of(ticket))
-    restores.abandon(bench, ticket)
+        restore.plan_verify(bench, ticket, load_of(ticket))
+    restore.abandon(bench, ticket)
 
 
 def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> None:
     bench = small.bench
     ticket = restored(small)
-    job = restores.plan_load
+    job = restore.plan_load
     with pytest.raises(Exception, match="belongs between created and loaded"):
         job(bench, ticket)
     accepted = load_of(ticket)
@@ -157,9 +157,9 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
 
     def compared(result: RestoreResult) -> int:
         left = bench.notes.write(ticket.restore_id, "told", result)
-        job = restores.plan_verify(bench, ticket, left)
+        job = restore.plan_verify(bench, ticket, left)
         with pytest.raises(Damaged) as told:
-            restores.check_verify(bench, ticket, left, None)
+            restore.check_verify(bench, ticket, left, None)
         assert f"{job.ranges} of 2 partitions are not proven equal" in told.value.reason
         assert (
             "not the same" if result.read and result.partitions and result.read[0].digest == "0" * 64 else "not read back"
@@ -170,21 +170,21 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
     assert compared(replace(whole, read=whole.read[1:])) == 1
     assert compared(replace(whole, partitions=())) == 2
     assert compared(replace(whole, read=tuple(replace(one, digest="0" * 64) for one in whole.read))) == 2
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
 
 
 def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(small: Small) -> None:
     bench = small.bench
     ticket = restored(small)
     first = verified(bench, ticket)
-    restores.prepare(bench, ticket)
+    restore.prepare(bench, ticket)
     note(bench, ticket, Phase.CREATED)
-    load(bench, restores.plan_load(bench, ticket))
-    again = load(bench, restores.plan_load(bench, ticket))
+    load(bench, restore.plan_load(bench, ticket))
+    again = load(bench, restore.plan_load(bench, ticket))
     assert sum(one.present for one in bench.notes.read(RestoreResult, again).partitions) == 7
     assert checked(bench, ticket, again).present == 7
     assert verified(bench, ticket) == first
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
 
 
 def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
@@ -192,7 +192,7 @@ def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     ticket = restored(small, compare_keys=True)
     assert wanted(bench, ticket) == [small.changelog], "only state has keys"
     with pytest.raises(Damaged, match=f"{small.changelog}: its keys were not compared"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
+        restore.check_verify(bench, ticket, load_of(ticket), None)
     summary = verified(bench, ticket)
     assert [(one.topic, one.proof) for one in summary.partitions] == [(small.tail.topic, Proof.ROWS), (small.changelog.topic, Proof.KEYS)]
     assert summary.keys_compared == 4
@@ -200,4 +200,4 @@ def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     always = replace(bench, config=bench.config.model_copy(update={"restore": config}))
     plain = replace(ticket, request=replace(ticket.request, compare_keys=False))
     assert (wanted(bench, plain), wanted(always, plain)) == ([], [small.changelog])
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from streams_recovery.core.errors import BrokerUnavailable
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka import stalls
 from streams_recovery.kafka.producers import Producers

@@ -16,22 +16,22 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kafka import KafkaProducer
 
-from streams_recovery import restores
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.copying import copy_range
 from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.records import RowDigest
-from streams_recovery.kafka.segments import read_segment
+from streams_recovery.kafka.range_copy import copy_range
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.segments.files import read_segment
+from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
-from streams_recovery.workbench import Workbench
 from tests.integration.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
 from tests.spark.rows import connect, end_of, read, rows_in, topic
 from tests.support.topic_settings import alter
@@ -157,7 +157,7 @@ def test_a_savepoint_with_such_a_record_is_taken_with_a_warning_and_not_restored
     )
     lose_state(small)
     with pytest.raises(Refused, match=rf"holds a record of {small.changelog} with timestamp {stamp};"):
-        restores.plan(small.bench, asked(small.bench))
+        restore.plan(small.bench, asked(small.bench))
     assert small.changelog.topic not in small.bench.cluster.topic_names()
 
 
@@ -166,7 +166,7 @@ def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_
         stamped(small, small.input, 0)
         assert take(small).warnings == ()
         lose_state(small)
-        assert restores.plan(small.bench, asked(small.bench)).rows == 7
+        assert restore.plan(small.bench, asked(small.bench)).rows == 7
 
 
 @pytest.mark.fault("F31")
@@ -184,7 +184,7 @@ def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
     assert last["timestamp_type"] == 1
     assert began - 600_000 < int(str(last["timestamp"])) <= began
     lose_state(small)
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.bench, asked(small.bench))
     assert warning in planned.warnings
     (step,) = (step for step in planned.create if step.name == tp.topic)
     assert step.held_config["message.timestamp.type"] == "CreateTime", "else the broker would replace what is restored"
@@ -204,7 +204,7 @@ def test_large_records_come_back_as_they_were(small: Small) -> None:
     manifest = published(small)
     assert [row["value"] for row in rows_of(small.bench, manifest, tp)][-2:] == values
     lose_state(small)
-    (step,) = (step for step in restores.plan(small.bench, asked(small.bench)).create if step.name == tp.topic)
+    (step,) = (step for step in restore.plan(small.bench, asked(small.bench)).create if step.name == tp.topic)
     files = step.partitions[0].files
     root = Path(str(small.bench.config.storage.path))
     for config, taken in (({}, False), (step.held_config, True)):
@@ -235,7 +235,7 @@ def test_a_registry_s_records_are_told_in_the_plan(small: Small) -> None:
     assert producer.flush(30) == 0
     take(small)
     lose_state(small)
-    (told,) = restores.plan(small.bench, asked(small.bench)).warnings
+    (told,) = restore.plan(small.bench, asked(small.bench)).warnings
     assert told.startswith(f"values of {small.changelog.topic} look like a schema registry's: schema ids in records are not translated")
 
 
@@ -310,7 +310,7 @@ def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None
     assert image is not None
     assert image.partitions[0].end == 16
     lose_state(small)
-    offsets = {item.tp: item.offset for item in restores.plan(small.bench, asked(small.bench)).offsets}
+    offsets = {item.tp: item.offset for item in restore.plan(small.bench, asked(small.bench)).offsets}
     assert offsets == {small.input: 4, small.tail: 0}
 
 
@@ -325,7 +325,7 @@ def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small,
     manifest = published(small)
     assert [row["value"] for row in rows_of(small.bench, manifest, small.tail)] == [b"v%d" % number for number in range(4 - rows, 4)]
     lose_state(small)
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.bench, asked(small.bench))
     assert {item.tp: item.offset for item in planned.offsets}[small.tail] == 0
     assert {step.name: step.rows for step in planned.create} == {small.changelog.topic: 4, small.tail.topic: rows}
 
@@ -343,7 +343,7 @@ def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) 
         assert (image.partitions[0].log_start, image.partitions[0].end, image.rows) == (start, end, 0)
     assert list(manifest.files()) == []
     lose_state(small)
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.bench, asked(small.bench))
     assert {item.tp: item.offset for item in planned.offsets} == {small.input: 5, small.tail: 0}
     assert {step.name: (len(step.partitions), step.rows) for step in planned.create} == {
         small.changelog.topic: (1, 0),

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import holds, reprocessing, restores
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.slices import Interval
-from streams_recovery.reprocessing import Asked
-from streams_recovery.restores.opening import note
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.operations import interval, topic_holds
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.interval import Asked
+from streams_recovery.operations.restore.open import note
 from tests.integration.again import GONE, Again, again_at, configured, read, write
 from tests.integration.small import delete_below, publish, says
 from tests.integration.test_moments import ZERO
@@ -52,9 +53,9 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
         request = again.request(start, end)
         request = replace(request, slice=replace(request.slice, **around))
         bench = again.scratch(request)
-        planned = reprocessing.plan(bench, again.own.application_id, request)
+        planned = interval.plan(bench, again.own.application_id, request)
         assert planned.records == own, (start, end, around)
-        restore = restores.plan(bench, reprocessing.beginning.restore_request(again.own.application_id, request))
+        restore = restores.plan(bench, interval.beginning.restore_request(again.own.application_id, request))
         [topic] = [topic for topic in restore.create if topic.role.value == "input"]
         [cut] = [part.cut for part in topic.partitions]
         assert (topic.rows, restore.offsets[0].offset) == (len(copied), 0), (start, end, around)
@@ -66,7 +67,7 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     request = again.request(30, 45, base="savepoint")
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=1_000))
     bench = again.scratch(request)
-    asked = reprocessing.beginning.restore_request(again.own.application_id, request)
+    asked = interval.beginning.restore_request(again.own.application_id, request)
     planned = restores.plan(bench, asked)
     assert planned.savepoint_id == again.early
     assert planned.own_records == 3
@@ -74,24 +75,24 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     assert rows == 4, "20 is behind the state and before the interval, 30 and two of 40 are its own"
     [item] = [item for item in planned.offsets if item.topic == bench.config.topics.inputs[0]]
     assert (item.offset, planned.observed.records_to_catch_up) == (0, 4)
-    assert f"From the state of savepoint `{again.early}`" in reprocessing.plan(bench, again.own.application_id, request).text
+    assert f"From the state of savepoint `{again.early}`" in interval.plan(bench, again.own.application_id, request).text
     with pytest.raises(Refused, match=f"{again.early}: it had read .* up to 2, and the record at 1 is later"):
-        reprocessing.plan(bench, again.own.application_id, again.request(15, 45, base="savepoint"))
+        interval.plan(bench, again.own.application_id, again.request(15, 45, base="savepoint"))
 
 
 def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> None:
     request = again.request(51, 60)
     claimed = again.claim(request)
     bench = again.scratch(claimed)
-    reprocessing.clear(bench, again.own.application_id, request, run_id="run-1")
-    planned = reprocessing.plan(bench, again.own.application_id, request)
+    interval.clear(bench, again.own.application_id, request, run_id="run-1")
+    planned = interval.plan(bench, again.own.application_id, request)
     assert (planned.records, "0 records. Nothing is started" in planned.text) == (0, True)
-    ended = reprocessing.Done(planned=planned, ticket=None, handed=None, finished=False, left=())
-    entry = reprocessing.conclude(again.own, request, ended, run_id="run-1", requested_by="test")
+    ended = interval.Done(planned=planned, ticket=None, handed=None, finished=False, left=())
+    entry = interval.conclude(again.own, request, ended, run_id="run-1", requested_by="test")
     assert (entry.succeeded, entry.records, entry.outcome) == (True, 0, "no input: 0 records, nothing was started")
-    assert reprocessing.busy(again.own) == ()
+    assert interval.busy(again.own) == ()
     assert again.here() == set()
-    reprocessing.raise_unless_succeeded(entry)
+    interval.raise_unless_succeeded(entry)
 
     # The same from a terminal.
     variables = {**os.environ, **again.kafka, "PYTHONPATH": f"{PROJECT / 'plugins'}", "STREAMS_RECOVERY_CONFIG_DIR": str(again.directory)}
@@ -101,7 +102,7 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["start"], found["records"], found["succeeded"]) == (ZERO + 51, 0, True)
-    assert len(reprocessing.history(again.own)) == 2
+    assert len(interval.history(again.own)) == 2
 
 
 def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
@@ -109,12 +110,12 @@ def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
     source = again.own.application_id
     now = again.own.clock() - ZERO
     with pytest.raises(Refused, match="is not over before"):
-        reprocessing.plan(bench, source, again.request(20, now + 60_000))
+        interval.plan(bench, source, again.request(20, now + 60_000))
     with pytest.raises(Refused, match="is not over before"):
-        reprocessing.plan(bench, source, again.request(20, 45, lateness="P9999D"))
+        interval.plan(bench, source, again.request(20, 45, lateness="P9999D"))
     time.sleep(0.05)
     with pytest.raises(Refused, match=r"is archived up to .* is later\. Next: take a savepoint first"):
-        reprocessing.plan(bench, source, again.request(20, again.own.clock() - ZERO))
+        interval.plan(bench, source, again.request(20, again.own.clock() - ZERO))
     delete_below(again.own, again.small.input, 3)
     for savepoint in again.own.savepoints.ids():
         again.own.repository.delete([again.own.savepoints.key(savepoint)])
@@ -122,13 +123,13 @@ def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
     with pytest.raises(
         Refused, match=r"not all input of the interval .* offsets 0\.\.2 of .* are not archived \(before the archive begins\)"
     ):
-        reprocessing.plan(bench, source, again.request(30, 45))
+        interval.plan(bench, source, again.request(30, 45))
     late = again.request(55, 61)
-    assert reprocessing.plan(bench, source, late).records == 1, "the archive begins with a record of 50: nothing of 55 was before it"
+    assert interval.plan(bench, source, late).records == 1, "the archive begins with a record of 50: nothing of 55 was before it"
     with pytest.raises(Refused, match="not all input"):
-        reprocessing.plan(bench, source, again.request(21, 29))
+        interval.plan(bench, source, again.request(21, 29))
     with pytest.raises(Refused, match="not all input"):
-        reprocessing.plan(bench, source, replace(late, slice=replace(late.slice, lateness=5)))
+        interval.plan(bench, source, replace(late, slice=replace(late.slice, lateness=5)))
 
 
 def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(again: Again) -> None:
@@ -139,8 +140,8 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
     results = [(b"a", b"1", 15), (b"a", b"2", 20), (b"b", b"3", 44), (b"b", b"4", 45)]
     for _ in range(2):
         bench, ticket = again.processed(claimed, results)
-        assert holds.outstanding(bench)
-        report = reprocessing.hand_over(bench, ticket, request)
+        assert topic_holds.outstanding(bench)
+        report = interval.hand_over(bench, ticket, request)
         assert [(one.output, one.topic, one.results, one.outside) for one in report.outputs] == [(again.small.output.topic, output, 2, 2)]
         entry = again.ended(bench, claimed, ticket, report)
         assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "handed over", None)
@@ -148,29 +149,29 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
         assert read(own, output) == results
         kept = own.cluster.describe_topics([output])[output].config
         assert (kept["retention.ms"], kept["cleanup.policy"]) == ("-1", "compact")
-        assert (holds.outstanding(bench), bench.lock.holder(), reprocessing.busy(own)) == ((), None, ())
-    assert [one.restore_id == entry.restore_id for one in reprocessing.history(own)] == [False, True]
+        assert (topic_holds.outstanding(bench), bench.lock.holder(), interval.busy(own)) == ((), None, ())
+    assert [one.restore_id == entry.restore_id for one in interval.history(own)] == [False, True]
     assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not touched"
     assert own.groups.committed(own.application_id, [again.small.input])[again.small.input] is not None
 
     bench, ticket = again.processed(claimed, [])
     assert read(own, output) == [], "an earlier run's results are gone with the next run's beginning"
-    reprocessing.remove(bench, ticket, None)
+    interval.remove(bench, ticket, None)
     assert again.here() == set(), "and of a run that handed nothing over nothing stays"
     entry = again.ended(bench, claimed, None)
     with pytest.raises(Damaged, match="the interval failed before it began"):
-        reprocessing.raise_unless_succeeded(entry)
+        interval.raise_unless_succeeded(entry)
 
 
 def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(again: Again) -> None:
     request = again.request(20, 45)
     claimed = again.claim(request)
     bench, ticket = again.processed(claimed, [(b"a", b"2", 20)])
-    report = reprocessing.hand_over(bench, ticket, request)
+    report = interval.hand_over(bench, ticket, request)
     entry = again.ended(bench, claimed, ticket, report, finished=False)
     assert (entry.succeeded, entry.outcome, entry.handed) == (False, "failed after recovered", report)
     with pytest.raises(Damaged, match="the interval failed after recovered"):
-        reprocessing.raise_unless_succeeded(entry)
+        interval.raise_unless_succeeded(entry)
 
 
 def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) -> None:
@@ -180,7 +181,7 @@ def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) 
     bench.cluster.create_topic(output, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
     write(bench, output, [(b"k", b"v", 20)])
     with pytest.raises(TargetNotEmpty, match=f"topic {output}"):
-        reprocessing.clear(bench, again.own.application_id, claimed.request, run_id="run-1")
+        interval.clear(bench, again.own.application_id, claimed.request, run_id="run-1")
     assert read(bench, output) == [(b"k", b"v", 20)]
 
 
@@ -188,31 +189,31 @@ def test_no_more_intervals_than_lanes_and_none_twice(again: Again) -> None:
     first, second, third = (again.request(start, start + 5_000) for start in (0, 5_000, 10_000))
     lanes = [again.claim(first).lane, again.claim(second).lane]
     assert sorted(lanes) == [0, 1]
-    assert reprocessing.claim(again.own, third, run_id="run-2") is None
-    assert len(reprocessing.busy(again.own)) == 2
+    assert interval.claim(again.own, third, run_id="run-2") is None
+    assert len(interval.busy(again.own)) == 2
     assert again.claim(first, "run-2").lane == lanes[0], "a run that died is run again"
     again.ended(again.own, again.claim(first, "run-2"), None, run="run-1")
-    assert len(reprocessing.busy(again.own)) == 2, "a run does not give back what another has taken"
+    assert len(interval.busy(again.own)) == 2, "a run does not give back what another has taken"
     again.ended(again.own, again.claim(first, "run-2"), None, run="run-2")
     assert again.claim(third).lane == lanes[0]
 
     bench = again.scratch(again.claim(second))
     lock = bench.lock.acquire("somebody", lease_seconds=60, purpose="test")
     with pytest.raises(LockHeld, match="is being processed"):
-        reprocessing.claim(again.own, second, run_id="run-3")
+        interval.claim(again.own, second, run_id="run-3")
     bench.lock.release(lock)
 
 
-def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], **asked: object) -> reprocessing.HandOverReport:
+def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], **asked: object) -> interval.HandOverReport:
     """The interval from 20 to 45 with these results, put into the output."""
     request = again.request(20, 45, hand_over="replace", confirm=again.own.application_id, **asked)
     claimed = again.claim(request)
     bench, ticket = again.processed(claimed, results)
     try:
-        return reprocessing.hand_over(bench, ticket, request)
+        return interval.hand_over(bench, ticket, request)
     finally:
         note(bench, ticket, Phase.CLOSED)
-        reprocessing.remove(bench, ticket, None)
+        interval.remove(bench, ticket, None)
 
 
 def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of_the_interval(again: Again) -> None:
@@ -264,10 +265,10 @@ def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_st
     request = again.request(20, 45, hand_over="replace", confirm=own.application_id)
     bench = again.scratch(request)
     with pytest.raises(Refused, match=f"{output} keeps records for 1000 ms"):
-        reprocessing.plan(bench, own.application_id, request)
+        interval.plan(bench, own.application_id, request)
     alter(own.cluster, {output: {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}})
     with pytest.raises(Refused, match="the time of its arrival"):
-        reprocessing.plan(bench, own.application_id, request)
+        interval.plan(bench, own.application_id, request)
     assert again.here() == set()
     with pytest.raises(Refused, match="only when its id is typed"):
         again.request(20, 45, hand_over="replace", confirm="small")
@@ -278,10 +279,10 @@ def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> 
     bench, ticket = again.processed(claimed, [(b"a", b"1", 20)])
     alive = [{**GONE[0], "state": "running"}]
     with configured(again, bench, status=says(alive)) as running, pytest.raises(ApplicationRunning, match="again"):
-        reprocessing.hand_over(running, ticket, claimed.request)
-    reprocessing.remove(bench, ticket, None)
+        interval.hand_over(running, ticket, claimed.request)
+    interval.remove(bench, ticket, None)
 
 
 def test_durations_of_the_section_are_defaults(again: Again) -> None:
-    request = reprocessing.requested(again.own, Asked(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
+    request = interval.requested(again.own, Asked(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (milliseconds("PT1H"), 300_000, 0)

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streams_recovery import restores, upkeep
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.hold import HoldEntry
-from streams_recovery.core.manifest import Manifest, SegmentFile
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.topic_holds.log import HoldEntry
+from streams_recovery.operations import maintenance, restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import Notes
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.workbench import Workbench
 from tests.integration.restoring import end, loaded, opened, saved
 from tests.integration.small import Small, asked, produce, publish
 from tests.s3 import S3Server
@@ -42,9 +42,9 @@ def root(bench: Workbench) -> Path:
     return Path(str(bench.config.storage.path))
 
 
-def replacing(bench: Workbench) -> restores.RestoreRequest:
+def replacing(bench: Workbench) -> restore.RestoreRequest:
     """The request that could do most harm: it may delete living state, and saves nothing before."""
-    return asked(bench, replace=True, safety=restores.SafetyPolicy.SKIP)
+    return asked(bench, replace=True, safety=restore.SafetyPolicy.SKIP)
 
 
 def untouched(small: Small, before: dict[str, str]) -> bool:
@@ -70,7 +70,7 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
 def test_a_damaged_file_is_named_and_nothing_is_touched(small: Small) -> None:
     _, newest = chain(small)
     bench, before = small.bench, topic_ids(small)
-    planned = restores.plan(bench, replacing(bench))
+    planned = restore.plan(bench, replacing(bench))
     first, second = (root(bench) / file.key for file in files(small, newest, small.changelog))
     whole, other = first.read_bytes(), second.read_bytes()
     assert len(whole) != len(other)
@@ -82,16 +82,16 @@ def test_a_damaged_file_is_named_and_nothing_is_touched(small: Small) -> None:
             first.write_bytes(damaged)
         problem = "is missing" if damaged is None else f"has {len(damaged)} bytes, not {len(whole)}"
         with pytest.raises(Damaged, match=problem) as caught:
-            restores.plan(bench, replacing(bench))
+            restore.plan(bench, replacing(bench))
         assert "is not whole, 1 of its files cannot be used" in str(caught.value), name
         assert first.name in str(caught.value), name
         assert caught.value.exit_code == 6, name
     with pytest.raises(Damaged, match="is missing"):
-        restores.open_restore(bench, replacing(bench), run_id="r", requested_by="test", approved_hash=planned.hash)
+        restore.open_restore(bench, replacing(bench), run_id="r", requested_by="test", approved_hash=planned.hash)
     assert bench.lock.holder() is None
     assert untouched(small, before)
     first.write_bytes(whole)
-    assert restores.plan(bench, replacing(bench)).hash == planned.hash
+    assert restore.plan(bench, replacing(bench)).hash == planned.hash
 
 
 @pytest.mark.fault("F9")
@@ -102,7 +102,7 @@ def test_damage_after_the_approval_is_found_before_anything_is_deleted(small: Sm
     saved(small.bench, ticket)
     (root(small.bench) / files(small, newest, small.changelog)[0].key).write_bytes(b"")
     with pytest.raises(Damaged, match="has 0 bytes"):
-        restores.prepare(small.bench, ticket)
+        restore.prepare(small.bench, ticket)
     assert untouched(small, before)
 
 
@@ -142,7 +142,7 @@ def test_a_manifest_that_is_not_what_was_published_is_refused(small: Small) -> N
     for problem, damage in damages.items():
         damage()
         with pytest.raises((Damaged, NotFound), match=problem):
-            restores.plan(bench, replace(replacing(bench), savepoint=newest))
+            restore.plan(bench, replace(replacing(bench), savepoint=newest))
         for path, data in zip(paths, published, strict=True):
             path.write_bytes(data)
     assert untouched(small, before)
@@ -152,10 +152,10 @@ def test_a_manifest_that_is_not_what_was_published_is_refused(small: Small) -> N
 def test_a_file_that_no_manifest_names_is_never_read(small: Small) -> None:
     _, newest = chain(small)
     request = replace(replacing(small.bench), savepoint=newest)
-    planned = restores.plan(small.bench, request)
+    planned = restore.plan(small.bench, request)
     segment = root(small.bench) / files(small, newest, small.changelog)[0].key
     segment.with_name(segment.name.replace("-", "-extra-", 1)).write_bytes(b"not even Parquet")
-    assert restores.plan(small.bench, request).hash == planned.hash
+    assert restore.plan(small.bench, request).hash == planned.hash
 
 
 @pytest.mark.fault("F18")
@@ -183,7 +183,7 @@ def test_a_bucket_that_gives_nothing_back_holds_savepoints_and_restores_from_the
     assert loaded(bench, ticket) == 10, "seven records of the changelog, three of the tail"
     assert end(there) == 7
     bench.lock.release(ticket.lock)
-    (left,) = upkeep.expire(replace(bench, config=with_few(bench)), "r").left
+    (left,) = maintenance.expire(replace(bench, config=with_few(bench)), "r").left
     assert "is not allowed" in left, "nor is this user told how long the bucket holds it"
     assert newest in bench.savepoints.ids()
 

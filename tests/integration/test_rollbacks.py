@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from streams_recovery import group_offsets, rollbacks
 from streams_recovery.config.application import Groups
 from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound, PlanChanged, Refused
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.run_artifact import NoteRef
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.offsets import restore_snapshot, snapshots
+from streams_recovery.storage.append_log import NumberedLog
 from tests.integration.groups import cli, committed, first_read, member, running_once
 from tests.integration.small import Small, produce, small_application, take
 
@@ -43,16 +43,16 @@ def reader(small: Small) -> Iterator[str]:
 def test_a_savepoint_keeps_the_offsets_of_other_groups_on_request(small: Small, reader: str) -> None:
     bench = with_groups(small.bench, "*.reader")
     plain = take(small).savepoint_id
-    assert group_offsets.ids(bench) == [], "only on request"
+    assert snapshots.ids(bench) == [], "only on request"
     savepoint = take(small, bench=bench).savepoint_id
-    assert group_offsets.ids(bench) == [savepoint] != [plain]
-    kept = group_offsets.find(bench, savepoint)
+    assert snapshots.ids(bench) == [savepoint] != [plain]
+    kept = snapshots.find(bench, savepoint)
     assert (kept.savepoint_id, kept.unread) == (savepoint, {})
     assert [(group.group_id, [(o.tp, o.offset, o.metadata) for o in group.offsets]) for group in kept.groups] == [
         (reader, [(small.output, 3, "mine")])
     ]
-    key = bench.layout.work(savepoint, f"{group_offsets.NOTE}.0001")
-    group_offsets.keep_with_savepoint(bench, NoteRef.of(key, bench.repository.get(key)))
+    key = bench.layout.work(savepoint, f"{snapshots.NOTE}.0001")
+    snapshots.keep_with_savepoint(bench, NoteRef.of(key, bench.repository.get(key)))
     assert len(list(bench.repository.keys(bench.layout.offset_snapshots))) == 1, "repeating it adds nothing"
 
 
@@ -65,11 +65,13 @@ def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader:
         small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None),
     }
     bench.groups.set_offsets(reader, moved)
-    planned = rollbacks.plan(bench, savepoint, reader)
+    planned = restore_snapshot.plan(bench, savepoint, reader)
     assert [(change.tp, change.before, change.after) for change in planned.changes] == [(small.output, 6, 3)]
 
     def back(snapshot: str, approved: str) -> str:
-        return rollbacks.carry_out(bench, snapshot, reader, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test").before
+        return restore_snapshot.carry_out(
+            bench, snapshot, reader, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test"
+        ).before
 
     with member(bench, reader, small.output.topic), pytest.raises(ApplicationRunning, match="it-member"):
         back(savepoint, planned.hash)
@@ -82,7 +84,7 @@ def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader:
     assert committed(bench, small.output, small.input, group=reader) == [(3, "mine"), (1, "")], "other topics are left alone"
     assert first_read(bench, reader, small.output.topic) == 3
     bench.groups.wait_empty(reader, 30)
-    back(before, rollbacks.plan(bench, before, reader).hash)
+    back(before, restore_snapshot.plan(bench, before, reader).hash)
     assert committed(bench, small.output, group=reader) == [(6, "later")]
     assert bench.lock.holder() is None
 
@@ -94,17 +96,17 @@ def test_a_partition_that_had_no_offset_has_none_again(small: Small) -> None:
     first, second = (TopicPartition(f"{tp.topic}.two", number) for number in range(2))
     try:
         bench.groups.set_offsets(group, {first: CommittedOffset(offset=0, metadata="a", leader_epoch=None)})
-        taken = group_offsets.take(bench, [group], snapshot_id="20261121T012345Z-0123456789", topics=None, requested_by="test", reason="")
-        group_offsets.keep(bench, taken)
+        taken = snapshots.take(bench, [group], snapshot_id="20261121T012345Z-0123456789", topics=None, requested_by="test", reason="")
+        snapshots.keep(bench, taken)
         bench.groups.set_offsets(group, {second: CommittedOffset(offset=0, metadata="b", leader_epoch=None)})
-        planned = rollbacks.plan(bench, taken.snapshot_id, group)
+        planned = restore_snapshot.plan(bench, taken.snapshot_id, group)
         assert [(change.tp, change.after) for change in planned.changes] == [(first, 0), (second, None)]
-        rollbacks.carry_out(bench, taken.snapshot_id, group, approved_hash=planned.hash, run_id="r", requested_by="test")
+        restore_snapshot.carry_out(bench, taken.snapshot_id, group, approved_hash=planned.hash, run_id="r", requested_by="test")
         assert committed(bench, first, second, group=group) == [(0, "a"), None]
         bench.cluster.delete_topics([first.topic])
         bench.cluster.create_topic(first.topic, partitions=2, replication_factor=1, config={})
         with pytest.raises(Refused, match="was created again"):
-            rollbacks.plan(bench, taken.snapshot_id, group)
+            restore_snapshot.plan(bench, taken.snapshot_id, group)
     finally:
         bench.groups.delete(group)
         bench.cluster.delete_topics([first.topic])
@@ -124,11 +126,11 @@ def test_a_group_that_cannot_be_read_is_noted_and_the_savepoint_is_taken(small: 
             savepoint = take(small, bench=replace(bench, groups=hasty)).savepoint_id
     finally:
         producer.abort_transaction(30)
-    kept = group_offsets.find(bench, savepoint)
+    kept = snapshots.find(bench, savepoint)
     assert kept.groups == ()
     assert "an open transaction kept 1 of its offsets from settling" in kept.unread[reader]
     with pytest.raises(NotFound, match="it has: none"):
-        rollbacks.plan(bench, savepoint, reader)
+        restore_snapshot.plan(bench, savepoint, reader)
 
 
 @pytest.mark.parametrize("obstacle", ["it runs", "a restore is unfinished", "another run has the lock", "another cluster"])
@@ -136,10 +138,10 @@ def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bo
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"status": running_once(started)}) as found:
         bench, name = found.bench, found.bench.application_id
-        taken = group_offsets.take(bench, [name], snapshot_id="20261121T012345Z-0123456789", topics=None, requested_by="test", reason="")
-        group_offsets.keep(bench, taken)
+        taken = snapshots.take(bench, [name], snapshot_id="20261121T012345Z-0123456789", topics=None, requested_by="test", reason="")
+        snapshots.keep(bench, taken)
         bench.groups.set_offsets(name, {found.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
-        approved = rollbacks.plan(bench, taken.snapshot_id, name).hash
+        approved = restore_snapshot.plan(bench, taken.snapshot_id, name).hash
         expected: type[Refused] = Refused
         if obstacle == "it runs":
             started.touch()
@@ -151,9 +153,9 @@ def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bo
             bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
             expected = LockHeld
         else:
-            group_offsets.keep(bench, replace(taken, cluster_id="another"))
+            snapshots.keep(bench, replace(taken, cluster_id="another"))
         with pytest.raises(expected):
-            rollbacks.carry_out(bench, taken.snapshot_id, name, approved_hash=approved, run_id="r", requested_by="test")
+            restore_snapshot.carry_out(bench, taken.snapshot_id, name, approved_hash=approved, run_id="r", requested_by="test")
         assert committed(bench, found.input) == [(1, "")]
         holder = bench.lock.holder()
         assert (holder.owner if holder else None) == ("savepoint r" if obstacle == "another run has the lock" else None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.model import CommittedOffset, Consistency
-from streams_recovery.restores import SafetyPolicy
-from streams_recovery.unfinished import unfinished_restore
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore import SafetyPolicy
+from streams_recovery.operations.unfinished import unfinished_restore
 from tests.integration.restoring import end, loaded, opened, saved
 from tests.integration.small import Small, asked, cut, produce, publish
 
@@ -17,11 +17,11 @@ def test_living_state_is_refused_unless_its_replacement_was_confirmed(small: Sma
     publish(small)
     bench = small.bench
     with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\).*say so with `replace`"):
-        restores.plan(bench, asked(bench))
+        restore.plan(bench, asked(bench))
     for given_up in ({"replace": True}, {"safety": SafetyPolicy.SKIP}, {"safety": SafetyPolicy.BEST_EFFORT}):
         with pytest.raises(Refused, match=f"needs the application id {bench.application_id} typed"):
-            restores.plan(bench, asked(bench, confirm=bench.application_id.upper(), **given_up))
-    planned = restores.plan(bench, asked(bench, replace=True))
+            restore.plan(bench, asked(bench, confirm=bench.application_id.upper(), **given_up))
+    planned = restore.plan(bench, asked(bench, replace=True))
     assert planned.observed.offsets_replaced == {small.changelog.topic: 4, small.tail.topic: 4}
     ids = {
         topic.name: found.topic_id
@@ -36,10 +36,10 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     newer = f"{bench.application_id}-newer-changelog"
     bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
     with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}\..*name each topic that may go"):
-        restores.plan(bench, asked(bench, savepoint=savepoint, replace=True, delete=(newer[:-1],)))
+        restore.plan(bench, asked(bench, savepoint=savepoint, replace=True, delete=(newer[:-1],)))
     ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True, delete=(newer,)))
     with pytest.raises(Refused, match="this step belongs between saved"):
-        restores.prepare(bench, ticket)
+        restore.prepare(bench, ticket)
     kept = saved(bench, ticket)
     assert (kept.consistency, kept.records) == (Consistency.EXACT, 10)
     assert bench.savepoints.latest() == bench.savepoints.read(savepoint), "no default for anything"
@@ -48,7 +48,7 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     assert (loaded(bench, ticket), end(small)) == (7, 4)
     assert newer not in bench.cluster.topic_names()
     assert unfinished_restore(bench) == ticket.restore_id
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
 
     back = opened(bench, asked(bench, savepoint=f"before:{ticket.restore_id}", replace=True))
     assert back.after_unfinished == ticket.restore_id
@@ -58,17 +58,17 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     assert (loaded(bench, back), end(small)) == (10, 7)
     assert newer in bench.cluster.topic_names()
     assert bench.safety.ids() == [kept.savepoint_id]
-    restores.abandon(bench, back)
+    restore.abandon(bench, back)
 
 
 def test_a_restore_that_destroyed_nothing_hides_no_unfinished_one(small: Small) -> None:
     bench, savepoint = small.bench, publish(small)
     ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True))
     saved(bench, ticket)
-    restores.prepare(bench, ticket)
-    restores.abandon(bench, ticket)
+    restore.prepare(bench, ticket)
+    restore.abandon(bench, ticket)
     second = opened(bench, asked(bench, savepoint=savepoint, replace=True))
-    restores.abandon(bench, second)
+    restore.abandon(bench, second)
     assert unfinished_restore(bench) == ticket.restore_id
     with pytest.raises(Refused, match=f"restore {ticket.restore_id} .* broke off"):
         cut(bench)
@@ -82,9 +82,9 @@ def test_a_topic_that_somebody_created_after_the_approval_is_not_deleted(small: 
     created = bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
     produce(bench, small.changelog, 2)
     with pytest.raises(PlanChanged, match=f"created since the plan was approved: {small.changelog.topic}"):
-        restores.prepare(bench, ticket)
+        restore.prepare(bench, ticket)
     assert bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].topic_id == created.topic_id
-    assert restores.abandon(bench, ticket).phase == "saved"
+    assert restore.abandon(bench, ticket).phase == "saved"
 
 
 def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: Small) -> None:
@@ -94,10 +94,10 @@ def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: S
     kept = saved(bench, ticket)
     assert (kept.consistency, kept.records) == (Consistency.DAMAGED, 3)
     loaded(bench, ticket)
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
     with pytest.raises(NotExact, match=f"topic {small.changelog.topic} was gone.*set allow_damaged"):
-        restores.plan(bench, asked(bench, savepoint="before:latest", replace=True))
-    planned = restores.plan(bench, asked(bench, savepoint="before:latest", replace=True, allow_damaged=True))
+        restore.plan(bench, asked(bench, savepoint="before:latest", replace=True))
+    planned = restore.plan(bench, asked(bench, savepoint="before:latest", replace=True, allow_damaged=True))
     assert [topic.name for topic in planned.create] == [small.tail.topic]
     assert [topic.name for topic in planned.delete] == [small.changelog.topic], "made by the restore that is undone, so not asked for"
 
@@ -110,10 +110,10 @@ def test_with_nothing_left_there_is_nothing_to_save_and_nothing_to_undo(small: S
     kept = saved(bench, ticket)
     assert (kept.savepoint_id, kept.none_because) == (None, "nothing was there: neither internal topics nor committed offsets")
     assert loaded(bench, ticket) == 7
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
     for which in (ticket.restore_id, "latest"):
         with pytest.raises(NotFound, match=f"no safety savepoint was taken before restore {which}.*restores that have one: none"):
-            restores.plan(bench, asked(bench, savepoint=f"before:{which}", replace=True))
+            restore.plan(bench, asked(bench, savepoint=f"before:{which}", replace=True))
 
 
 @pytest.mark.parametrize("policy", [SafetyPolicy.REQUIRED, SafetyPolicy.BEST_EFFORT])
@@ -122,15 +122,15 @@ def test_a_copy_that_failed_stops_the_restore_or_is_noted(small: Small, policy: 
     produce(bench, small.changelog, 3)
     bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=5, metadata="", leader_epoch=None)})
     ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True, safety=policy))
-    begun = restores.save_state(bench, ticket)
+    begun = restore.save_state(bench, ticket)
     assert begun.job.ranges == 1
     if policy is SafetyPolicy.REQUIRED:
         with pytest.raises((Damaged, NotFound)):
-            restores.keep_state(bench, ticket, begun)
+            restore.keep_state(bench, ticket, begun)
         with pytest.raises(Refused, match="this step belongs between saved"):
-            restores.prepare(bench, ticket)
+            restore.prepare(bench, ticket)
     else:
-        assert "could not be taken" in str(restores.keep_state(bench, ticket, begun).none_because)
+        assert "could not be taken" in str(restore.keep_state(bench, ticket, begun).none_because)
         assert loaded(bench, ticket) == 7
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
     assert bench.safety.ids() == []

@@ -15,13 +15,13 @@ import pytest
 import zstandard
 from kafka.admin import ACL
 
-from streams_recovery import preflight, restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.core.obstacles import Obstacle, Severity, blocking
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.rights import spoken
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.preflight.findings import Obstacle, Severity, blocking
+from streams_recovery.core.preflight.permissions import spoken
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import preflight, restore
+from streams_recovery.operations.context import Workbench
 from tests.access_rules import Rules
 from tests.integration.restoring import load_of, written
 from tests.integration.small import Small, asked, begun, reopened, small_application, take
@@ -67,19 +67,19 @@ def grant(rules: Rules, look: Callable[[], Iterable[Obstacle]]) -> list[ACL]:
     return granted
 
 
-def bring_back(bench: Workbench) -> restores.RestorePlan:
+def bring_back(bench: Workbench) -> restore.RestorePlan:
     """Every step of a restore that touches Kafka; what Spark's tasks would do is done here."""
     request = asked(bench)
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    assert restores.keep_state(bench, ticket, restores.save_state(bench, ticket)).savepoint_id is None, "everything is gone"
-    restores.prepare(bench, ticket)
+    planned = restore.plan(bench, request)
+    ticket = restore.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(bench, ticket)
+    assert restore.keep_state(bench, ticket, restore.save_state(bench, ticket)).savepoint_id is None, "everything is gone"
+    restore.prepare(bench, ticket)
     written(bench, ticket)
-    assert restores.plan_verify(bench, ticket, load_of(ticket)).spec is None, "what the load read back is proof"
-    assert restores.check_verify(bench, ticket, load_of(ticket), None).rows_compared == planned.rows
-    restores.set_offsets(bench, ticket)
-    restores.abandon(bench, ticket)
+    assert restore.plan_verify(bench, ticket, load_of(ticket)).spec is None, "what the load read back is proof"
+    assert restore.check_verify(bench, ticket, load_of(ticket), None).rows_compared == planned.rows
+    restore.set_offsets(bench, ticket)
+    restore.abandon(bench, ticket)
     return planned
 
 
@@ -151,7 +151,7 @@ def test_a_stranger_learns_everything_at_once_and_nothing_is_touched(secured: Se
 def test_a_plan_by_a_stranger_is_refused_with_everything_that_lacks(secured: Secured, firm: Small) -> None:
     take(firm)
     with reopened(firm, secured.connection("stranger")) as mine, pytest.raises(Refused, match=r"a restore of .* cannot begin") as caught:
-        restores.plan(mine.bench, asked(mine.bench, replace=True))
+        restore.plan(mine.bench, asked(mine.bench, replace=True))
     for operation in ("Create", "Delete", "Write", "Read", "AlterConfigs", "DescribeConfigs", "Describe"):
         assert f"--operation {operation}" in str(caught.value)
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import GuardLost
-from streams_recovery.core.guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
-from streams_recovery.core.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
-from streams_recovery.core.model import Consistency, TopicPartition
-from streams_recovery.savepoints.values import Ticket
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.topic_holds.compaction_guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
+from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.savepoint.values import Ticket
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 from tests.integration.small import Small, begun, copy, cut, reopened, rows_of, small_application, take
 from tests.spark.rows import read, rows_in
 from tests.support.topic_settings import alter
@@ -75,7 +75,7 @@ def overrides_of(application: Small, topic: str) -> dict[str, str]:
 
 
 def end(application: Small, ticket: Ticket) -> None:
-    savepoints.finish(application.bench, ticket)
+    savepoint.finish(application.bench, ticket)
 
 
 @pytest.mark.fault("F24")
@@ -155,9 +155,9 @@ def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None
     one, topic = shared.applications[0], shared.table.topic
     ticket = begun(one.bench)
     alter(one.bench.cluster, {topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
-    taken = savepoints.capture(one.bench, ticket, savepoints.quiesce(one.bench, ticket))
+    taken = savepoint.capture(one.bench, ticket, savepoint.quiesce(one.bench, ticket))
     assert marked(shared.overrides, ticket.mark)
-    savepoints.gather(one.bench, ticket, *copy(one.bench, ticket, taken))
+    savepoint.gather(one.bench, ticket, *copy(one.bench, ticket, taken))
     end(one, ticket)
     assert shared.overrides == {"cleanup.policy": "compact"}
 

@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores, tables
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import Consistency, TopicPartition
-from streams_recovery.core.partitioner import default_partition, murmur2
-from streams_recovery.formats.rows import RowCodec
-from streams_recovery.restores import SafetyPolicy
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.state.partitioner import default_partition, murmur2
+from streams_recovery.operations import restore
+from streams_recovery.operations import state as tables
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.restore import SafetyPolicy
+from streams_recovery.serdes.rows import RowCodec
 from tests.integration.restoring import loaded
 from tests.integration.small import STOPPED, Small, asked, says, take
 from tests.integration.test_offsets import reach
@@ -123,15 +124,15 @@ def as_said(store: str, row: Row) -> list[str]:
 def restored(bench: Workbench, savepoint: str) -> None:
     """In place, up to the offsets; loaded here instead of in tasks, and compared below."""
     request = asked(bench, savepoint=savepoint, replace=True, safety=SafetyPolicy.SKIP)
-    planned = restores.plan(bench, request)
+    planned = restore.plan(bench, request)
     assert planned.consistency is Consistency.EDITED
     assert any("edited by somebody (a wrong sum)" in warning for warning in planned.warnings)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
+    ticket = restore.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(bench, ticket)
+    restore.keep_state(bench, ticket, restore.save_state(bench, ticket))
     loaded(bench, ticket)
     reach(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
+    restore.set_offsets(bench, ticket)
     reach(bench, ticket, Phase.CLOSED)
     bench.lock.release(ticket.lock)
 

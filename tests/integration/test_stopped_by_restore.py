@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import increments, restores, savepoints, standstills
 from streams_recovery.core.errors import ApplicationNotReady, LockHeld
-from streams_recovery.core.increments import parse_limit
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.leases import LEASE_SECONDS
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.operations import quiesce_record, restore, savepoint, scheduled_run
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.workbench import Workbench
 from tests.integration.restoring import opened, saved
 from tests.integration.small import Small, asked, begun, publish, small_application, take
 from tests.spark import fleet
@@ -41,7 +41,7 @@ def later(bench: Workbench) -> Workbench:
     return replace(bench, clock=clock, lock=ApplicationLock(bench.repository, bench.layout, clock))
 
 
-def killed(bench: Workbench, *, after_saving: bool = False) -> restores.RestoreTicket:
+def killed(bench: Workbench, *, after_saving: bool = False) -> restore.RestoreTicket:
     """A restore that ended without a word after the stop, or after the safety savepoint."""
     ticket = opened(bench, asked(bench, replace=True))
     if after_saving:
@@ -62,12 +62,12 @@ def test_the_next_savepoint_brings_it_back(small: Small, caplog: pytest.LogCaptu
         assert running(small.bench)
         assert f"one of {small.bench.application_id} are brought back, which run {ticket.restore_id} has held in mode stop" in caplog.text
         assert ticket_of_savepoint.running == ("one",)
-        savepoints.quiesce(after, ticket_of_savepoint)
+        savepoint.quiesce(after, ticket_of_savepoint)
     finally:
-        savepoints.resume(after, ticket_of_savepoint)
-        savepoints.finish(after, ticket_of_savepoint)
+        savepoint.resume(after, ticket_of_savepoint)
+        savepoint.finish(after, ticket_of_savepoint)
     assert running(small.bench)
-    assert standstills.left(small.bench) is None
+    assert quiesce_record.left(small.bench) is None
     take(small, bench=after)
 
 
@@ -77,7 +77,7 @@ def test_the_next_restore_knows_what_ran(small: Small) -> None:
     after = later(small.bench)
     second = opened(after, asked(after, replace=True))
     assert second.running == ("one",)
-    assert restores.abandon(after, second).restarted
+    assert restore.abandon(after, second).restarted
     assert running(small.bench)
 
 
@@ -90,17 +90,17 @@ def test_a_savepoint_says_so_while_it_cannot_be_brought_back(small: Small, tmp_p
             begun(after)
         assert after.lock.holder() is None
     broken.unlink()
-    savepoints.finish(after, begun(after))
+    savepoint.finish(after, begun(after))
     assert running(small.bench)
 
 
 def test_an_application_that_a_run_has_stopped_for_good_is_not_brought_back(small: Small) -> None:
     bench = small.bench
     bench.application.stop(timeout=1)
-    begin = increments.begin(bench, parse_limit("duration:PT1H"), run_id="run")
+    begin = scheduled_run.begin(bench, parse_limit("duration:PT1H"), run_id="run")
     killed(bench)
     after = later(bench)
-    increments.end(after, begin)
-    assert standstills.left(after) is None
+    scheduled_run.end(after, begin)
+    assert quiesce_record.left(after) is None
     take(small, bench=after)
     assert not running(bench)

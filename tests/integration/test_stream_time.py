@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.restores import SafetyPolicy
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.restore import SafetyPolicy
 from tests.integration.restoring import loaded
 from tests.integration.small import STOPPED, Small, asked, says, take
 from tests.integration.test_offsets import reach
@@ -89,13 +89,13 @@ def counting(bootstrap: str, tmp_path: Path) -> Iterator[Counting]:
 def restored(bench: Workbench) -> None:
     """In place, with its offsets; loaded here as the tasks of the job would."""
     request = asked(bench, replace=True, safety=SafetyPolicy.SKIP)
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
+    planned = restore.plan(bench, request)
+    ticket = restore.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(bench, ticket)
+    restore.keep_state(bench, ticket, restore.save_state(bench, ticket))
     loaded(bench, ticket)
     reach(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
+    restore.set_offsets(bench, ticket)
     reach(bench, ticket, Phase.CLOSED)
     bench.lock.release(ticket.lock)
 

@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused, TargetNotEmpty
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench, open_workbench
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, asked, produce, publish
 
@@ -38,7 +38,7 @@ def archiving(small: Small) -> Small:
     return replace(small, bench=bench)
 
 
-def offsets(planned: restores.RestorePlan) -> dict[TopicPartition, tuple[int, str]]:
+def offsets(planned: restore.RestorePlan) -> dict[TopicPartition, tuple[int, str]]:
     return {item.tp: (item.offset, item.metadata) for item in planned.offsets}
 
 
@@ -46,7 +46,7 @@ def test_an_input_that_is_gone_comes_from_the_savepoint_with_its_offsets_transla
     bench, savepoint = archiving.bench, publish(archiving)
     bench.cluster.delete_topics([archiving.input.topic, archiving.output.topic, archiving.changelog.topic, archiving.tail.topic])
     ticket = opened(bench, asked(bench, savepoint=savepoint))
-    planned = restores.plan(bench, ticket.request)
+    planned = restore.plan(bench, ticket.request)
     # Records 2, 3 and 4 are now 0, 1 and 2: what was to be read next, 4, is now 2.
     assert offsets(planned) == {archiving.input: (2, "AgAA"), archiving.tail: (0, "")}
     assert planned.observed.records_to_catch_up == 1
@@ -54,17 +54,17 @@ def test_an_input_that_is_gone_comes_from_the_savepoint_with_its_offsets_transla
     assert loaded(bench, ticket) == 3 + 4 + 3
     ends = bench.cluster.high_watermarks([archiving.input, archiving.output])
     assert ends == {archiving.input: 3, archiving.output: 0}, "the output exists, and is empty"
-    restores.abandon(bench, ticket)
+    restore.abandon(bench, ticket)
 
 
 def test_an_input_that_somebody_filled_again_is_refused_and_left_alone(archiving: Small) -> None:
     bench, savepoint = archiving.bench, publish(archiving)
     bench.cluster.delete_topics([archiving.input.topic, archiving.changelog.topic, archiving.tail.topic])
     bench.cluster.create_topic(archiving.input.topic, partitions=1, replication_factor=1, config={})
-    assert archiving.input.topic in {topic.name for topic in restores.plan(bench, asked(bench, savepoint=savepoint)).create}, "while empty"
+    assert archiving.input.topic in {topic.name for topic in restore.plan(bench, asked(bench, savepoint=savepoint)).create}, "while empty"
     produce(bench, archiving.input, 1)
     with pytest.raises(Refused, match=f"input {archiving.input.topic} holds records and is not the topic of the savepoint"):
-        restores.plan(bench, asked(bench, savepoint=savepoint))
+        restore.plan(bench, asked(bench, savepoint=savepoint))
     assert bench.cluster.high_watermarks([archiving.input])[archiving.input] == 1
 
 
@@ -87,7 +87,7 @@ def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothin
     }
     with open_workbench(clone_of(small), EnvironmentConnections(kafka)) as bench:
         request = asked(bench, source=old.application_id, savepoint=savepoint)
-        planned = restores.plan(bench, request)
+        planned = restore.plan(bench, request)
         name = bench.application_id
         assert [topic.name for topic in planned.create] == [f"{name}-by-key-repartition", f"{name}-totals-changelog", f"{name}.out"]
         assert offsets(planned) == {small.input: (4, "AgAA"), TopicPartition(f"{name}-by-key-repartition", 0): (0, "")}
@@ -95,7 +95,7 @@ def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothin
         assert saved(bench, ticket).savepoint_id is None
         assert loaded(bench, ticket) == 7
         assert bench.cluster.high_watermarks([TopicPartition(f"{name}-totals-changelog", 0)]).popitem()[1] == 4
-        restores.abandon(bench, ticket)
+        restore.abandon(bench, ticket)
         bench.cluster.delete_topics([topic.name for topic in planned.create])
     assert old.cluster.describe_topics(list(before)) == before
     committed = old.groups.committed(old.application_id, [small.input])[small.input]
@@ -108,7 +108,7 @@ def test_a_clone_without_outputs_of_its_own_is_refused(small: Small) -> None:
     savepoint = publish(small)
     careless = replace(small.bench, config=configured(small.bench, application={"id": f"{small.bench.application_id}-2"}))
     with pytest.raises(Refused, match=f"output {small.output.topic} would be written by"):
-        restores.plan(careless, asked(careless, source=small.bench.application_id, savepoint=savepoint))
+        restore.plan(careless, asked(careless, source=small.bench.application_id, savepoint=savepoint))
 
 
 def test_a_clone_that_exists_already_is_not_overwritten(small: Small) -> None:
@@ -119,6 +119,6 @@ def test_a_clone_that_exists_already_is_not_overwritten(small: Small) -> None:
     produce(bench, living, 2)
     try:
         with pytest.raises(TargetNotEmpty, match=rf"{living.topic} \(2 offsets\)"):
-            restores.plan(bench, asked(bench, source=small.bench.application_id, savepoint=savepoint))
+            restore.plan(bench, asked(bench, source=small.bench.application_id, savepoint=savepoint))
     finally:
         bench.cluster.delete_topics([living.topic])

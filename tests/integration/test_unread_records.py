@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from streams_recovery import increments, watching
-from streams_recovery.clones.looking import between
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.increments import parse_limit
-from streams_recovery.core.model import TopicPartition, spaced
-from streams_recovery.readiness import await_at_work
-from streams_recovery.record_lag import RecordLag
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition, spaced
+from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.operations import conditions, scheduled_run
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.lag import RecordLag
+from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.rollout.discover import between
 from tests.integration.small import RUNNING, Small, aborted, commit, delete_below, produce, says, small_application, transaction
 from tests.integration.test_targets import configured
 
 ENDS = parse_limit("ends")
 
 
-def look(bench: Workbench, facts: dict[str, Any]) -> watching.Look:
+def look(bench: Workbench, facts: dict[str, Any]) -> conditions.Look:
     """The next look of a sensor: what it found out is added to its facts."""
-    found = watching.ends_reached(bench, facts)
+    found = conditions.ends_reached(bench, facts)
     facts.update(found.facts)
     return found
 
@@ -47,7 +47,7 @@ def test_aborted_records_at_the_end_of_an_input_start_no_run(bootstrap: str, tmp
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
         commit(small.bench, {small.input: 5, small.tail: 4})
         aborted(small.bench, small.input)
-        assert increments.begin(small.bench, ENDS, run_id="run").ends == {spaced(small.input): 9}
+        assert scheduled_run.begin(small.bench, ENDS, run_id="run").ends == {spaced(small.input): 9}
         assert not started.exists()
 
 
@@ -55,7 +55,7 @@ def test_nor_do_they_keep_one_waiting(read: Small) -> None:
     bench = read.bench
     produce(bench, read.input, 2)
     aborted(bench, read.input)
-    begun = increments.begin(bench, ENDS, run_id="run")
+    begun = scheduled_run.begin(bench, ENDS, run_id="run")
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
     assert not look(bench, facts).done
     commit(bench, {read.input: 6})
@@ -64,7 +64,7 @@ def test_nor_do_they_keep_one_waiting(read: Small) -> None:
     commit(bench, {read.input: 7})
     assert not look(bench, facts).done, "it has just moved"
     assert look(bench, facts).done
-    report = increments.end(bench, begun)
+    report = scheduled_run.end(bench, begun)
     assert (report.processed, report.behind, report.unread) == ({spaced(read.input): 2}, {}, {})
 
 
@@ -84,7 +84,7 @@ def test_an_input_whose_records_were_all_deleted_before_anybody_read_them_keeps_
     bench.groups.delete(bench.application_id)
     commit(bench, {read.tail: 4})
     delete_below(bench, read.input, 5)
-    begun = increments.begin(bench, ENDS, run_id="run")
+    begun = scheduled_run.begin(bench, ENDS, run_id="run")
     assert (begun.ends, begun.instances) == ({spaced(read.input): 5}, ())
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
     assert [look(bench, facts).done for _ in range(2)] == [False, True]
@@ -109,16 +109,16 @@ def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None
 def test_a_run_that_was_stopped_too_early_is_gone_on_with(small: Small) -> None:
     bench, tail = small.bench, spaced(small.tail)
     commit(bench, {small.input: 5})
-    begun = increments.begin(bench, ENDS, run_id="run")
-    report = increments.end(bench, replace(begun, instances=("one",)))
+    begun = scheduled_run.begin(bench, ENDS, run_id="run")
+    report = scheduled_run.end(bench, replace(begun, instances=("one",)))
     assert (report.behind, report.unread) == ({}, {tail: 3})
-    again = increments.begin(bench, parse_limit("ends"), run_id="next")
+    again = scheduled_run.begin(bench, parse_limit("ends"), run_id="next")
     assert again.ends == begun.ends
     facts: dict[str, Any] = {"ends": again.ends, "until": None}
-    assert look(bench, facts) == watching.Look(done=False, told=f"1 of 1 partitions are behind: {small.tail} by 3")
+    assert look(bench, facts) == conditions.Look(done=False, told=f"1 of 1 partitions are behind: {small.tail} by 3")
     commit(bench, {small.tail: 4})
-    assert look(bench, facts) == watching.Look(done=True, told="2 partitions are read")
-    assert increments.end(bench, again).unread == {}
+    assert look(bench, facts) == conditions.Look(done=True, told="2 partitions are read")
+    assert scheduled_run.end(bench, again).unread == {}
 
 
 @pytest.mark.parametrize("unread", [0, 1])
@@ -126,14 +126,14 @@ def test_it_is_started_for_what_is_left_in_its_own_topics(bootstrap: str, tmp_pa
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
         commit(small.bench, {small.input: 5, small.tail: 4 - unread})
-        increments.begin(small.bench, ENDS, run_id="run")
+        scheduled_run.begin(small.bench, ENDS, run_id="run")
         assert started.exists() == bool(unread)
 
 
 def test_a_run_ends_while_new_input_keeps_its_own_topics_moving(read: Small) -> None:
     bench = read.bench
     produce(bench, read.input, 1)
-    begun = increments.begin(bench, ENDS, run_id="run")
+    begun = scheduled_run.begin(bench, ENDS, run_id="run")
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
     assert not look(bench, facts).done
     commit(bench, {read.input: 6})
@@ -144,8 +144,8 @@ def test_a_run_ends_while_new_input_keeps_its_own_topics_moving(read: Small) -> 
     commit(bench, {read.input: 8, read.tail: 5})
     assert not look(bench, facts).done
     commit(bench, {read.tail: 6})
-    assert look(bench, facts) == watching.Look(done=True, told="1 partitions are read, with all that they caused; 1 have newer records")
-    assert increments.end(bench, begun).unread == {spaced(read.tail): 5}
+    assert look(bench, facts) == conditions.Look(done=True, told="1 partitions are read, with all that they caused; 1 have newer records")
+    assert scheduled_run.end(bench, begun).unread == {spaced(read.tail): 5}
 
 
 def test_an_output_that_is_an_input_too_is_read_to_its_end(small: Small) -> None:

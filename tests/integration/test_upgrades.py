@@ -8,17 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import clones, savepoints, standstills
-from streams_recovery.cli.running import Runner
-from streams_recovery.cli.upgrading import upgrade_steps
-from streams_recovery.clones import Step
+from streams_recovery.cli.runner import Runner
+from streams_recovery.cli.upgrade import upgrade_steps
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
-from streams_recovery.core.handover import Role
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, spaced
-from streams_recovery.core.plan import RestoreRequest
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, spaced
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.operations import quiesce_record, rollout
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.rollout import Step
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 from tests.integration.pairs import Both, Here, free, request, roles, switched
 from tests.integration.restoring import opened
 from tests.integration.small import asked, commit, copy, produce, take
@@ -38,8 +39,8 @@ def upgraded(both: Both) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
     """An upgrade whose cut is taken and whose old application is on record as replaced."""
     ticket, cut = captured(both.old)
     with both.clone() as clone:
-        clones.retire(both.old, clone, ticket, cut)
-        clones.retire(both.old, clone, ticket, cut)
+        rollout.retire(both.old, clone, ticket, cut)
+        rollout.retire(both.old, clone, ticket, cut)
     return ticket, cut
 
 
@@ -47,7 +48,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     old, real = both.old, both.small.output.topic
     old.application.start()
     with both.clone() as clone:
-        plan = clones.plan_upgrade(old, clone)
+        plan = rollout.plan_upgrade(old, clone)
         assert (plan.running, plan.outputs) == (("one (pid 1)",), {both.own: real})
     ticket, cut = upgraded(both)
     assert both.started_with("old") is None
@@ -59,18 +60,18 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     with both.clone() as clone:
         restore = opened(clone, asked(clone, source=old.application_id, savepoint=taken))
         with pytest.raises(Refused, match="is in phase stopped"):
-            clones.make_live(old, clone, restore)
+            rollout.make_live(old, clone, restore)
         proven = both.restored(clone, restore, before_start=True)
         set_to, wrong = CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None), {both.small.input: 3}
         commit(clone, wrong)
         with pytest.raises(Damaged, match="would not begin where"):
-            clones.make_live(old, clone, restore)
+            rollout.make_live(old, clone, restore)
         clone.groups.set_offsets(both.clone_id, {both.small.input: set_to})
-        assert clones.make_live(old, clone, restore).live == both.clone_id
-        clones.make_live(old, clone, restore)
+        assert rollout.make_live(old, clone, restore).live == both.clone_id
+        rollout.make_live(old, clone, restore)
     with both.clone() as clone:
         both.begun(clone, restore, proven)
-        assert clones.bring_back(old, clone, ticket).live == both.clone_id
+        assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
     assert roles(both) == (Role.REPLACED, Role.LIVE)
     assert switched(both, request(Step.ROLL_BACK)).again == {spaced(both.small.input): 1}
@@ -85,9 +86,9 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
         old.application.start()
     savepoints.finish(old, ticket)
     with both.clone() as clone:
-        back = clones.bring_back(old, clone, ticket)
+        back = rollout.bring_back(old, clone, ticket)
         assert (back.live, back.started) == (old.application_id, ("one",))
-        assert clones.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
+        assert rollout.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
     assert roles(both) == (Role.LIVE, Role.BESIDE)
     assert free(both)
@@ -101,10 +102,10 @@ def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_sa
     savepoints.finish(old, ticket)
     broken.touch()
     with both.clone() as clone, pytest.raises(ApplicationNotReady, match="it cannot be started"):
-        clones.bring_back(old, clone, ticket)
+        rollout.bring_back(old, clone, ticket)
     broken.unlink()
     assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.BESIDE), True, None)
-    assert standstills.end_left(old) == ("one",)
+    assert quiesce_record.end_left(old) == ("one",)
     assert both.started_with("old") == ""
 
 
@@ -137,9 +138,9 @@ def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None
     ahead = replace(cut, consistency=Consistency.AHEAD)
     with both.clone() as clone:
         with pytest.raises(NotExact, match="could count some input twice"):
-            clones.retire(old, clone, ticket, ahead)
+            rollout.retire(old, clone, ticket, ahead)
         savepoints.finish(old, ticket)
-        assert clones.bring_back(old, clone, ticket).started == ("one",)
+        assert rollout.bring_back(old, clone, ticket).started == ("one",)
     assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.BESIDE))
 
 

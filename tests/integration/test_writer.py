@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.writer import PartitionWriter, Written

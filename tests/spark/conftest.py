@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from tests.spark.rows import connect
 
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from streams_recovery.core.hold import restore_hold
+from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
 
 # Every way in which null and empty, order and repetition can be confused.
 SHAPES = [

@@ -10,14 +10,14 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.core.plan import RestoreRequest
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.records import RowDigest
-from streams_recovery.workbench import open_workbench
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.context import open_workbench
+from streams_recovery.segments.schema import RowDigest
 from tests.spark.rows import connect, write
 
 PROJECT = Path(__file__).resolve().parents[2]

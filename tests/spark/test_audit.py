@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core import audit
-from streams_recovery.core.audit import AuditSpec
-from streams_recovery.core.findings import Cause
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.integration.test_cli_verify import verify
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.spark
 def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path, name, damaged):
     from dataclasses import replace
 
-    from spark_jobs.transforms.auditing import audit_files
+    from spark_jobs.transforms.check import audit_files
 
     shutil.copytree(GOLDEN / name, tmp_path / "golden-repository")
     location = StorageLocation(backend="filesystem", path=str(tmp_path / "golden-repository"))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = audit.files_of(store.read(savepoint_id) for savepoint_id in IDS)
+    files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in IDS)
     result = audit_files(spark, AuditSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
     assert {done.key for done in result.files} == {wanted.file.key for wanted in files}
     assert sum(1 for done in result.files if done.problems) == damaged
@@ -42,12 +42,12 @@ def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path
 def test_a_file_that_cannot_be_read_does_not_end_the_job(spark, access, tmp_path):
     from dataclasses import replace
 
-    from spark_jobs.transforms.auditing import audit_files
+    from spark_jobs.transforms.check import audit_files
 
     shutil.copytree(GOLDEN / "flipped-bit", tmp_path / "golden-repository")
     location = StorageLocation(backend="filesystem", path=str(tmp_path / "golden-repository"))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = audit.files_of(store.read(savepoint_id) for savepoint_id in IDS)
+    files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in IDS)
     # Not even root can open a link to itself.
     (unreadable,) = [wanted.file.key for wanted in files if "/1/" in wanted.file.key]
     path = tmp_path / "golden-repository" / unreadable

@@ -19,15 +19,16 @@ from pathlib import Path
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core import audit, codec
-from streams_recovery.core.audit import AuditSpec
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, SparkJobFailed
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.jobs.spark_home import installed_spark
-from streams_recovery.jobs.submitter import SparkJob
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.spark_home import installed_spark
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
@@ -131,7 +132,7 @@ def job(tmp_path: Path) -> SparkJob:
     """One that needs no broker, and has a secret in its closure."""
     location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN, tmp_path / "repository")))
     repository = Repository(location)
-    files, _ = audit.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
+    files, _ = check.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
     spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
     repository.create("golden/work/run/spec.json", spec)
     return SparkJob(

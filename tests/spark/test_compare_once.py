@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.loading import load_partitions
-from spark_jobs.transforms.reading_back import read_back
-from streams_recovery import restores
+from spark_jobs.transforms.load import load_partitions
+from spark_jobs.transforms.read_back import read_back
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.proofs import Proof
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.proofs import Proof
+from streams_recovery.operations import restore
 from tests.spark.rows import write
 from tests.spark.test_interrupted_restore import PARTITIONS, ROWS, Case, case  # noqa: F401  # a fixture
 
@@ -39,7 +39,7 @@ def damages(rows):
 def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
     ticket = case.created()
     case.load(ticket)
-    assert restores.plan_verify(case.bench, ticket, case.loads[ticket.restore_id]).spec is None
+    assert restore.plan_verify(case.bench, ticket, case.loads[ticket.restore_id]).spec is None
     summary = case.verify(ticket)
     assert [(one.proof, one.rows, one.keys_compared) for one in summary.partitions] == [(Proof.ROWS, ROWS, None)] * PARTITIONS
     asked = replace(ticket, request=replace(ticket.request, compare_keys=True))
@@ -52,7 +52,7 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
     topic, [tp, other] = case.app.changelog, case.app.logs
     for how, rows in damages(case.saved_rows(0)).items():
         # What another producer than ours would have made of the same files.
-        plan = restores.plan_load(bench, ticket)
+        plan = restore.plan_load(bench, ticket)
         spec = bench.notes.read(RestoreSpec, plan.spec)
         access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
         loaded = load_partitions(spark, replace(spec, read_back=False), access)
@@ -62,9 +62,9 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         write(bench.connection, tp, rows)
         write(bench.connection, other, case.saved_rows(1))
         result = bench.notes.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
-        restores.check_load(bench, ticket, result)
+        restore.check_load(bench, ticket, result)
 
-        check = restores.plan_verify(bench, ticket, result)
+        check = restore.plan_verify(bench, ticket, result)
         wanted = bench.notes.read(VerifySpec, check.spec)
         assert [(one.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
         assert wanted.keyed == (topic,), how
@@ -75,13 +75,13 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         ], how
         told = f"{tp}: {ROWS} records in the savepoint, {ROWS} in the topic, not the same; 1 of {KEYS} keys differ, such as {b'k49'.hex()}"
         with pytest.raises(Damaged, match=told) as differs:
-            restores.check_verify(bench, ticket, result, compared)
+            restore.check_verify(bench, ticket, result, compared)
         assert differs.value.facts["partitions"] == [str(tp)], how
         with pytest.raises(Damaged, match="not the same"):
-            restores.check_verify(bench, ticket, result, None)
-        assert restores.phase_of(bench, ticket) is Phase.LOADED, how
+            restore.check_verify(bench, ticket, result, None)
+        assert restore.phase_of(bench, ticket) is Phase.LOADED, how
         bench.cluster.delete_topics([topic])  # a stranger's to this restore
-        restores.prepare(bench, ticket)
+        restore.prepare(bench, ticket)
 
 
 def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):  # noqa: F811

@@ -10,8 +10,8 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered
 from streams_recovery.core.jobs import BackupResult, BackupSpec
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.storage.repository import Repository
 
 pytestmark = pytest.mark.spark

@@ -11,9 +11,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from streams_recovery import holds, restores, savepoints
-from streams_recovery.cli.running import Runner
-from streams_recovery.cli.steps import carry_out
+from streams_recovery.cli.restore_steps import carry_out
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import (
     ApplicationRunning,
     Damaged,
@@ -25,15 +24,17 @@ from streams_recovery.core.errors import (
     Refused,
     TargetNotEmpty,
 )
-from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.jobs.submitter import SparkJob
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.restores.creating import rows_at_first, standings
-from streams_recovery.restores.opening import stored_plan
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.operations import restore, topic_holds
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.restore.open import stored_plan
+from streams_recovery.operations.restore.topics import rows_at_first, standings
+from streams_recovery.operations.savepoint import SavepointRequest
 from tests.spark.rows import end_of, read, rows_in, write
 from tests.spark.small_app import SmallApp, small_request
 from tests.support.topic_settings import alter
@@ -75,25 +76,25 @@ class Case:
 
     def opened(self):
         request = small_request()
-        planned = restores.plan(self.bench, request)
-        return restores.open_restore(self.bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+        planned = restore.plan(self.bench, request)
+        return restore.open_restore(self.bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
 
     def created(self):
         ticket = self.opened()
-        restores.stop(self.bench, ticket)
-        restores.keep_state(self.bench, ticket, restores.save_state(self.bench, ticket))
-        restores.prepare(self.bench, ticket)
+        restore.stop(self.bench, ticket)
+        restore.keep_state(self.bench, ticket, restore.save_state(self.bench, ticket))
+        restore.prepare(self.bench, ticket)
         return ticket
 
     def load(self, ticket):
-        summary = restores.check_load(self.bench, ticket, self.job("restore", restores.plan_load(self.bench, ticket), ticket))
+        summary = restore.check_load(self.bench, ticket, self.job("restore", restore.plan_load(self.bench, ticket), ticket))
         self.loads[ticket.restore_id] = summary.result
         return summary
 
     def verify(self, ticket):
         loaded = self.loads[ticket.restore_id]
-        compared = self.job("verify", restores.plan_verify(self.bench, ticket, loaded), ticket)
-        return restores.check_verify(self.bench, ticket, loaded, compared)
+        compared = self.job("verify", restore.plan_verify(self.bench, ticket, loaded), ticket)
+        return restore.check_verify(self.bench, ticket, loaded, compared)
 
     def topic_id(self):
         return self.bench.cluster.describe_topics([self.app.changelog])[self.app.changelog].topic_id
@@ -128,7 +129,7 @@ def test_a_load_goes_on_behind_what_is_there(case):
     assert (loaded.rows, loaded.present) == (PARTITIONS * ROWS, 137 + ROWS)
     assert case.topic_id() == before
     assert case.app.contents() == case.truth
-    assert restores.phase_of(case.bench, ticket) is Phase.LOADED
+    assert restore.phase_of(case.bench, ticket) is Phase.LOADED
 
 
 def changed(rows):
@@ -190,17 +191,17 @@ def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_reco
     ticket = case.created()
     cluster, name = case.bench.cluster, case.app.changelog
     cluster.delete_topics([name])
-    restores.plan_load(case.bench, ticket)
+    restore.plan_load(case.bench, ticket)
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={})  # killed before it was noted
-    restores.plan_load(case.bench, ticket)
+    restore.plan_load(case.bench, ticket)
     config = cluster.describe_topics([name])[name].config
     assert marked(config, RESTORE_MARK), "created again under hold"
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
     write(case.bench.connection, case.app.logs[0], case.saved_rows(0)[:1])
     with pytest.raises(TargetNotEmpty, match=f"that are not of this restore: {name}"):
-        restores.plan_load(case.bench, ticket)
+        restore.plan_load(case.bench, ticket)
     assert end_of(case.bench.connection, case.app.logs[0]) == 1
 
 
@@ -228,14 +229,14 @@ def test_nothing_is_planned_while_somebody_still_writes(case):
 @pytest.mark.fault("F4")
 def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     ticket = case.created()
-    plan = restores.plan_load(case.bench, ticket)
+    plan = restore.plan_load(case.bench, ticket)
     # The second attempt planned before the first one wrote.
     result = case.job("restore", plan, ticket)
     for tp in case.app.logs:
         write(case.bench.connection, tp, case.saved_rows(tp.partition))
     with pytest.raises(Damaged, match=rf"should hold {ROWS} rows; the job wrote {ROWS}, the log holds \[0, {2 * ROWS}\)"):
-        restores.check_load(case.bench, ticket, result)
-    assert restores.phase_of(case.bench, ticket) is Phase.CREATED
+        restore.check_load(case.bench, ticket, result)
+    assert restore.phase_of(case.bench, ticket) is Phase.CREATED
     assert case.load(ticket).present == 0
     assert case.app.contents() == case.truth
 
@@ -243,7 +244,7 @@ def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
 @pytest.mark.parametrize("claimed", [None, ROWS - 1])
 def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refused(case, claimed):
     ticket = case.created()
-    plan = restores.plan_load(case.bench, ticket)
+    plan = restore.plan_load(case.bench, ticket)
     case.job("restore", plan, ticket)
     rows = [(0, ROWS), (1, claimed)] if claimed else [(0, ROWS)]
     loaded = [
@@ -261,7 +262,7 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
     ]
     key = case.bench.notes.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
     with pytest.raises(Damaged, match=f"-1 should hold {ROWS} rows; the job wrote {claimed or 0}"):
-        restores.check_load(case.bench, ticket, key)
+        restore.check_load(case.bench, ticket, key)
 
 
 @pytest.mark.fault("F42")
@@ -277,16 +278,16 @@ def test_a_member_of_the_group_stops_the_load_and_the_offsets_by_name(case):
         stranger.poll(0.2)
     try:
         with pytest.raises(ApplicationRunning, match=r"a-stranger (on|at) /127\.0\.0\.1"):
-            restores.set_offsets(case.bench, ticket)
+            restore.set_offsets(case.bench, ticket)
         assert case.app.committed() is None
-        restored = restores.phase_of(case.bench, ticket)
+        restored = restore.phase_of(case.bench, ticket)
         assert restored is Phase.VERIFIED
         with pytest.raises(ApplicationRunning, match=r"a-stranger (on|at) /127\.0\.0\.1"):
-            restores.prepare(case.bench, ticket)
+            restore.prepare(case.bench, ticket)
         assert case.app.contents() == case.truth, "nothing was deleted"
     finally:
         stranger.close()
-    restores.set_offsets(case.bench, ticket)
+    restore.set_offsets(case.bench, ticket)
     assert case.app.committed() == SAVED
 
 
@@ -297,7 +298,7 @@ def take_steps(case, upto):
         return ticket
     if upto is Phase.DESTROYING:
         bench.cluster.delete_topics([case.app.changelog])
-        restores.opening.note(bench, ticket, Phase.DESTROYING)
+        restore.opening.note(bench, ticket, Phase.DESTROYING)
         # Created, and killed before it could be written down.
         bench.cluster.create_topic(case.app.changelog, partitions=PARTITIONS, replication_factor=1, config={})
         return ticket
@@ -305,12 +306,12 @@ def take_steps(case, upto):
     if upto is Phase.LOADED:
         return ticket
     case.verify(ticket)
-    steps = {Phase.OFFSETS_SET: restores.set_offsets, Phase.WIPED: restores.wipe, Phase.STARTED: restores.start}
+    steps = {Phase.OFFSETS_SET: restore.set_offsets, Phase.WIPED: restore.wipe, Phase.STARTED: restore.start}
     for phase, step in steps.items():
         if upto.rank >= phase.rank:
             started = step(bench, ticket)
     if upto is Phase.RECOVERED:
-        restores.await_recovered(bench, ticket, started)
+        restore.await_recovered(bench, ticket, started)
     return ticket
 
 
@@ -322,42 +323,42 @@ AFTER = [phase for phase in Phase if Phase.DESTROYING.rank <= phase.rank <= Phas
 @pytest.mark.parametrize("phase", AFTER, ids=lambda phase: phase.value)
 def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     dead = take_steps(case, phase)
-    assert restores.phase_of(case.bench, dead) is phase
+    assert restore.phase_of(case.bench, dead) is phase
     with pytest.raises(LockHeld, match="restore"):
-        restores.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=False)
-    ticket = restores.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=True)
+        restore.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=False)
+    ticket = restore.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=True)
     with pytest.raises(LockLost):
-        restores.plan_load(case.bench, dead)
+        restore.plan_load(case.bench, dead)
     report = carry_out(case.bench, ticket, case.job, case.said.append)
     assert (report.restore_id, report.rows, report.offsets) == (dead.restore_id, PARTITIONS * ROWS, 1)
     assert case.app.contents() == case.truth
     assert case.app.committed() == SAVED
-    assert restores.phase_of(case.bench, ticket) is Phase.CLOSED
+    assert restore.phase_of(case.bench, ticket) is Phase.CLOSED
     assert [status.streams_state for status in case.bench.application.status()] == ["RUNNING"]
     assert case.bench.lock.holder() is None
-    assert holds.outstanding(case.bench) == ()
+    assert topic_holds.outstanding(case.bench) == ()
     with pytest.raises(Refused, match="is over"):
-        restores.resume(case.bench, dead.restore_id, run_id="once more", approved_hash=dead.plan_hash, take_over=True)
+        restore.resume(case.bench, dead.restore_id, run_id="once more", approved_hash=dead.plan_hash, take_over=True)
     assert case.bench.lock.holder() is None
 
 
 def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     with pytest.raises(NotFound, match="there is no restore"):
-        restores.resume(case.bench, "20260101T000000Z-0123456789", run_id="r", approved_hash="", take_over=True)
+        restore.resume(case.bench, "20260101T000000Z-0123456789", run_id="r", approved_hash="", take_over=True)
     harmless = case.opened()
     with pytest.raises(Refused, match="before it had replaced anything"):
-        restores.resume(case.bench, harmless.restore_id, run_id="r", approved_hash="", take_over=True)
+        restore.resume(case.bench, harmless.restore_id, run_id="r", approved_hash="", take_over=True)
     assert case.bench.lock.holder().owner == harmless.lock.owner, "nobody lost the lock for nothing"
-    restores.abandon(case.bench, harmless)
+    restore.abandon(case.bench, harmless)
     first = case.created()
-    restores.abandon(case.bench, first)
+    restore.abandon(case.bench, first)
     case.bench.cluster.delete_topics([case.app.changelog])
     time.sleep(1.1)  # ids sort by the second
     second = case.created()
-    left = restores.abandon(case.bench, second)
+    left = restore.abandon(case.bench, second)
     assert f"streams-recovery resume small {second.restore_id}" in left.next_step
     with pytest.raises(Refused, match=f"followed by a later one. Next: resume {second.restore_id}"):
-        restores.resume(case.bench, first.restore_id, run_id="r", approved_hash="", take_over=True)
+        restore.resume(case.bench, first.restore_id, run_id="r", approved_hash="", take_over=True)
     assert case.bench.lock.holder() is None
 
 
@@ -367,7 +368,7 @@ def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(ca
     request = SavepointRequest(run_id="s2", requested_by="test", reason="", mode=None)
     with pytest.raises(LockHeld, match="restore"):
         savepoints.begin(case.bench, request)
-    restores.abandon(case.bench, ticket)
+    restore.abandon(case.bench, ticket)
     with pytest.raises(Refused, match=f"streams-recovery resume small {ticket.restore_id}"):
         savepoints.begin(case.bench, request)
     assert case.bench.lock.holder() is None
@@ -404,7 +405,7 @@ def test_a_load_keeps_to_its_throttle(case, rate):
 
 def test_partitions_of_the_load_are_those_of_the_plan(case):
     ticket = case.created()
-    plan = restores.plan_load(case.bench, ticket)
+    plan = restore.plan_load(case.bench, ticket)
     spec = case.bench.notes.read(RestoreSpec, plan.spec)
     assert [TopicPartition(part.topic, part.partition) for part in spec.partitions] == case.app.logs
     assert [(part.first_offset, part.present, part.topic_id) for part in spec.partitions] == [(0, 0, case.topic_id())] * PARTITIONS

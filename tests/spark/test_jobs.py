@@ -13,14 +13,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as LogPosition
 
-from spark_jobs.transforms.comparing import compare_partitions
-from spark_jobs.transforms.copying import copy_ranges
-from spark_jobs.transforms.loading import load_partitions
-from spark_jobs.transforms.spread import TaskFailed
+from spark_jobs.transforms.compare import compare_partitions
+from spark_jobs.transforms.load import load_partitions
+from spark_jobs.transforms.range_copy import copy_ranges
+from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.time_cut import CutBy, RowCut
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from streams_recovery.kafka.clients import Clients
 from tests.spark.rows import SHAPES, digest_of, end_of, read, rows_in, topic, write
 

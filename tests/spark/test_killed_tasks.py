@@ -16,7 +16,7 @@ import pytest
 
 from streams_recovery.core.errors import TransientError
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeToCopy
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from tests.spark.rows import topic, write
 from tests.spark.test_submitted import submit
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streams_recovery.core.jobs import BackupResult, BackupSpec, PartitionToLoad, RangeToCopy, RestoreResult, RestoreSpec
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from tests.spark.rows import end_of, topic
 from tests.spark.test_submitted import submit
 

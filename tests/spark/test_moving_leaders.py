@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from streams_recovery import holds
+from streams_recovery.operations import topic_holds
 from tests.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1800)]
@@ -74,7 +74,7 @@ def test_a_savepoint_is_what_it_would_have_been(app, three, how):
         assert {one.partition: (one.log_start, one.end, one.rows) for one in changelog.partitions} == {
             partition: (start, end, rows) for partition, (start, end, rows, _) in truth.items()
         }
-        assert (bench.lock.holder(), holds.outstanding(bench)) == (None, ())
+        assert (bench.lock.holder(), topic_holds.outstanding(bench)) == (None, ())
     assert app.contents() == truth
     code, said = app.run("verify", "small", "--level", "full", log=f"verify-{how}.log")
     assert code == 0, said
@@ -102,4 +102,4 @@ def test_a_restore_ends_with_the_same_records(app, three, how):
     assert app.contents() == truth
     assert app.committed() == SAVED
     with app.bench() as bench:
-        assert (bench.lock.holder(), holds.outstanding(bench)) == (None, ())
+        assert (bench.lock.holder(), topic_holds.outstanding(bench)) == (None, ())

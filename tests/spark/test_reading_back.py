@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.transforms.loading import load_partitions
+from spark_jobs.transforms.load import load_partitions
 from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from tests.spark.rows import SHAPES, digest_of, write
 from tests.spark.test_jobs import APPLICATION, BASE, backup, topics  # noqa: F401  # a fixture among them
 

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.reducing import reduce_partitions
-from spark_jobs.transforms.spread import TaskFailed
+from spark_jobs.transforms.compact import reduce_partitions
+from spark_jobs.transforms.task_runner import TaskFailed
+from streams_recovery.core.compaction.compacted import judge
+from streams_recovery.core.compaction.plan import PartitionToReduce, ReduceSpec
+from streams_recovery.core.compaction.proof import Reduction
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.model import StoreKind, TopicPartition
-from streams_recovery.core.reduced import Reduction
-from streams_recovery.core.reduction import PartitionToReduce, ReduceSpec
-from streams_recovery.core.synthetic import judge
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
-from streams_recovery.kafka.segments import read_segment, write_segment
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.segments.files import read_segment, write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from tests.spark.rows import connect
 
 pytestmark = pytest.mark.spark

@@ -13,10 +13,10 @@ import time
 import psutil
 import pytest
 
-from streams_recovery import holds, restores
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import BrokerUnavailable
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.operations import restore, topic_holds
+from streams_recovery.operations.savepoint import SavepointRequest
 from tests.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
@@ -128,7 +128,7 @@ def disturbed(place, kill, moment):
     if resumed:
         assert app.committed() is None
         with app.bench() as bench:
-            approved = restores.plan_left(bench, app.newest_restore()).hash
+            approved = restore.plan_left(bench, app.newest_restore()).hash
         code, said = app.run("resume", "slow", app.newest_restore(), "--take-over", "--approve", approved, log=log)
         assert code == 0, said
     contents = app.contents()
@@ -137,7 +137,7 @@ def disturbed(place, kill, moment):
     assert app.committed() == SAVED
     with app.bench() as bench:
         assert bench.lock.holder() is None
-        assert holds.outstanding(bench) == ()
+        assert topic_holds.outstanding(bench) == ()
     text = (app.directory / log).read_text()
     again = [line.strip() for line in text.splitlines() if "were there and equal" in line]
     sys.stdout.write(f"{kill.__name__} at {moment:.0%} ({seen} of {total} records): {'resumed' if resumed else 'went on'}; {again}\n")

@@ -22,12 +22,12 @@ from streams_recovery.core.jobs import (
     VerifyResult,
     VerifySpec,
 )
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.run import run_submit, tail
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.child_process import run_submit, tail
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.secrets import secrets_file
+from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from tests.spark.rows import end_of, topic, write

@@ -24,12 +24,12 @@ from streams_recovery.core.jobs import (
     VerifySpec,
     failure_key,
 )
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.jobs.submitter import RESULTS, SparkJob
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.submitter import RESULTS, SparkJob
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.spark.rows import SHAPES, read, rows_in, topic, write

@@ -18,24 +18,24 @@ from typing import Any, Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.hold import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.core.jobs import BackupSpec, JobFailure, RangeToCopy
-from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.lease import LockRecord
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import Manifest, SegmentFile
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.core.offset_snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
-from streams_recovery.core.plan_text import moment
-from streams_recovery.core.retention import KeepMark
-from streams_recovery.kafka.segments import contents_of
-from streams_recovery.segments import first_values, last_rows, rows_below
-from streams_recovery.standstills import Standstill
-from streams_recovery.storage.packed import packed, unpacked
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.repository.retention import KeepMark
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
+from streams_recovery.operations.quiesce_record import Standstill
+from streams_recovery.segments.files import contents_of
+from streams_recovery.segments.queries import first_values, last_rows, rows_below
+from streams_recovery.storage.compressed_manifest import packed, unpacked
+from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import Publication, SavepointStore
-from streams_recovery.storage.values import read_value
 from tests.unit.core.test_evidence import REPORT
 from tests.unit.core.test_plan import PLAN
 

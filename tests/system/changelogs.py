@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import Workbench
 from tests.system.consuming import records_below
 
 # Those whose changelogs have plain JSON; all but the first are behind repartition topics, that of a join by foreign keys among them.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 from confluent_kafka import TopicPartition as Assigned
 
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 
 
 def records_below(

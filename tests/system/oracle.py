@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.savepoints.values import CutDraft
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.savepoint.values import CutDraft
 from tests.system.consuming import records_below
 
 Sums = dict[str, tuple[int, int]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicPartition, TopicRole
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations.context import Workbench
 from tests.system.consuming import records_below
 
 Row = tuple[int, bytes | None, bytes | None]

@@ -14,11 +14,11 @@ from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery import holds
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.names import internal_role
+from streams_recovery.operations import topic_holds
+from streams_recovery.operations.context import Workbench, open_workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
 
 ORDERS = 4_000
 # A broker refuses timestamps more than an hour ahead: a test may feed 2 million orders of 5 ms each before that.
@@ -51,7 +51,7 @@ class Stage:
     def held(self) -> list[str]:
         """The lock's holder and the topics under a hold: empty when a run has tidied up."""
         holder = self.bench.lock.holder()
-        topics = sorted({item.hold.topic for item in holds.outstanding(self.bench)})
+        topics = sorted({item.hold.topic for item in topic_holds.outstanding(self.bench)})
         return ([f"lock: {holder.owner}"] if holder else []) + topics
 
     def internal_topics(self) -> list[str]:

@@ -13,7 +13,7 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery import restores
+from streams_recovery.operations import restore
 from streams_recovery.waiting import poll
 from tests.support.story import play_through
 from tests.system.listening import Listening
@@ -175,8 +175,8 @@ def after_all_that_the_restore_succeeds(play: Play) -> None:
     assert play.on.held() == []
     newest = play.on.bench.savepoints.latest()
     assert newest is not None
-    report, page = restores.evidence(play.on.bench)
-    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restores.Verdict.EQUAL, internal_rows(newest))
+    report, page = restore.evidence(play.on.bench)
+    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restore.Verdict.EQUAL, internal_rows(newest))
     assert len(report.topics) == 16
     assert "**Equal.**" in page
     answered = {store.store: store for store in report.asked}

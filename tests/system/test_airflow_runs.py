@@ -14,14 +14,14 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery import drills, restores
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.drilling import drilled
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.config.drill_application import drilled
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
-from streams_recovery.workbench import open_workbench
+from streams_recovery.operations import restore, sandbox
+from streams_recovery.operations.context import open_workbench
 from tests.support.story import play_through
 from tests.system.changelogs import wrong_in_changelogs
 from tests.system.playing import Play, internal_rows
@@ -91,8 +91,8 @@ def a_restore_takes_the_smaller_one(play: Play) -> None:
     newest = play.on.bench.savepoints.latest()
     assert newest is not None
     assert newest.replaces is not None
-    report, _ = restores.evidence(play.on.bench)
-    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restores.Verdict.EQUAL, internal_rows(newest))
+    report, _ = restore.evidence(play.on.bench)
+    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restore.Verdict.EQUAL, internal_rows(newest))
     play.on.await_running()
     wrong = differences(play.on.bench, truth(play.on.generator.world, range(play.on.generator.sent)))
     assert set(wrong.values()) == {0}, wrong
@@ -146,7 +146,7 @@ def a_drill_measures_a_whole_restore_and_production_never_notices(play: Play) ->
     assert [store for store in recovered["asked"] if store["different"]] == []
     removed = play.airflow.result(DRILL, run_id, "remove")
     assert len(removed["topics"]) == 16 + 3
-    [entry] = drills.drills(bench)
+    [entry] = sandbox.drills(bench)
     assert (entry.succeeded, entry.savepoint_id) == (True, savepoint.savepoint_id)
     assert entry.rows == internal_rows(savepoint)
     assert entry.rpo_seconds == pytest.approx((entry.began_at - savepoint.captured_at) / 1000, abs=0.1)
@@ -170,7 +170,7 @@ def a_drill_that_fails_half_way_says_so_and_leaves_nothing_either(play: Play) ->
         path.write_bytes(whole)
     assert (state, tasks["load_records"], tasks["remove"], tasks["conclude"]) == ("failed", "failed", "success", "failed")
     assert (outputs(play.on), play.on.instances(), here(play.on), local_state(play.on)) == (ends, before, cluster, [])
-    assert [(entry.succeeded, entry.outcome) for entry in drills.drills(bench)][1:] == [(False, "failed after created")]
+    assert [(entry.succeeded, entry.outcome) for entry in sandbox.drills(bench)][1:] == [(False, "failed after created")]
     assert play.on.held() == []
 
 

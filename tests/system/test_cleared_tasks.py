@@ -13,7 +13,7 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from tests.system.playing import PATIENCE, Play
 from tests.system.stage import ORDERS, Stage, stage
 

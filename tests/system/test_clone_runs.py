@@ -22,9 +22,9 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import Workbench, open_workbench
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
 from tests.system.consuming import records_below
 from tests.system.playing import Play
 from tests.system.stage import Stage, stage

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import NotExact
-from streams_recovery.core.manifest import CutProof
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.savepoints.values import CutDraft, DraftTopic
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition
+from streams_recovery.core.repository.manifest import CutProof
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic
 from tests.system.oracle import Read, problems
 from tests.system.stage import Stage, stage
 
@@ -40,14 +40,14 @@ def under_load(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
     """A cut the way a savepoint takes it. Nothing is published."""
-    ticket = savepoints.begin(bench, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
+    ticket = savepoint.begin(bench, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
     try:
         try:
-            taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
         finally:
-            savepoints.resume(bench, ticket)
+            savepoint.resume(bench, ticket)
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
     return bench.notes.read(CutDraft, taken.draft)
 
 

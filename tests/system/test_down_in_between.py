@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from examples.order_processing.truth import truth
-from streams_recovery import increments, restores, standstills, watching
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.increments import parse_limit
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.operations import conditions, quiesce_record, restore, scheduled_run
 from streams_recovery.waiting import poll
 from tests.integration.small import aborted, asked
 from tests.system.changelogs import wrong_in_changelogs
@@ -33,18 +33,18 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def test_an_application_that_a_killed_restore_has_stopped_is_brought_back_by_the_next_savepoint(on: Stage) -> None:
     bench = on.bench
     take(on, bench, "before")
-    planned = restores.plan(bench, asked(bench, replace=True, reason="killed"))
+    planned = restore.plan(bench, asked(bench, replace=True, reason="killed"))
     watch = Watch(on)
     with Command(on, "restore", "--replace", "--reason", "killed", "--approve", planned.hash, "--logs", str(on.stack.directory)) as command:
         assert command.kill_when(watch.held, near=lambda: bool(watch.new("locks/*")))
     assert poll(lambda: None if jobs_of(on) else True, seconds=60), "a job outlived the run it belongs to"
     assert watch.held()
-    left = standstills.left(bench)
+    left = quiesce_record.left(bench)
     assert left is not None
     assert left.instances == ("order-processor-1", "order-processor-2")
     take(on, later(bench), "after")
     assert len(on.await_running()) == 2
-    assert (on.held(), standstills.left(bench)) == ([], None)
+    assert (on.held(), quiesce_record.left(bench)) == ([], None)
 
 
 def test_a_run_ends_behind_aborted_records_with_all_that_its_input_caused(on: Stage) -> None:
@@ -53,21 +53,21 @@ def test_a_run_ends_behind_aborted_records_with_all_that_its_input_caused(on: St
     generator.feed(500)
     for number in range(4):
         aborted(bench, TopicPartition("orders", number))
-    begun = increments.begin(bench, parse_limit("ends"), run_id="run")
+    begun = scheduled_run.begin(bench, parse_limit("ends"), run_id="run")
     assert len(begun.instances) == 2
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
 
     def reached() -> bool | None:
-        found = watching.ends_reached(bench, facts)
+        found = conditions.ends_reached(bench, facts)
         facts.update(found.facts)
         return found.done or None
 
     try:
         assert poll(reached, seconds=300, interval=1)
     finally:
-        report = increments.end(bench, begun)
+        report = scheduled_run.end(bench, begun)
     assert {status.state for status in bench.application.status()} == {InstanceState.GONE}
     assert (report.behind, report.unread, report.closed_cleanly) == ({}, {}, True)
     wrong = wrong_in_changelogs(bench, truth(generator.world, range(generator.sent)))
     assert set(wrong.values()) == {0}, wrong
-    assert increments.begin(bench, parse_limit("ends"), run_id="again").instances == (), "nothing is left"
+    assert scheduled_run.begin(bench, parse_limit("ends"), run_id="again").instances == (), "nothing is left"

@@ -11,14 +11,14 @@ from embedded.demo.checks import differences, newest_recovered_ms, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.evidence import Verdict
-from streams_recovery.core.model import Profile, TopicPartition, TopicRole
-from streams_recovery.core.offset_strategy import parse
-from streams_recovery.core.plan import FROM_INPUT, RestorePlan
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.kafka_types import Profile, TopicPartition, TopicRole
+from streams_recovery.core.offsets.strategy import parse
+from streams_recovery.core.restore.plan import FROM_INPUT, RestorePlan
+from streams_recovery.core.restore.report import Verdict
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.savepoint import SavepointRequest
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
 

@@ -12,14 +12,14 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.plan import SafetyPolicy
-from streams_recovery.core.time_cut import AsOf, CutBy
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.plan import SafetyPolicy
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.savepoint import SavepointRequest
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
 

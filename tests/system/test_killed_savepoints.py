@@ -12,18 +12,18 @@ from dataclasses import replace
 import pytest
 
 from embedded.demo.checks import wait_counted
-from streams_recovery import holds, savepoints, standstills
-from streams_recovery.cli.running import Runner
-from streams_recovery.core.lease import LockRecord
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.savepoints import SavepointRequest, SavepointSummary
+from streams_recovery.cli.runner import Runner
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations import quiesce_record, savepoint, topic_holds
+from streams_recovery.operations.context import Workbench, wall_clock
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, wall_clock
 from tests.system.commands import Command, files_below, jobs_of
 from tests.system.rows import rows_in_the_savepoint, rows_on_the_cluster
 from tests.system.stage import Stage, stage
@@ -123,10 +123,10 @@ def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back
     assert holder is not None
     assert re.fullmatch(r"savepoint cli-[0-9a-f]{32}", holder.owner)
     if phase not in ("publish", "finish"):
-        assert holds.outstanding(bench) != ()
+        assert topic_holds.outstanding(bench) != ()
     if phase == "quiesce":
         assert watch.held()
-    assert (standstills.left(bench) is not None) == (phase in ("quiesce", "capture", "resume"))
+    assert (quiesce_record.left(bench) is not None) == (phase in ("quiesce", "capture", "resume"))
     assert poll(lambda: None if jobs_of(on) else True, seconds=60), "a job outlived the run it belongs to"
     assert list(killed.temporary.glob("*.secrets")) == []
     orphans = set(watch.new("segments/**/*.parquet"))
@@ -143,7 +143,7 @@ def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back
     taken = [record for record in lock_records(on) if record.kind == "acquire"][-1]
     assert taken.took_over_from == holder.owner
     assert on.held() == []
-    assert standstills.left(bench) is None
+    assert quiesce_record.left(bench) is None
     assert len(on.await_running()) == 2
     assert topic_settings(on) == before
     for savepoint_id in (*published, summary.savepoint_id):
@@ -245,21 +245,21 @@ def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go
     on.await_running()
     with backup(on, STREAMS_RECOVERY_COMMIT_INTERVAL_MS="1500") as sleeper:
         assert sleeper.stop_when(watch.moment("quiesce"), near=watch.near("quiesce"))
-        ticket = savepoints.begin(bench, SavepointRequest(run_id="awake", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        ticket = savepoint.begin(bench, SavepointRequest(run_id="awake", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert watch.going(), "what the sleeper had left paused was brought back first"
         try:
             try:
-                quiesced = savepoints.quiesce(bench, ticket)
+                quiesced = savepoint.quiesce(bench, ticket)
                 guarded = topic_settings(on)
                 sleeper.signal(signal.SIGCONT)
                 assert "no longer holds the lock" in sleeper.refused(5)
                 assert watch.held()
                 assert topic_settings(on) == guarded != before
-                assert savepoints.capture(bench, ticket, quiesced).consistency == "exact"
+                assert savepoint.capture(bench, ticket, quiesced).consistency == "exact"
             finally:
-                savepoints.resume(bench, ticket)
+                savepoint.resume(bench, ticket)
         finally:
-            savepoints.finish(bench, ticket)
+            savepoint.finish(bench, ticket)
     assert len(on.await_running()) == 2
     assert (on.held(), topic_settings(on)) == ([], before)
     assert watch.new("savepoints/*/*") == []

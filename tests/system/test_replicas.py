@@ -14,16 +14,16 @@ import pytest
 from embedded.demo.checks import differences, wait_counted
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
-from streams_recovery import watching
 from streams_recovery.application import http_control
-from streams_recovery.application.record import InstanceFiles
-from streams_recovery.cli.running import Runner
+from streams_recovery.application.instance_record import InstanceFiles
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.plan import SafetyPolicy
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.restore.plan import SafetyPolicy
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations import conditions
+from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.waiting import poll
 from tests.integration.small import asked
 from tests.system.stage import ORDERS, Stage, stage
@@ -158,7 +158,7 @@ def test_instances_that_stand_by_for_each_other_are_all_wiped_and_all_whole_agai
     check_started_after_the_wipe(on, restore_id)
     assert instance_ids(on) == members
     assert max(seen) > 0, "an instance tells what is left to restore"
-    look = watching.restoration_done(on.bench, {})
+    look = conditions.restoration_done(on.bench, {})
     assert (look.done, look.told.count(" 0 records left to restore")) == (True, 2)
     check_whole(on, ORDERS + MORE)
     assert on.held() == []

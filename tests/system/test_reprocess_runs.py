@@ -22,12 +22,12 @@ from embedded.applications import Applications
 from embedded.demo.checks import wait_counted
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery import reprocessing
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.reprocessing import reprocessing_name
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.slices import Interval
+from streams_recovery.config.interval_application import reprocessing_name
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.operations import interval as reprocessing
 from tests.support.topic_settings import alter
 from tests.system.commands import Command
 from tests.system.consuming import records_below

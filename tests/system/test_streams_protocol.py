@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.application.factory import open_application
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 from streams_recovery.core.errors import ApplicationRunning
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.operations import savepoint
 from streams_recovery.waiting import poll
 from tests.integration.small import STOPPED, begun, copy, says
 from tests.system.oracle import problems
@@ -41,9 +41,9 @@ def test_a_running_application_never_looks_stopped(on: Stage) -> None:
     ticket = begun(blind)
     try:
         with pytest.raises(ApplicationRunning, match=f"group {bench.application_id} of the streams protocol is "):
-            savepoints.quiesce(blind, ticket)
+            savepoint.quiesce(blind, ticket)
     finally:
-        savepoints.finish(blind, ticket)
+        savepoint.finish(blind, ticket)
     committed = bench.groups.committed(bench.application_id, bench.groups.committed_partitions(bench.application_id))
     tp = next(iter(committed))
     with pytest.raises(ApplicationRunning, match="of the streams protocol is "):
@@ -72,14 +72,14 @@ def test_a_published_savepoint_names_the_protocol_and_a_stopped_group_is_empty(o
     ticket = begun(bench)
     try:
         try:
-            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            cut = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
             stopped = bench.groups.describe(bench.application_id)
             assert (stopped.kind, stopped.empty) == ("streams", True)
         finally:
-            savepoints.resume(bench, ticket)
-        summary = savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, *copy(bench, ticket, cut)).copied)
+            savepoint.resume(bench, ticket)
+        summary = savepoint.publish(bench, ticket, savepoint.gather(bench, ticket, *copy(bench, ticket, cut)).copied)
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(bench, ticket)
     manifest = bench.savepoints.read(summary.savepoint_id)
     assert (manifest.group_type, manifest.consistency) == ("streams", Consistency.EXACT)
     assert manifest.records > 0

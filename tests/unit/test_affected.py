@@ -18,7 +18,7 @@ TESTS = [SPARK, CUTS, AIRFLOW]
 def test_what_a_test_imports_is_followed_to_the_end() -> None:
     found = reached(CUTS)
     assert {"tests/conftest.py", "tests/system/stage.py", "embedded/stack.py"} <= found
-    assert "plugins/streams_recovery/core/cut.py" in found, "by way of the steps of a savepoint"
+    assert "plugins/streams_recovery/core/savepoint/cut.py" in found, "by way of the steps of a savepoint"
     assert "dags/streams_backup.py" not in found
 
 
@@ -28,8 +28,8 @@ def test_what_a_test_imports_is_followed_to_the_end() -> None:
         ("docs/format.md", []),
         ("tests/support/tiers.py", []),
         ("tests/support/story.py", [AIRFLOW]),
-        ("plugins/streams_recovery/core/cut.py", TESTS),
-        ("spark_jobs/transforms/loading.py", TESTS),
+        ("plugins/streams_recovery/core/savepoint/cut.py", TESTS),
+        ("spark_jobs/transforms/load.py", TESTS),
         ("plugins/streams_recovery/operators/restore.py", [CUTS, AIRFLOW]),
         ("dags/streams_undo.py", [CUTS, AIRFLOW]),
         ("tests/spark/small_app.py", [SPARK]),

@@ -16,7 +16,7 @@ import yaml
 from streams_recovery.application.docker_compose_verbs import _settings
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
+from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from tests.unit.compose_files import (
     AIRFLOW,
     BASE,

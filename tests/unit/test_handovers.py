@@ -11,11 +11,11 @@ import pytest
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.handover import Handover, Role
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.handovers import StartedByRole, handover_log, in_force
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.ownership import Handover, Role
+from streams_recovery.operations.ownership import StartedByRole, handover_log, in_force
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.repository import Repository
 
 STARTING = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['OUT'])"

@@ -9,9 +9,9 @@ import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.obstacles import Severity
-from streams_recovery.preflight import _spark
-from streams_recovery.workbench import open_workbench
+from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.operations.context import open_workbench
+from streams_recovery.operations.preflight import _spark
 
 KAFKA = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.transforms.archive import taken
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.core.slices import Interval, Looked, Slice, bounds_of, slice_log
-from streams_recovery.kafka.records import SEGMENT_SCHEMA
-from streams_recovery.kafka.segments import _writer
-from streams_recovery.segments import first_timestamp, look_into
+from spark_jobs.transforms.segment_reader import taken
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.sandbox.interval import Interval, Looked, Slice, bounds_of, slice_log
+from streams_recovery.segments.files import _writer
+from streams_recovery.segments.queries import first_timestamp, look_into
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.unit.core.test_slices import expected, lead, slices
 from tests.unit.core.test_time_cut import Log, logs

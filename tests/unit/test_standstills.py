@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import savepoints, standstills
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations import quiesce_record, savepoint
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.savepoint import SavepointRequest
 
 # Answers with the first of the states in a file, and takes it away as long as there is another one.
 STATUS = """
@@ -64,7 +64,7 @@ def application(directory: Path, states: Sequence[str], started: Sequence[str] =
 
 def test_an_application_that_goes_on_after_a_pause_is_let_go(tmp_path: Path) -> None:
     with application(tmp_path, ["RUNNING"]) as bench:
-        assert standstills.let_go(bench, QuiesceMode.PAUSE, ("one",)) == ("one",)
+        assert quiesce_record.let_go(bench, QuiesceMode.PAUSE, ("one",)) == ("one",)
     assert not (tmp_path / "started").exists()
 
 
@@ -78,13 +78,13 @@ def test_one_that_ends_after_it_was_resumed_is_started_again_and_told_of(tmp_pat
             ApplicationNotReady, match=r"one of app ended after the pause, and were started again.*application\.standby_replicas"
         ),
     ):
-        standstills.let_go(bench, QuiesceMode.PAUSE, ("one",))
+        quiesce_record.let_go(bench, QuiesceMode.PAUSE, ("one",))
     assert (tmp_path / "started").read_text() == "x"
 
 
 def test_an_instance_that_fails_does_not_work(tmp_path: Path) -> None:
     with application(tmp_path, ["ERROR"]) as bench:
-        assert standstills.working(bench, ("one",)) is None
+        assert quiesce_record.working(bench, ("one",)) is None
 
 
 @pytest.mark.parametrize("consistency", [{"mode": "pause"}, {"mode": "live", "fallback": "pause"}, {"mode": "stop", "fallback": "pause"}])
@@ -105,7 +105,7 @@ def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_pat
     }
     with application(tmp_path, ["RUNNING"], **sections) as bench:
         with pytest.raises(Refused, match=r"app cannot be paused: it has standby replicas.*KAFKA-20731.*mode stop or live"):
-            savepoints.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+            savepoint.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert bench.lock.holder() is None
 
 
@@ -113,5 +113,5 @@ def test_a_pause_that_is_not_offered_is_refused_before_anything_is_touched(tmp_p
     programs = {verb: ["false"] for verb in ("status", "stop", "start", "wipe")}
     with application(tmp_path, ["RUNNING"], runs={"kind": "command", "command": programs}) as bench:
         with pytest.raises(Refused, match=r"app cannot be paused: runs.command has no pause.*mode stop or live"):
-            savepoints.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+            savepoint.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert bench.lock.holder() is None

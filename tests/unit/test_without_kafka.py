@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from streams_recovery.cli.main import app
+from streams_recovery.cli.app import app
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.repository import Repository
 from tests.state_repository import FIRST, SECOND, environment, fill
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from streams_recovery.application import local_state
 from streams_recovery.application.command import run_program
-from streams_recovery.application.fleet import Fleet
 from streams_recovery.application.http_control import Reported
+from streams_recovery.application.instance_record import Ended, InstanceFiles
+from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import Ended, InstanceFiles
 from streams_recovery.application.settings import DockerComposeSettings
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from streams_recovery.application.record import InstanceFiles
+from streams_recovery.application.instance_record import InstanceFiles
 from streams_recovery.application.settings import InstanceSettings
-from streams_recovery.application.witness import Order
+from streams_recovery.application.supervisor import Order
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
 
@@ -42,7 +42,7 @@ def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: 
         lock=lock,
     )
     witness = subprocess.run(
-        [sys.executable, "-P", "-m", "streams_recovery.application.witness"],
+        [sys.executable, "-P", "-m", "streams_recovery.application.supervisor"],
         input=codec.dumps(order),
         capture_output=True,
         cwd=files.home,

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from streams_recovery.application import local_state, locks
-from streams_recovery.application.fleet import Fleet
+from streams_recovery.application import file_lock, local_state
+from streams_recovery.application.instance_record import Ended, InstanceFiles, Started
+from streams_recovery.application.instances import Fleet
 from streams_recovery.application.launch import launch
-from streams_recovery.application.liveness import Place, Process, session_of
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import Ended, InstanceFiles, Started
+from streams_recovery.application.process_identity import Place, Process, session_of
 from streams_recovery.application.settings import ProcessSettings
 from streams_recovery.core.errors import ApplicationRunning, Refused
 
@@ -53,7 +53,7 @@ class ProcessApplication:
         """Launch what is gone, each under its witness; returns when all are on record. Raises ``ConfigInvalid``."""
         for name, instance in self._instances.items():
             files = self._files[name]
-            with locks.held(files.lock, seconds=self._settings.start_timeout) as lock:
+            with file_lock.held(files.lock, seconds=self._settings.start_timeout) as lock:
                 if self._look(files, locked=True).state is InstanceState.GONE:
                     instance.state_directory.mkdir(parents=True, exist_ok=True)
                     launch(instance, files, self._settings.working_directory, environment or {}, lock)
@@ -62,7 +62,7 @@ class ProcessApplication:
         """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
+                stack.enter_context(file_lock.held(files.lock, seconds=self._settings.start_timeout))
             runs = self._living_runs()
             deadline = time.monotonic() + timeout
             self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
@@ -86,7 +86,7 @@ class ProcessApplication:
         """Remove the state of every instance. No instance can be started meanwhile."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
+                stack.enter_context(file_lock.held(files.lock, seconds=self._settings.start_timeout))
             looks = {name: self._look(files, locked=True) for name, files in self._files.items()}
             running = [f"{name} ({look.detail})" for name, look in looks.items() if look.state is not InstanceState.GONE]
             if running:
@@ -104,12 +104,12 @@ class ProcessApplication:
     def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
         """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""
         # Asked before the records are read: a start that ends in between then shows in the records.
-        busy = not locked and locks.is_held(files.lock)
+        busy = not locked and file_lock.is_held(files.lock)
         started = files.started()
         look = _never_started(files.name) if started is None else _look_at(files, started)
         if look.state is not InstanceState.GONE:
             return look
-        if locks.is_held(files.alive):
+        if file_lock.is_held(files.alive):
             return _standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
         return _standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
 

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery import compacting
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.operations import compaction
 
 
 def compact(
@@ -27,10 +27,10 @@ def compact(
     """Reduce a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
     with workbench(name, configs) as bench:
         if dry_run:
-            plan = compacting.plan(bench, savepoint)
-            print_json(plan) if as_json else Console().print(Markdown(compacting.reduction_text(plan)))
+            plan = compaction.plan(bench, savepoint)
+            print_json(plan) if as_json else Console().print(Markdown(compaction.reduction_text(plan)))
             return
-        request = compacting.CompactRequest(
+        request = compaction.CompactRequest(
             savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
         )
         done = runner(bench, logs).compact(request)

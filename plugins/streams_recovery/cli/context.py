@@ -14,15 +14,15 @@ import typer
 from rich.console import Console
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
+from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load_named
-from streams_recovery.config.moments import as_of
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
-from streams_recovery.core.offset_strategy import OffsetStrategy
-from streams_recovery.core.time_cut import AsOf, CutBy
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.context import Workbench, open_workbench
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]

@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery import group_offsets, rollbacks
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.offset_snapshot import RollbackPlan
-from streams_recovery.core.plan_text import moment
-from streams_recovery.core.savepoint_id import new_id
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.offsets.snapshot import RollbackPlan
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
 offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)
 Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id; a savepoint's for the one taken with it.")]
@@ -35,8 +35,8 @@ def snapshot_offsets(
 ) -> None:
     """Keep what groups have committed now, on every topic."""
     with workbench(name, configs) as bench:
-        wanted = group or [bench.application_id, *group_offsets.included_groups(bench)]
-        taken = group_offsets.take(
+        wanted = group or [bench.application_id, *snapshots.included_groups(bench)]
+        taken = snapshots.take(
             bench,
             wanted,
             snapshot_id=new_id(bench.clock(), uuid.uuid4().hex),
@@ -50,7 +50,7 @@ def snapshot_offsets(
         missing = sorted(set(wanted) - {found.group_id for found in taken.groups})
         if missing:
             raise NotFound(f"groups without committed offsets: {', '.join(missing)}", next_step="nothing was kept; check the names")
-        group_offsets.keep(bench, taken)
+        snapshots.keep(bench, taken)
     if as_json:
         print_json(taken)
     else:
@@ -66,7 +66,7 @@ def show_offsets(
 ) -> None:
     """Print a snapshot as JSON, or the ids of all, newest last."""
     with workbench(name, configs) as bench:
-        print_json(group_offsets.ids(bench) if snapshot is None else group_offsets.find(bench, snapshot))
+        print_json(snapshots.ids(bench) if snapshot is None else snapshots.find(bench, snapshot))
 
 
 @offsets_app.command("restore")
@@ -83,13 +83,13 @@ def restore_offsets(
     """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks, unless --approve names exactly that plan."""
     with workbench(name, configs) as bench:
         group_id = group or bench.application_id
-        planned = rollbacks.plan(bench, snapshot, group_id)
+        planned = restore_snapshot.plan(bench, snapshot, group_id)
         if plan_only:
             print_json({"hash": planned.hash, **codec.encode(planned)}) if as_json else Console().print(Markdown(_text(planned)))
             return
         if approve != planned.hash and (approve is not None or not _typed(planned)):
             raise Refused("the plan was not approved", next_step="nothing was changed; look at the plan with --plan")
-        done = rollbacks.carry_out(
+        done = restore_snapshot.carry_out(
             bench, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
         )
     if as_json:

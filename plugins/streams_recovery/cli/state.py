@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streams_recovery import tables
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.state_table import StoreFormat
-from streams_recovery.core.values import canonical, from_text
-from streams_recovery.formats.rows import Row, RowCodec, schema_of
-from streams_recovery.tables import FileFormat, Side
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.state.cells import canonical, from_text
+from streams_recovery.core.state.table import StoreFormat
+from streams_recovery.operations import state as tables
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.state import FileFormat, Side
+from streams_recovery.serdes.rows import Row, RowCodec, schema_of
 
 # Not codes of errors: what a comparison found. Equal is 0.
 DIFFERENT, NOTHING_COMPARED = 9, 10

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from streams_recovery.config.fields import Argv, ConfigurationName, Environment, Integer, Section
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 
 
 class CutOver(Section):

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from streams_recovery.config.fields import ApplicationId, Argv, Environment, LocalPath, Schedule, Section, Switch, TopicName
-from streams_recovery.config.running import CommandRuns, ProcessInstance, ProcessRuns, Runs, check_addresses
+from streams_recovery.config.runs import CommandRuns, ProcessInstance, ProcessRuns, Runs, check_addresses
 from streams_recovery.core.names import internal_role
 
 

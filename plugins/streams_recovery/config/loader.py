@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from streams_recovery.config import yaml_reader
 from streams_recovery.config.contradictions import contradictions
-from streams_recovery.config.drilling import DRILL, drilled
+from streams_recovery.config.drill_application import DRILL, drilled
 from streams_recovery.config.explain import problems
+from streams_recovery.config.interval_application import REPROCESS, reprocessed
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocessing import REPROCESS, reprocessed
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")

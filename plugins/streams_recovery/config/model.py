@@ -7,21 +7,21 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
-from streams_recovery.config.archiving import archive_problems
+from streams_recovery.config.archive_check import archive_problems
+from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
 from streams_recovery.config.clone import Clone, clone_problems
-from streams_recovery.config.copies import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
 from streams_recovery.config.drill import Drill, drill_problems
 from streams_recovery.config.fields import (
     ConfigurationName,
     Section,
     StoreName,
 )
+from streams_recovery.config.maintenance import Compact, Retention, Run, Verify
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
-from streams_recovery.config.running import Runs
-from streams_recovery.config.upkeep import Compact, Retention, Run, Verify
-from streams_recovery.core.inventory import Declared
-from streams_recovery.core.model import Profile, QuiesceMode, StoreKind
+from streams_recovery.config.runs import Runs
+from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind
 from streams_recovery.core.names import internal_role
+from streams_recovery.core.savepoint.topology import Declared
 
 NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks when it is resumed after a pause (KAFKA-20731)"
 

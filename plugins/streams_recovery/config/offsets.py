@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offset_strategy import MAX_FILE_BYTES, OffsetStrategy, ReadFile, parse
+from streams_recovery.core.offsets.strategy import MAX_FILE_BYTES, OffsetStrategy, ReadFile, parse
 
 
 def offset_strategy(config: ApplicationConfig, asked: str, *, read: ReadFile) -> OffsetStrategy:

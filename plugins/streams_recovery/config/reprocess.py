@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from streams_recovery.config.drill import Drill, DrillProcess, Topics, drill_problems
 from streams_recovery.config.fields import ApplicationId, Argv, Cron, Duration, Environment, Integer, LocalPath, Section, Switch, TopicName
-from streams_recovery.config.running import CommandRuns, ProcessInstance, Runs
+from streams_recovery.config.runs import CommandRuns, ProcessInstance, Runs
 
 # As long as any name of an interval is.
 EXAMPLE: Final = "20261121T120000.000Z"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core import errors
-from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.manifest import CopiedRange, SegmentFile
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
+from streams_recovery.core.restore.point_in_time import RowCut
+from streams_recovery.core.run_artifact import NoteRef
 from streams_recovery.core.throttle import Throttle
-from streams_recovery.core.time_cut import RowCut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

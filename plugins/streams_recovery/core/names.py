@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.model import StoreKind, TopicRole
+from streams_recovery.core.kafka_types import StoreKind, TopicRole
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}")
 # Auto-named foreign-key join topics have no "-repartition" suffix although they are repartition topics (KTableImpl#TOPIC_SUFFIX).

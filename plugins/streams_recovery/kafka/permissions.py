@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from streams_recovery.core.errors import NotFound, RecoveryError, Refused
-from streams_recovery.core.rights import Answer
+from streams_recovery.core.preflight.permissions import Answer
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
 

@@ -15,13 +15,13 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import Message
 
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused, TransientError
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.kafka.batch_reader import ReadRange
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.messages import to_batch
-from streams_recovery.kafka.reading_ahead import ReadRange
-from streams_recovery.kafka.reading_client import MAX_BATCH_ROWS, ReadingClient, partition_of
+from streams_recovery.kafka.range_consumer import MAX_BATCH_ROWS, ReadingClient, partition_of
 from streams_recovery.kafka.stalls import gone, why_nothing_comes
 
 BATCH_BYTES: Final = 8 << 20

@@ -17,9 +17,9 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException, Message, Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, RecoveryError, Refused, TargetNotEmpty
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.records import Header, header_lists
+from streams_recovery.segments.schema import Header, header_lists
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
 _SERVE_EVERY: Final = 1000

@@ -7,11 +7,11 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery import restores
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.context import Workbench
 from streams_recovery.operators.base import StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
+from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
 
 
 class PlanAppendOperator(StepOperator):

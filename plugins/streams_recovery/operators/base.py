@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.locating import load_application
 from streams_recovery.core import codec
-from streams_recovery.core.errors import PermanentError
-from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.hooks.context import airflow_errors, workbench_of
+from streams_recovery.operations.context import Workbench
 
 T = TypeVar("T")
 # What a task that did not succeed, or had nothing to say, has returned, as JSON.
@@ -48,22 +44,6 @@ class StepOperator(BaseOperator):
     @abstractmethod
     def step(self, bench: Workbench, context: Context) -> Any:
         """The one call. Returns a dataclass or plain JSON."""
-
-
-@contextmanager
-def workbench_of(application_name: str) -> Iterator[Workbench]:
-    """The workbench of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
-    with open_workbench(load_application(application_name), AirflowConnections()) as bench:
-        yield bench
-
-
-@contextmanager
-def airflow_errors() -> Iterator[None]:
-    """Fail at once on errors that would come again. All others pass unchanged, and Airflow retries them while the task has retries left."""
-    try:
-        yield
-    except PermanentError as error:
-        raise AirflowFailException(str(error)) from error
 
 
 def result_of(task_id: str) -> str:

@@ -9,16 +9,17 @@ from typing import Any
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
-from streams_recovery import clones, restores, savepoints
-from streams_recovery.config.cloning import clone_of
-from streams_recovery.config.locating import load_application
-from streams_recovery.core.damage import ChangedState
-from streams_recovery.core.switch_text import switch_text, upgrade_text
-from streams_recovery.operators.base import StepOperator, received, workbench_of
-from streams_recovery.operators.moment import requested_by, run_id_of
+from streams_recovery.config.clone_application import clone_of
+from streams_recovery.config.directory import load_application
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.text.cutover import switch_text, upgrade_text
+from streams_recovery.hooks.context import workbench_of
+from streams_recovery.operations import restore, rollout, savepoint
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator
+from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.operators.savepoint import BeginSavepointOperator, SavepointStepOperator
-from streams_recovery.workbench import Workbench
 
 
 def replaced_by(clone_name: str) -> str:
@@ -44,7 +45,7 @@ class ChooseStepOperator(BaseBranchOperator):
 class PlanCloneOperator(PlanRestoreOperator):
     """Say what the restore would do by which the clone begins: from a savepoint of the application that it is a clone of."""
 
-    def request(self, bench: Workbench) -> restores.RestoreRequest:
+    def request(self, bench: Workbench) -> restore.RestoreRequest:
         """With the source that the configuration names."""
         self.asked["source"] = replaced_by(self.application_name)
         return super().request(bench)
@@ -53,7 +54,7 @@ class PlanCloneOperator(PlanRestoreOperator):
 class OpenCloneOperator(OpenRestoreOperator):
     """Open that restore."""
 
-    def request(self, bench: Workbench) -> restores.RestoreRequest:
+    def request(self, bench: Workbench) -> restore.RestoreRequest:
         """With the source that the configuration names."""
         self.asked["source"] = replaced_by(self.application_name)
         return super().request(bench)
@@ -82,11 +83,11 @@ class SwitchRequestedOperator(PairOperator):
         self.asked = dict(asked)
 
     @property
-    def request(self) -> clones.SwitchRequest:
+    def request(self) -> rollout.SwitchRequest:
         """The request itself."""
         asked = self.asked
-        return clones.SwitchRequest(
-            step=clones.Step(asked["step"]),
+        return rollout.SwitchRequest(
+            step=rollout.Step(asked["step"]),
             max_lag=int(asked["max_lag"]) if asked["max_lag"].isdecimal() else None,
             reason=asked["reason"],
             restore_first=asked["restore_first"] == "True",
@@ -98,7 +99,7 @@ class PlanSwitchOperator(SwitchRequestedOperator):
 
     def both(self, old: Workbench, clone: Workbench, context: Context) -> dict[str, Any]:
         """Plan."""
-        planned = clones.plan_switch(old, clone, self.request)
+        planned = rollout.plan_switch(old, clone, self.request)
         text = switch_text(planned)
         self.log.info("%s", text)
         return {"hash": planned.hash, "text": text, "again": planned.again, "tail": planned.tail, "lag": planned.lag}
@@ -113,9 +114,9 @@ class OpenSwitchOperator(SwitchRequestedOperator):
         super().__init__(**kwargs)
         self.approved_hash = approved_hash
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.SwitchTicket:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.SwitchTicket:
         """Open."""
-        return clones.open_switch(
+        return rollout.open_switch(
             old, clone, self.request, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )
 
@@ -130,33 +131,33 @@ class SwitchStepOperator(PairOperator):
         self.ticket = ticket
 
     @property
-    def held_ticket(self) -> clones.SwitchTicket:
+    def held_ticket(self) -> rollout.SwitchTicket:
         """The ticket itself."""
-        return received(clones.SwitchTicket, self.ticket, "open")
+        return received(rollout.SwitchTicket, self.ticket, "open")
 
 
 class StopForSwitchOperator(SwitchStepOperator):
     """Stop the clone, and for a cut-over also the application that it replaces, once that has read as much."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.StoppedForSwitch:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.StoppedForSwitch:
         """Stop."""
-        return clones.stop(old, clone, self.held_ticket)
+        return rollout.stop(old, clone, self.held_ticket)
 
 
 class HandOverOperator(SwitchStepOperator):
     """Put on record who writes the outputs from now on."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.HandedOver:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.HandedOver:
         """Hand over."""
-        return clones.hand_over(old, clone, self.held_ticket)
+        return rollout.hand_over(old, clone, self.held_ticket)
 
 
 class StartLiveOperator(SwitchStepOperator):
     """Start the one that writes the outputs."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.LiveStarted:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.LiveStarted:
         """Start."""
-        return clones.start_live(old, clone, self.held_ticket)
+        return rollout.start_live(old, clone, self.held_ticket)
 
 
 class AwaitLiveOperator(SwitchStepOperator):
@@ -170,7 +171,7 @@ class AwaitLiveOperator(SwitchStepOperator):
 
     def both(self, old: Workbench, clone: Workbench, context: Context) -> None:
         """Wait."""
-        clones.await_live(old, clone, self.held_ticket, received(clones.LiveStarted, self.started, "the start"))
+        rollout.await_live(old, clone, self.held_ticket, received(rollout.LiveStarted, self.started, "the start"))
 
 
 class FinishSwitchOperator(SwitchStepOperator):
@@ -182,9 +183,9 @@ class FinishSwitchOperator(SwitchStepOperator):
         super().__init__(**kwargs)
         self.stopped = stopped
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.SwitchReport:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.SwitchReport:
         """Finish."""
-        report = clones.finish(old, clone, self.held_ticket, received(clones.StoppedForSwitch, self.stopped, "the stop"))
+        report = rollout.finish(old, clone, self.held_ticket, received(rollout.StoppedForSwitch, self.stopped, "the stop"))
         self.log.info("%s writes the outputs; the output of %s input records comes twice", report.live, report.records_again)
         return report
 
@@ -192,9 +193,9 @@ class FinishSwitchOperator(SwitchStepOperator):
 class AbandonSwitchOperator(SwitchStepOperator):
     """After any failure: leave both as the repository says they are. Nothing after success."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.LeftAs:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.LeftAs:
         """Abandon."""
-        left = clones.abandon(old, clone, self.held_ticket)
+        left = rollout.abandon(old, clone, self.held_ticket)
         self.log.info("Roles: %s. Started: %s. Next: %s", left.roles, ", ".join(left.started) or "none", left.next_step)
         return left
 
@@ -204,7 +205,7 @@ class PlanUpgradeOperator(PairOperator):
 
     def both(self, old: Workbench, clone: Workbench, context: Context) -> dict[str, str]:
         """Plan."""
-        text = upgrade_text(clones.plan_upgrade(old, clone))
+        text = upgrade_text(rollout.plan_upgrade(old, clone))
         self.log.info("%s", text)
         return {"text": text, "old": old.config.name}
 
@@ -238,16 +239,16 @@ class RetireOperator(OldAndCloneOperator):
     def step(self, bench: Workbench, context: Context) -> None:
         """Retire."""
         with workbench_of(self.clone_name) as clone:
-            clones.retire(bench, clone, self.held_ticket, received(savepoints.CutSummary, self.cut, "the capture"))
+            rollout.retire(bench, clone, self.held_ticket, received(savepoint.CutSummary, self.cut, "the capture"))
 
 
 class BringBackOperator(OldAndCloneOperator):
     """The end of an upgrade, however it went: unless the clone is live, the old application runs again."""
 
-    def step(self, bench: Workbench, context: Context) -> clones.BroughtBack:
+    def step(self, bench: Workbench, context: Context) -> rollout.BroughtBack:
         """Bring back."""
         with workbench_of(self.clone_name) as clone:
-            back = clones.bring_back(bench, clone, self.held_ticket)
+            back = rollout.bring_back(bench, clone, self.held_ticket)
         self.log.info("%s writes the outputs", back.live)
         return back
 
@@ -261,6 +262,6 @@ class MakeLiveOperator(PairOperator):
         super().__init__(**kwargs)
         self.ticket = ticket
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.BroughtBack:
+    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.BroughtBack:
         """Make it live."""
-        return clones.make_live(old, clone, received(restores.RestoreTicket, self.ticket, "open"))
+        return rollout.make_live(old, clone, received(restore.RestoreTicket, self.ticket, "open"))

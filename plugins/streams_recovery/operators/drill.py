@@ -7,28 +7,28 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery import drills
+from streams_recovery.operations import sandbox
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operators.base import NOTHING, StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
 from streams_recovery.operators.restore import RestoreStepOperator
-from streams_recovery.restores import RestoreReport, RestoreTicket
-from streams_recovery.workbench import Workbench
+from streams_recovery.operators.run_facts import requested_by, run_id_of
 
 
 class ClearDrillOperator(StepOperator):
     """Take away what a drill that died has left."""
 
-    def step(self, bench: Workbench, context: Context) -> drills.Removed:
+    def step(self, bench: Workbench, context: Context) -> sandbox.Removed:
         """Clear up."""
-        return drills.clear(bench, run_id=run_id_of(context))
+        return sandbox.clear(bench, run_id=run_id_of(context))
 
 
 class RemoveDrillOperator(RestoreStepOperator):
     """Stop the drill's application and take away everything of it."""
 
-    def step(self, bench: Workbench, context: Context) -> drills.Removed:
+    def step(self, bench: Workbench, context: Context) -> sandbox.Removed:
         """Remove."""
-        return drills.remove(bench, self.held_ticket)
+        return sandbox.remove(bench, self.held_ticket)
 
 
 class ConcludeDrillOperator(StepOperator):
@@ -46,10 +46,10 @@ class ConcludeDrillOperator(StepOperator):
         self.removed = removed
         self.began_at = began_at
 
-    def step(self, bench: Workbench, context: Context) -> drills.DrillEntry:
+    def step(self, bench: Workbench, context: Context) -> sandbox.DrillEntry:
         """Conclude."""
         ticket = None if self.ticket == NOTHING else received(RestoreTicket, self.ticket, "open")
-        entry = drills.conclude(
+        entry = sandbox.conclude(
             bench,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
@@ -59,5 +59,5 @@ class ConcludeDrillOperator(StepOperator):
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
         self.log.info("Drill %s: RPO %s s, RTO %s s", entry.outcome, entry.rpo_seconds, entry.rto_seconds)
-        drills.raise_unless_succeeded(entry)
+        sandbox.raise_unless_succeeded(entry)
         return entry

@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, Context
 
+from streams_recovery.operations.savepoint import SavepointSummary
 from streams_recovery.operators.base import received
-from streams_recovery.savepoints import SavepointSummary
 
 
 class ReportSavepointOperator(BaseOperator):

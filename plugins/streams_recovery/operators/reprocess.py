@@ -9,18 +9,20 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery import reprocessing, restores
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.moments import EPOCH
-from streams_recovery.core.reprocess import written_interval
-from streams_recovery.core.slices import Interval
-from streams_recovery.drills import Removed
-from streams_recovery.operators.base import NOTHING, StepOperator, airflow_errors, received, workbench_of
-from streams_recovery.operators.moment import requested_by, run_id_of
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.sandbox.interval_log import written_interval
+from streams_recovery.core.timestamps import EPOCH
+from streams_recovery.hooks.context import airflow_errors, workbench_of
+from streams_recovery.operations import interval as reprocessing
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.interval import Claimed, Planned
+from streams_recovery.operations.sandbox import Removed
+from streams_recovery.operators.base import NOTHING, StepOperator, received
 from streams_recovery.operators.restore import RestoreStepOperator
-from streams_recovery.reprocessing import Claimed, Planned
-from streams_recovery.workbench import Workbench
+from streams_recovery.operators.run_facts import requested_by, run_id_of
 
 
 def why_not_now(run_type: str) -> str | None:
@@ -123,7 +125,7 @@ class OpenIntervalOperator(SourcedOperator):
         super().__init__(**kwargs)
         self.planned = planned
 
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreTicket:
+    def step(self, bench: Workbench, context: Context) -> restore.RestoreTicket:
         """Open."""
         planned = received(Planned, self.planned, "plan")
         if planned.records == 0:
@@ -185,7 +187,7 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         why = why_not_now(context["dag_run"].run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        ticket = None if self.ticket == NOTHING else received(restores.RestoreTicket, self.ticket, "open")
+        ticket = None if self.ticket == NOTHING else received(restore.RestoreTicket, self.ticket, "open")
         done = reprocessing.Done(
             planned=None if self.planned == NOTHING else received(Planned, self.planned, "plan"),
             ticket=ticket,

@@ -7,18 +7,18 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery import restores
-from streams_recovery.config.locating import config_directory, load_application
-from streams_recovery.config.moments import as_of
+from streams_recovery.config.as_of import as_of
+from streams_recovery.config.directory import config_directory, load_application
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.core.plan import require_agreement
-from streams_recovery.core.plan_text import markdown
+from streams_recovery.core.restore.plan import require_agreement
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import Workbench
 from streams_recovery.operators.base import NOTHING, StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
+from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
 
 
 class RequestedOperator(StepOperator):
@@ -33,21 +33,21 @@ class RequestedOperator(StepOperator):
         super().__init__(**kwargs)
         self.asked = dict(asked)
 
-    def request(self, bench: Workbench) -> restores.RestoreRequest:
+    def request(self, bench: Workbench) -> restore.RestoreRequest:
         """The request itself. A rendered boolean is a text."""
         asked = self.asked
-        return restores.RestoreRequest(
+        return restore.RestoreRequest(
             source=load_application(asked["source"]).application.id if asked["source"] else "",
             savepoint=asked["savepoint"],
             allow_ahead=asked["allow_ahead"] == "True",
             allow_damaged=asked["allow_damaged"] == "True",
             replace=asked["replace"] == "True",
             delete=tuple(checked_name("topic", name) for name in asked["delete"].replace(",", " ").split()),
-            safety=restores.SafetyPolicy(asked["safety"]),
+            safety=restore.SafetyPolicy(asked["safety"]),
             confirm=asked["confirm"],
             reason=asked["reason"],
             offsets=offset_strategy(bench.config, asked["offsets"], read=inside(config_directory())),
-            outputs=restores.OutputPolicy(asked.get("outputs", restores.OutputPolicy.KEEP)),
+            outputs=restore.OutputPolicy(asked.get("outputs", restore.OutputPolicy.KEEP)),
             accept_gap=asked.get("accept_gap") == "True",
             inputs_from=asked.get("inputs_from", ""),
             as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
@@ -63,7 +63,7 @@ class PlanRestoreOperator(RequestedOperator):
     def step(self, bench: Workbench, context: Context) -> dict[str, str | None]:
         """Plan."""
         request, began_at = self.request(bench), bench.clock()
-        planned = restores.plan(bench, request)
+        planned = restore.plan(bench, request)
         text = markdown(planned)
         self.log.info("%s", text)
         require_agreement(planned, request)
@@ -79,9 +79,9 @@ class OpenRestoreOperator(RequestedOperator):
         super().__init__(**kwargs)
         self.approved_hash = approved_hash
 
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreTicket:
+    def step(self, bench: Workbench, context: Context) -> restore.RestoreTicket:
         """Open."""
-        return restores.open_restore(
+        return restore.open_restore(
             bench, self.request(bench), run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )
 
@@ -96,25 +96,25 @@ class RestoreStepOperator(StepOperator):
         self.ticket = ticket
 
     @property
-    def held_ticket(self) -> restores.RestoreTicket:
+    def held_ticket(self) -> restore.RestoreTicket:
         """The ticket itself."""
-        return received(restores.RestoreTicket, self.ticket, "open")
+        return received(restore.RestoreTicket, self.ticket, "open")
 
 
 class StopApplicationOperator(RestoreStepOperator):
     """Stop every instance, prove it, and empty the group."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StopSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.StopSummary:
         """Stop."""
-        return restores.stop(bench, self.held_ticket)
+        return restore.stop(bench, self.held_ticket)
 
 
 class SaveStateOperator(RestoreStepOperator):
     """Read the cut of what is about to be replaced."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.SafetyBegun:
+    def step(self, bench: Workbench, context: Context) -> restore.SafetyBegun:
         """Save."""
-        return restores.save_state(bench, self.held_ticket)
+        return restore.save_state(bench, self.held_ticket)
 
 
 class KeepStateOperator(RestoreStepOperator):
@@ -129,19 +129,19 @@ class KeepStateOperator(RestoreStepOperator):
         self.begun = begun
         self.copied = copied
 
-    def step(self, bench: Workbench, context: Context) -> restores.SafetySummary:
+    def step(self, bench: Workbench, context: Context) -> restore.SafetySummary:
         """Keep."""
-        begun = received(restores.SafetyBegun, self.begun, "saving the state")
+        begun = received(restore.SafetyBegun, self.begun, "saving the state")
         copied = None if self.copied == NOTHING else received(SparkOutcome, self.copied, "the Spark job").result
-        return restores.keep_state(bench, self.held_ticket, begun, copied)
+        return restore.keep_state(bench, self.held_ticket, begun, copied)
 
 
 class PrepareTopicsOperator(RestoreStepOperator):
     """Create the internal topics, empty and under hold."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.PrepareSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.PrepareSummary:
         """Prepare."""
-        return restores.prepare(bench, self.held_ticket)
+        return restore.prepare(bench, self.held_ticket)
 
 
 class CheckedStepOperator(RestoreStepOperator):
@@ -162,9 +162,9 @@ class CheckedStepOperator(RestoreStepOperator):
 class CheckLoadOperator(CheckedStepOperator):
     """Compare what was written with the plan and with the logs' ends."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.LoadSummary:
         """Check."""
-        return restores.check_load(bench, self.held_ticket, self.result)
+        return restore.check_load(bench, self.held_ticket, self.result)
 
 
 class ComparedStepOperator(CheckedStepOperator):
@@ -179,39 +179,39 @@ class ComparedStepOperator(CheckedStepOperator):
     @property
     def load(self) -> NoteRef | None:
         """What the load has left."""
-        return received(restores.LoadSummary, self.loaded, "checking the load").result
+        return received(restore.LoadSummary, self.loaded, "checking the load").result
 
 
 class VerifyChangelogsOperator(ComparedStepOperator):
     """Fail unless there is a proof for every partition that it is equal to the savepoint's."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
+    def step(self, bench: Workbench, context: Context) -> restore.VerifySummary:
         """Verify."""
-        return restores.check_verify(bench, self.held_ticket, self.load, self.result)
+        return restore.check_verify(bench, self.held_ticket, self.load, self.result)
 
 
 class StopBeforeIntervalOperator(RestoreStepOperator):
     """Wait until what comes before an interval is processed, and stop the application there."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.EndsSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.EndsSummary:
         """Stop."""
-        return restores.stop_before_interval(bench, self.held_ticket)
+        return restore.stop_before_interval(bench, self.held_ticket)
 
 
 class StartAgainOperator(RestoreStepOperator):
     """Start the application on the interval, and wait until it is at work."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.StartSummary:
         """Start."""
-        return restores.start_again(bench, self.held_ticket)
+        return restore.start_again(bench, self.held_ticket)
 
 
 class CheckFeedOperator(CheckedStepOperator):
     """Compare what was written with the plan and with the logs' ends."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.LoadSummary:
         """Check."""
-        return restores.check_feed(bench, self.held_ticket, self.result)
+        return restore.check_feed(bench, self.held_ticket, self.result)
 
 
 class VerifyFeedOperator(ComparedStepOperator):
@@ -223,10 +223,10 @@ class VerifyFeedOperator(ComparedStepOperator):
         super().__init__(**kwargs)
         self.verified = verified
 
-    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
+    def step(self, bench: Workbench, context: Context) -> restore.VerifySummary:
         """Verify."""
-        before = received(restores.VerifySummary, self.verified, "verifying")
-        return restores.check_verify_feed(bench, self.held_ticket, before, self.load, self.result)
+        before = received(restore.VerifySummary, self.verified, "verifying")
+        return restore.check_verify_feed(bench, self.held_ticket, before, self.load, self.result)
 
 
 class VerifyClearedOperator(RestoreStepOperator):
@@ -238,33 +238,33 @@ class VerifyClearedOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.verified = verified
 
-    def step(self, bench: Workbench, context: Context) -> restores.ClearedSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.ClearedSummary:
         """Verify."""
-        return restores.verify_cleared(bench, self.held_ticket, received(restores.VerifySummary, self.verified, "verifying"))
+        return restore.verify_cleared(bench, self.held_ticket, received(restore.VerifySummary, self.verified, "verifying"))
 
 
 class ResetConsumerGroupOperator(RestoreStepOperator):
     """Set committed offsets and their metadata, and read them back."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.OffsetsSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.OffsetsSummary:
         """Set."""
-        return restores.set_offsets(bench, self.held_ticket)
+        return restore.set_offsets(bench, self.held_ticket)
 
 
 class WipeStateOperator(RestoreStepOperator):
     """Remove local state on every instance."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.WipeSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.WipeSummary:
         """Wipe."""
-        return restores.wipe(bench, self.held_ticket)
+        return restore.wipe(bench, self.held_ticket)
 
 
 class StartApplicationOperator(RestoreStepOperator):
     """Start every instance on the restored state."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.StartSummary:
         """Start."""
-        return restores.start(bench, self.held_ticket)
+        return restore.start(bench, self.held_ticket)
 
 
 class AwaitRecoveredOperator(RestoreStepOperator):
@@ -276,17 +276,17 @@ class AwaitRecoveredOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.started = started
 
-    def step(self, bench: Workbench, context: Context) -> restores.RecoveredSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.RecoveredSummary:
         """Wait."""
-        return restores.await_recovered(bench, self.held_ticket, received(restores.StartSummary, self.started, "start"))
+        return restore.await_recovered(bench, self.held_ticket, received(restore.StartSummary, self.started, "start"))
 
 
 class StopAtEndsOperator(RestoreStepOperator):
     """Wait until the application has processed all there is, and stop it there."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.EndsSummary:
+    def step(self, bench: Workbench, context: Context) -> restore.EndsSummary:
         """Stop."""
-        return restores.stop_at_ends(bench, self.held_ticket)
+        return restore.stop_at_ends(bench, self.held_ticket)
 
 
 class FinishRestoreOperator(RestoreStepOperator):
@@ -301,18 +301,18 @@ class FinishRestoreOperator(RestoreStepOperator):
         self.recovered = recovered
         self.verified = verified
 
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreReport:
+    def step(self, bench: Workbench, context: Context) -> restore.RestoreReport:
         """Finish."""
-        verified = received(restores.VerifySummary, self.verified, "verifying")
-        asked = received(restores.RecoveredSummary, self.recovered, "waiting for the application").asked
-        return restores.finish(bench, self.held_ticket, verified, asked)
+        verified = received(restore.VerifySummary, self.verified, "verifying")
+        asked = received(restore.RecoveredSummary, self.recovered, "waiting for the application").asked
+        return restore.finish(bench, self.held_ticket, verified, asked)
 
 
 class AbandonRestoreOperator(RestoreStepOperator):
     """After any failure: bring the application back while nothing was destroyed, else leave it down and say what to do. Nothing after success."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.AbandonReport:
+    def step(self, bench: Workbench, context: Context) -> restore.AbandonReport:
         """Abandon."""
-        report = restores.abandon(bench, self.held_ticket)
+        report = restore.abandon(bench, self.held_ticket)
         self.log.info("Restore left in phase %s: %s", report.phase, report.next_step)
         return report

@@ -8,13 +8,13 @@ from typing import Any
 from airflow.sdk import Context, timezone
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery import savepoints
-from streams_recovery.core.damage import ChangedState
-from streams_recovery.core.model import QuiesceMode
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import Workbench
 from streams_recovery.operators.base import StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of, too_late
+from streams_recovery.operators.run_facts import requested_by, run_id_of, too_late
 from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
 
 
 class BeginSavepointOperator(StepOperator):
@@ -41,9 +41,9 @@ class BeginSavepointOperator(StepOperator):
             raise AirflowSkipException(f"No savepoint was taken and nothing was touched: {late}")
         return super().execute(context)
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.Ticket:
+    def step(self, bench: Workbench, context: Context) -> savepoint.Ticket:
         """Begin."""
-        request = savepoints.SavepointRequest(
+        request = savepoint.SavepointRequest(
             run_id=run_id_of(context),
             requested_by=requested_by(context),
             reason=self.reason,
@@ -51,7 +51,7 @@ class BeginSavepointOperator(StepOperator):
             changed_state=ChangedState(self.changed_state),
             confirm=self.confirm,
         )
-        return savepoints.begin(bench, request)
+        return savepoint.begin(bench, request)
 
 
 class SavepointStepOperator(StepOperator):
@@ -64,17 +64,17 @@ class SavepointStepOperator(StepOperator):
         self.ticket = ticket
 
     @property
-    def held_ticket(self) -> savepoints.Ticket:
+    def held_ticket(self) -> savepoint.Ticket:
         """The ticket itself."""
-        return received(savepoints.Ticket, self.ticket, "begin")
+        return received(savepoint.Ticket, self.ticket, "begin")
 
 
 class QuiesceOperator(SavepointStepOperator):
     """Hold the application still, the configured way."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.Quiesced:
+    def step(self, bench: Workbench, context: Context) -> savepoint.Quiesced:
         """Quiesce."""
-        return savepoints.quiesce(bench, self.held_ticket)
+        return savepoint.quiesce(bench, self.held_ticket)
 
 
 class CaptureCutOperator(SavepointStepOperator):
@@ -86,17 +86,17 @@ class CaptureCutOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.quiesced = quiesced
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.CutSummary:
+    def step(self, bench: Workbench, context: Context) -> savepoint.CutSummary:
         """Capture."""
-        return savepoints.capture(bench, self.held_ticket, received(savepoints.Quiesced, self.quiesced, "quiesce"))
+        return savepoint.capture(bench, self.held_ticket, received(savepoint.Quiesced, self.quiesced, "quiesce"))
 
 
 class ResumeApplicationOperator(SavepointStepOperator):
     """Let go of the application: every instance that ran at the beginning runs again. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.ResumeReport:
+    def step(self, bench: Workbench, context: Context) -> savepoint.ResumeReport:
         """Resume."""
-        return savepoints.resume(bench, self.held_ticket)
+        return savepoint.resume(bench, self.held_ticket)
 
 
 class GatherSegmentsOperator(SavepointStepOperator):
@@ -108,10 +108,10 @@ class GatherSegmentsOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.copied = copied
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:
+    def step(self, bench: Workbench, context: Context) -> savepoint.GatherSummary:
         """Gather."""
         copied = received(SparkOutcome, self.copied, "the Spark job")
-        return savepoints.gather(bench, self.held_ticket, copied.plan, copied.result)
+        return savepoint.gather(bench, self.held_ticket, copied.plan, copied.result)
 
 
 class PublishSavepointOperator(SavepointStepOperator):
@@ -123,14 +123,14 @@ class PublishSavepointOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.gathered = gathered
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:
+    def step(self, bench: Workbench, context: Context) -> savepoint.SavepointSummary:
         """Publish."""
-        return savepoints.publish(bench, self.held_ticket, received(savepoints.GatherSummary, self.gathered, "gathering").copied)
+        return savepoint.publish(bench, self.held_ticket, received(savepoint.GatherSummary, self.gathered, "gathering").copied)
 
 
 class FinishSavepointOperator(SavepointStepOperator):
     """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.FinishReport:
+    def step(self, bench: Workbench, context: Context) -> savepoint.FinishReport:
         """Finish."""
-        return savepoints.finish(bench, self.held_ticket)
+        return savepoint.finish(bench, self.held_ticket)

@@ -15,20 +15,21 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery import compacting, restores, savepoints, upkeep
-from streams_recovery.config.copies import Spark
+from streams_recovery.config.backup import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.spark_submit import JobName, SparkCall
+from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.submit import JobName, SparkCall
-from streams_recovery.jobs.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
-from streams_recovery.leases import Locked, kept
-from streams_recovery.operators.base import airflow_errors, received, workbench_of
-from streams_recovery.savepoints import JobPlan
+from streams_recovery.hooks.context import airflow_errors, workbench_of
+from streams_recovery.operations import compaction, maintenance, restore, savepoint
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.renewed_lock import Locked, kept
+from streams_recovery.operations.savepoint import JobPlan
+from streams_recovery.operators.base import received
 from streams_recovery.storage.receipts import read_receipt
-from streams_recovery.workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +146,8 @@ class CopyRecordsOperator(SparkJobOperator):
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """Which ranges are missing."""
-        ticket = received(savepoints.Ticket, self.ticket, "begin")
-        return savepoints.plan_copy(bench, ticket, received(savepoints.CutSummary, self.cut, "capture_cut").draft), ticket
+        ticket = received(savepoint.Ticket, self.ticket, "begin")
+        return savepoint.plan_copy(bench, ticket, received(savepoint.CutSummary, self.cut, "capture_cut").draft), ticket
 
 
 class CopyStateOperator(SparkJobOperator):
@@ -163,15 +164,15 @@ class CopyStateOperator(SparkJobOperator):
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """What is missing, planned already."""
-        begun = received(restores.SafetyBegun, self.begun, "saving the state")
-        return begun.job, received(restores.RestoreTicket, self.ticket, "open")
+        begun = received(restore.SafetyBegun, self.begun, "saving the state")
+        return begun.job, received(restore.RestoreTicket, self.ticket, "open")
 
     def execute(self, context: Context) -> Any:
         """Copy."""
         try:
             return super().execute(context)
         except (AirflowFailException, RecoveryError):
-            if received(restores.RestoreTicket, self.ticket, "open").request.safety is restores.SafetyPolicy.REQUIRED:
+            if received(restore.RestoreTicket, self.ticket, "open").request.safety is restore.SafetyPolicy.REQUIRED:
                 raise
             self.log.exception("The safety savepoint could not be copied; the restore goes on without one")
             return None
@@ -180,11 +181,11 @@ class CopyStateOperator(SparkJobOperator):
 class RestoreJobOperator(SparkJobOperator):
     """A job of a restore that is open, planned by the step ``planned_by``."""
 
-    planned_by: Callable[[Workbench, restores.RestoreTicket], JobPlan]
+    planned_by: Callable[[Workbench, restore.RestoreTicket], JobPlan]
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """What the step says."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
+        ticket = received(restore.RestoreTicket, self.ticket, "open")
         return type(self).planned_by(bench, ticket), ticket
 
 
@@ -192,14 +193,14 @@ class LoadRecordsOperator(RestoreJobOperator):
     """Load every internal topic from the savepoint, and read what is there then."""
 
     job: JobName = "restore"
-    planned_by = staticmethod(restores.plan_load)
+    planned_by = staticmethod(restore.plan_load)
 
 
 class FeedRecordsOperator(RestoreJobOperator):
     """Load the input that was held back, now that the application has processed what comes before it."""
 
     job: JobName = "restore"
-    planned_by = staticmethod(restores.plan_feed)
+    planned_by = staticmethod(restore.plan_feed)
 
 
 class AppendRecordsOperator(SparkJobOperator):
@@ -209,15 +210,15 @@ class AppendRecordsOperator(SparkJobOperator):
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """What is missing of it."""
-        ticket = received(restores.AppendTicket, self.ticket, "open")
-        return restores.plan_append_job(bench, ticket), ticket
+        ticket = received(restore.AppendTicket, self.ticket, "open")
+        return restore.plan_append_job(bench, ticket), ticket
 
 
 class CompareOperator(SparkJobOperator):
     """A comparison of what was loaded, planned by the step ``compared_by``. ``loaded`` is the JSON that checking the load returned."""
 
     job: JobName = "verify"
-    compared_by: Callable[[Workbench, restores.RestoreTicket, NoteRef | None], JobPlan]
+    compared_by: Callable[[Workbench, restore.RestoreTicket, NoteRef | None], JobPlan]
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "loaded")
 
     def __init__(self, *, loaded: str, **kwargs: Any) -> None:
@@ -226,20 +227,20 @@ class CompareOperator(SparkJobOperator):
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
         """What the step says."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return type(self).compared_by(bench, ticket, received(restores.LoadSummary, self.loaded, "checking the load").result), ticket
+        ticket = received(restore.RestoreTicket, self.ticket, "open")
+        return type(self).compared_by(bench, ticket, received(restore.LoadSummary, self.loaded, "checking the load").result), ticket
 
 
 class CompareRecordsOperator(CompareOperator):
     """Compare savepoint and topics row by row and key by key, where the load has not proven them equal, or it is asked for. Mostly there is nothing to do."""
 
-    compared_by = staticmethod(restores.plan_verify)
+    compared_by = staticmethod(restore.plan_verify)
 
 
 class CompareFeedOperator(CompareOperator):
     """Compare the inputs that are whole now with the archive row by row, where their load has not proven them equal."""
 
-    compared_by = staticmethod(restores.plan_verify_feed)
+    compared_by = staticmethod(restore.plan_verify_feed)
 
 
 class ReadFilesOperator(SparkJobOperator):
@@ -249,7 +250,7 @@ class ReadFilesOperator(SparkJobOperator):
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
         """Which files, planned already; where the result goes is this attempt's own."""
-        return upkeep.plan_reading(bench, received(upkeep.AuditTicket, self.ticket, "plan")), None
+        return maintenance.plan_reading(bench, received(maintenance.AuditTicket, self.ticket, "plan")), None
 
 
 class ReduceRecordsOperator(SparkJobOperator):
@@ -259,4 +260,4 @@ class ReduceRecordsOperator(SparkJobOperator):
 
     def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
         """Which partitions, planned already."""
-        return compacting.plan_job(bench, received(compacting.CompactTicket, self.ticket, "plan")), None
+        return compaction.plan_job(bench, received(compaction.CompactTicket, self.ticket, "plan")), None

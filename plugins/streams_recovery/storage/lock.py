@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streams_recovery.core import lease
 from streams_recovery.core.errors import EntryUnreadable, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.lease import LockRecord, LockTicket
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository import lease
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LockRecord, LockTicket
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.repository import Repository
 
 

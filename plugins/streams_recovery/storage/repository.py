@@ -14,15 +14,15 @@ from obstore import exceptions
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.retention import StoredFile
-from streams_recovery.storage.creating import Retries, create_once
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.retention import StoredFile
+from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.directory import create_file
-from streams_recovery.storage.failures import about_names, explained, missing
+from streams_recovery.storage.errors import about_names, explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
-from streams_recovery.storage.opening import open_bucket, open_directory
+from streams_recovery.storage.open_store import open_bucket, open_directory
 
 T = TypeVar("T")
 
@@ -174,7 +174,7 @@ class Repository:
 
     def _listed_without_strange_names(self, prefix: str) -> list[StoredFile]:
         # Slow to import, and nobody needs it while nobody else writes there.
-        from streams_recovery.storage.strange_names import listed_without_them  # noqa: PLC0415
+        from streams_recovery.storage.unlistable_names import listed_without_them  # noqa: PLC0415
 
         return listed_without_them(self.location, self._credentials, prefix)
 

@@ -8,15 +8,15 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams_recovery.core import manifest
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.core.savepoint_id import is_id, run_suffix, time_of
-from streams_recovery.storage.packed import MOST_PACKED, packed, unpacked
+from streams_recovery.core.ids import is_id, run_suffix, time_of
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.storage.compressed_manifest import MOST_PACKED, packed, unpacked
+from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.storage.values import create_value, packed_value, read_value
 
 _NAMED_IN_ERRORS = 5
 _MOST_OF_RECORD = 1 << 16

@@ -15,7 +15,7 @@ from embedded.class_archive import options
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.http_exchange import exchange
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 from tests.contracts.streams_apps.running import Rig, wait
 
 pytestmark = pytest.mark.kafka

@@ -8,9 +8,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3] / "plugins"))
 
 from streams_recovery.application.factory import open_application
+from streams_recovery.application.instance_record import InstanceFiles
 from streams_recovery.application.port import InstanceState
-from streams_recovery.application.record import InstanceFiles
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 
 PROJECT = ["--filter", "label=com.docker.compose.project=counting", "--filter", "label=com.docker.compose.oneoff=False"]
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from streams_recovery.application.factory import open_application
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError
 

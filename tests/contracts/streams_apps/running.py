@@ -14,9 +14,9 @@ import psutil
 
 from embedded.ports import free_ports
 from streams_recovery.application.factory import open_application
-from streams_recovery.application.liveness import session_of
-from streams_recovery.application.record import InstanceFiles
-from streams_recovery.config.running import Runs
+from streams_recovery.application.instance_record import InstanceFiles
+from streams_recovery.application.process_identity import session_of
+from streams_recovery.config.runs import Runs
 
 HERE = Path(__file__).parent
 APPLICATION_ID = "counting"

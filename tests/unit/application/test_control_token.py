@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from streams_recovery.application import http_control
-from streams_recovery.application.fleet import Fleet
 from streams_recovery.application.http_token import token_in
+from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.application.settings import ControlPaths
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid

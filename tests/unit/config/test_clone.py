@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.cloning import live
+from streams_recovery.config.clone_application import live
 from streams_recovery.config.loader import load, load_all
 from streams_recovery.core.errors import ConfigInvalid
 

@@ -9,7 +9,7 @@ import pytest
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.model import Profile, TopicRole
+from streams_recovery.core.kafka_types import Profile, TopicRole
 from tests.unit.config.test_loader import MINIMAL
 
 TOPICS = "inputs: [orders-in, late-in]\n  outputs: [out]\n  globals: [rates]"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.moments import as_of
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.time_cut import AsOf, CutBy
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from tests.unit.config.test_loader import MINIMAL
 
 

@@ -15,7 +15,7 @@ import yaml
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.model import Guarantee, QuiesceMode, StoreKind
+from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "include" / "configs"

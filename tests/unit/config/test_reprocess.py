@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocessing import reprocessing_name
 from streams_recovery.core.errors import ConfigInvalid
 from tests.unit.config.test_drill import APPLICATION, DRILL, refused, written
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streams_recovery.core.handover import Role
-from streams_recovery.core.model import Consistency
-from streams_recovery.core.switch import Origin, Pair, Side, beyond
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.rollout.cutover import Origin, Pair, Side, beyond
 
 OLD, CLONE = "orders", "orders-next"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.addresses import unencrypted, web_address
+from streams_recovery.core.http_address import unencrypted, web_address
 
 
 @pytest.mark.parametrize(

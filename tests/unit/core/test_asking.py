@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.asking import StoreAsked, is_answer, judge
+from streams_recovery.core.restore.query_check import StoreAsked, is_answer, judge
 
 SAMPLE = {b"a": b'{"n":1}', b"b": b"two", b"c": b'{"n":3}'}
 ANSWERS: dict[str, object] = {"a": {"n": 1}, "b": "two", "c": {"n": 3}, "d": "other"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.core.assumptions import commit_interval, of_pause, of_stop
-from streams_recovery.core.model import Guarantee
+from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.savepoint.assumptions import commit_interval, of_pause, of_stop
 
 
 @pytest.mark.fault("F41")

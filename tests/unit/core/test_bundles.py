@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.bundles import bundled, packed
+from streams_recovery.core.bin_packing import bundled, packed
 
 
 @given(sizes=st.lists(st.integers(0, 1000), max_size=30), bins=st.integers(1, 10))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core import cautions
-from streams_recovery.core.manifest import Gap, Manifest, SegmentFile, TopicImage
-from streams_recovery.core.model import TopicRole
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import Gap, Manifest, SegmentFile, TopicImage
+from streams_recovery.core.savepoint import warnings
 from tests.unit.core.values import committed, image, manifest_of, segment, topic
 
 HOLE = Gap(start=3, end=7, reason="tried")
@@ -21,24 +21,24 @@ def with_hole(*gaps: Gap) -> Manifest:
 
 def test_a_savepoint_like_any_other_needs_no_words() -> None:
     plain = manifest_of(topic((image((segment(0, 10, [0, 9]),)),)))
-    assert cautions.of_savepoint(plain, None) == ()
-    assert cautions.of_restore(plain) == ()
+    assert warnings.of_savepoint(plain, None) == ()
+    assert warnings.of_restore(plain) == ()
 
 
 def test_a_hole_is_told_by_the_savepoint_that_finds_it() -> None:
-    (told,) = cautions.of_savepoint(with_hole(HOLE), None)
+    (told,) = warnings.of_savepoint(with_hole(HOLE), None)
     assert told.startswith("offsets 3..6 of in-0 are missing (tried)")
-    assert cautions.of_savepoint(with_hole(HOLE), with_hole(HOLE)) == ()
+    assert warnings.of_savepoint(with_hole(HOLE), with_hole(HOLE)) == ()
     later = Gap(start=8, end=9, reason="again")
-    (told,) = cautions.of_savepoint(with_hole(HOLE, later), with_hole(HOLE))
+    (told,) = warnings.of_savepoint(with_hole(HOLE, later), with_hole(HOLE))
     assert told.startswith("offsets 8..8 of in-0")
-    assert cautions.of_restore(with_hole(HOLE)) == (), "inputs stay where they are"
+    assert warnings.of_restore(with_hole(HOLE)) == (), "inputs stay where they are"
 
 
 @pytest.mark.parametrize(("offset", "told"), [(4, True), (5, False), (6, False), (None, False)])
 def test_input_that_the_application_was_too_late_for(offset: int | None, told: bool) -> None:
     part = replace(image((segment(5, 10, [9]),), start=5), committed=None if offset is None else committed(offset))
-    found = cautions.of_savepoint(manifest_of(topic((part,), name="in", role=TopicRole.INPUT)), None)
+    found = warnings.of_savepoint(manifest_of(topic((part,), name="in", role=TopicRole.INPUT)), None)
     assert bool(found) == told
     assert not told or "offsets 4..4 of in-0 were deleted before the application read them" in found[0]
 
@@ -56,27 +56,27 @@ def of_stamp(stamp: int, role: TopicRole) -> TopicImage:
 
 @pytest.mark.parametrize(("stamp", "told"), [(-1, True), (0, True), (1, False)])
 def test_a_record_that_no_restore_will_write_is_told_when_it_is_saved(stamp: int, told: bool) -> None:
-    found = cautions.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.CHANGELOG)), None)
+    found = warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.CHANGELOG)), None)
     assert bool(found) == told
     assert not told or f"timestamp {stamp}" in found[0]
-    assert cautions.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.INPUT)), None) == (), "inputs are not written by a restore"
+    assert warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.INPUT)), None) == (), "inputs are not written by a restore"
 
 
 @pytest.mark.parametrize(("role", "told"), [(TopicRole.CHANGELOG, True), (TopicRole.REPARTITION, True), (TopicRole.INPUT, False)])
 def test_the_broker_s_time_on_an_internal_topic_is_told(role: TopicRole, told: bool) -> None:
     part = replace(image((segment(0, 10, [0]),)), committed=None)
     found = manifest_of(replace(topic((part,), role=role), config={"message.timestamp.type": "LogAppendTime"}))
-    assert [("LogAppendTime" in text, "not claimed to be exact" in text) for text in cautions.of_restore(found)] == [(True, True)] * told
-    assert cautions.of_savepoint(found, None) == cautions.of_restore(found)
+    assert [("LogAppendTime" in text, "not claimed to be exact" in text) for text in warnings.of_restore(found)] == [(True, True)] * told
+    assert warnings.of_savepoint(found, None) == warnings.of_restore(found)
 
 
 def test_schema_ids_are_told_to_stay_as_they_are() -> None:
     part = replace(image(()), committed=None)
     found = manifest_of(topic((part,), name="_schemas", role=TopicRole.GLOBAL))
-    (told,) = cautions.of_savepoint(found, None)
+    (told,) = warnings.of_savepoint(found, None)
     assert told.startswith("_schemas is among the topics: schema ids in records are not translated")
-    assert cautions.registry(found, ()) == (told,)
-    assert [text.split(" look")[0] for text in cautions.registry(manifest_of(), ["b", "a"])] == ["values of a, b"]
+    assert warnings.registry(found, ()) == (told,)
+    assert [text.split(" look")[0] for text in warnings.registry(manifest_of(), ["b", "a"])] == ["values of a, b"]
 
 
 def framed(schema: int, payload: bytes = b"avro!") -> bytes:
@@ -101,4 +101,4 @@ def framed(schema: int, payload: bytes = b"avro!") -> bytes:
     ],
 )
 def test_a_registry_s_values_are_told_from_others(values: list[bytes], seen: bool) -> None:
-    assert cautions.has_schema_ids(values) == seen
+    assert warnings.has_schema_ids(values) == seen

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
+from streams_recovery.core.compaction.proof import Reduction
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.manifest import CopiedRange, Gap, PartitionImage
-from streams_recovery.core.model import TopicPartition, TopicRole
-from streams_recovery.core.reduced import Reduction
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
+from streams_recovery.core.savepoint.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
 from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)

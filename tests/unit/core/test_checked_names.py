@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.core import codec, manifest
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.in_place import InPlace, LaterPartition, LaterTopic
-from streams_recovery.core.plan import RestorePlan, TopicToDelete
-from streams_recovery.core.plan_check import check_plan
+from streams_recovery.core.repository import manifest
+from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic
+from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
+from streams_recovery.core.restore.plan_check import check_plan
 from tests.unit.core.test_manifest import copied, image, partition, read
 from tests.unit.core.test_plan import CUT, FILE, OFFSET, PLAN, TOPIC
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.continuing import Course, Found, Standing, course, found
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.load_progress import Course, Found, Standing, course, found
 
 offsets = st.integers(0, 20)
 

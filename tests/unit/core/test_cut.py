@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.cut import Evidence, Readings, judge, proof, purged_tails
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.savepoint.cut import Evidence, Readings, judge, proof, purged_tails
 from tests.unit.core.values import committed, cut
 
 T0, T1, T2 = TopicPartition("in", 0), TopicPartition("log", 0), TopicPartition("log", 1)

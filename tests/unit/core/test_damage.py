@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.damage import (
+from streams_recovery.core.errors import StateDamaged
+from streams_recovery.core.kafka_types import ClaimedTopic, TopicPartition, TopicRole
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
+from streams_recovery.core.savepoint.damage import (
     ChangedState,
     Damage,
     DamageKind,
@@ -20,9 +23,6 @@ from streams_recovery.core.damage import (
     require_whole,
     restored,
 )
-from streams_recovery.core.errors import StateDamaged
-from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase
-from streams_recovery.core.model import ClaimedTopic, TopicPartition, TopicRole
 from tests.unit.core.values import cut, image, manifest_of, segment, topic
 
 NAME = "orders-totals-changelog"

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.drill import DrillEntry, Restored, drill_entry, furthest
-from streams_recovery.core.journal import JournalEntry, Phase
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.sandbox.drill import DrillEntry, Restored, drill_entry, furthest
 
 BEGAN = 1_000_000
 

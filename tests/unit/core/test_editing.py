@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec, manifest
-from streams_recovery.core.editing import Base, Wanted, check_writable, described, edited, edited_manifest, edited_range
+from streams_recovery.core import codec
+from streams_recovery.core.compaction.proof import Reduction
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.manifest import CopiedRange, Gap
-from streams_recovery.core.model import Consistency, StoreKind
-from streams_recovery.core.partitioner import default_partition
-from streams_recovery.core.reduced import Reduction
-from streams_recovery.core.state_table import Entry, living, newest
-from streams_recovery.core.store_keys import StoreKey, join_key, split_key
+from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository.manifest import CopiedRange, Gap
+from streams_recovery.core.state.edit import Base, Wanted, check_writable, described, edited, edited_manifest, edited_range
+from streams_recovery.core.state.partitioner import default_partition
+from streams_recovery.core.state.table import Entry, living, newest
+from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 KV, WINDOW, SESSION = StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.estimate import STEPS, Sizes, Timed, by_default, estimate, seconds_of, told
-from streams_recovery.core.journal import JournalEntry, Phase
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, seconds_of, told
 from streams_recovery.core.throttle import Throttle
 
 FREE = Throttle(records_per_second=None, bytes_per_second=None)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.asking import StoreAsked
-from streams_recovery.core.estimate import Sizes
-from streams_recovery.core.evidence import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
-from streams_recovery.core.evidence_text import page
-from streams_recovery.core.model import Consistency, TopicRole
-from streams_recovery.core.plan import PartitionLoad, TopicToCreate
-from streams_recovery.core.proofs import NO_ROWS, PartitionProof, Proof
+from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.restore.estimate import Sizes
+from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
+from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
+from streams_recovery.core.restore.query_check import StoreAsked
+from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
+from streams_recovery.core.text.restore_report import page
 from tests.unit.core.test_plan import FILE, PLAN
 
 

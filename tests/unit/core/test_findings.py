@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.audit import AuditReport
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.findings import Cause, Finding, log_problems, lost_manifests, manifest_finding, worst_first
+from streams_recovery.core.repository.check import AuditReport
+from streams_recovery.core.repository.check_findings import Cause, Finding, log_problems, lost_manifests, manifest_finding, worst_first
 
 PREFIX = "orders/holds/"
 REPORT = AuditReport(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.guard import (
+from streams_recovery.core.kafka_types import TopicDescription
+from streams_recovery.core.topic_holds.compaction_guard import (
     COPY_MARKS,
     FORGOTTEN_DAYS,
     RESTORE_MARK,
@@ -19,9 +20,8 @@ from streams_recovery.core.guard import (
     owner_config,
     unguarded,
 )
-from streams_recovery.core.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
-from streams_recovery.core.hold import restore_hold, restore_released
-from streams_recovery.core.model import TopicDescription
+from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
+from streams_recovery.core.topic_holds.log import restore_hold, restore_released
 
 TODAY = 20_778
 NUMBERS = st.sampled_from(["1", "5000", "86400000", str(UNLIMITED)])

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.handing import Every, Found, HandOver, Readers, decide_every, decide_newest, readers, why_not_replaced
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.reprocess import Asked, Base, HandOverReport, reprocess_request, succeeded, written_interval
-from streams_recovery.core.slices import Interval
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.sandbox.interval_log import Asked, Base, HandOverReport, reprocess_request, succeeded, written_interval
+from streams_recovery.core.sandbox.results import Every, Found, HandOver, Readers, decide_every, decide_newest, readers, why_not_replaced
 
 INTERVAL = Interval(start=10, end=20)
 RECORDS = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(1, 29), st.none() | st.sampled_from(["x", "y"])), max_size=12)

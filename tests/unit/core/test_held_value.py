@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.held_value import (
+from streams_recovery.core.topic_holds.held_value import (
     FORMS,
     MAX_COMPACTION_LAG,
     MIN_COMPACTION_LAG,

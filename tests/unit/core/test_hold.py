@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.guard import joined, marked, owner_config
-from streams_recovery.core.hold import (
+from streams_recovery.core.topic_holds.compaction_guard import joined, marked, owner_config
+from streams_recovery.core.topic_holds.log import (
     HoldEntry,
     HoldPurpose,
     TopicHold,

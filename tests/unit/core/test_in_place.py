@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.in_place import LaterPartition, LaterTopic, QuarantineEntry, check_stood_still, quarantine_of, uncovered
-from streams_recovery.core.manifest import Gap
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.time_cut import CutBy, RowCut
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Gap
+from streams_recovery.core.restore.in_place import LaterPartition, LaterTopic, QuarantineEntry, check_stood_still, quarantine_of, uncovered
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from tests.unit.core.values import image, segment
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.increments import Reading, next_hop, parse_limit, processed
-from streams_recovery.core.model import TopicPartition, spaced, spaced_partition
+from streams_recovery.core.kafka_types import TopicPartition, spaced, spaced_partition
+from streams_recovery.core.scheduled_run import Reading, next_hop, parse_limit, processed
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
 

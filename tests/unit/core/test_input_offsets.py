@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.input_offsets import ChosenOffsets, Logs, choose_offsets, input_images
-from streams_recovery.core.manifest import Manifest, PartitionImage
-from streams_recovery.core.model import TopicPartition, TopicRole
-from streams_recovery.core.offset_strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind
-from streams_recovery.core.placement import Placed
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.offsets.inputs import ChosenOffsets, Logs, choose_offsets, input_images
+from streams_recovery.core.offsets.strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.restore.placement import Placed
 from tests.unit.core.values import committed, image, manifest_of, segment, topic
 
 A, B = TopicPartition("in", 0), TopicPartition("in", 1)

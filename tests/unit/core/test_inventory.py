@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.inventory import Declared, discover
-from streams_recovery.core.model import Profile, StoreKind, TopicRole
+from streams_recovery.core.kafka_types import Profile, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, store_kind
+from streams_recovery.core.savepoint.topology import Declared, discover
 
 DECLARED = Declared(
     inputs=("orders-in",),

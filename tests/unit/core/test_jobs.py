@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.jobs import PartitionToLoad
-from streams_recovery.core.time_cut import CutBy, RowCut
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from tests.unit.core.values import segment
 
 

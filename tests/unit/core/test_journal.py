@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require, result_of
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require, result_of
+from streams_recovery.core.run_artifact import NoteRef
 
 ORDER = [
     "opened",

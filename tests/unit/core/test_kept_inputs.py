@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kept_inputs import KeptInput, check_same_records, outgrown_tables
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.offset_strategy import StrategyKind
-from streams_recovery.core.truncation import truncation
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.strategy import StrategyKind
+from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
+from streams_recovery.core.savepoint.truncation import truncation
 from tests.unit.core.values import committed, image
 
 TP = TopicPartition("orders", 0)

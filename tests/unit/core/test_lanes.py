@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.lanes import LaneEntry, busy, give_back, take
+from streams_recovery.core.sandbox.slots import LaneEntry, busy, give_back, take
 
 NAMES = st.sampled_from("abcde")
 STEPS = st.lists(st.tuples(st.booleans(), NAMES, st.integers(1, 3)), max_size=40)

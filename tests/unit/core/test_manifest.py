@@ -10,10 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec, manifest
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository.manifest import (
+    CopiedRange,
+    CutProof,
+    Gap,
+    Manifest,
+    PartitionImage,
+    Provenance,
+    SegmentFile,
+    TopicImage,
+)
 
 
 def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.moments import parse_moment
+from streams_recovery.core.timestamps import parse_moment
 
 NOON = 1_795_262_400_000
 YEARS = tuple(datetime(year, 1, 1, tzinfo=UTC).replace(tzinfo=None) for year in (1970, 2100))

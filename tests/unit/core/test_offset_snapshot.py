@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.model import CommittedOffset, TopicDescription, TopicPartition
-from streams_recovery.core.offset_snapshot import GroupOffset, GroupOffsets, OffsetSnapshot, RollbackPlan, plan_rollback
+from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
+from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot, RollbackPlan, plan_rollback
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(2)]
 ELSEWHERE = TopicPartition("elsewhere", 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offset_strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind, checked, parse, parse_file
+from streams_recovery.core.offsets.strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind, checked, parse, parse_file
 
 NOON = 1_795_262_400_000
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.manifest import Gap, SegmentFile
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.offsets import translate
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.translation import translate
+from streams_recovery.core.repository.manifest import Gap, SegmentFile
 from tests.unit.core.values import image, segment
 
 TP = TopicPartition("t", 0)

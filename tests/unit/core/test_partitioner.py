@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.core.partitioner import default_partition, murmur2
+from streams_recovery.core.state.partitioner import default_partition, murmur2
 
 VECTORS = {
     b"21": -973932308,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicDescription, TopicRole
-from streams_recovery.core.placement import Placed, Target, place
+from streams_recovery.core.kafka_types import TopicDescription, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.placement import Placed, Target, place
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 ROLES = {

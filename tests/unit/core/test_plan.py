@@ -8,10 +8,10 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.estimate import Estimate
-from streams_recovery.core.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
-from streams_recovery.core.model import ClaimedTopic, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.plan import (
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
+from streams_recovery.core.restore.plan import (
     Observed,
     OffsetToSet,
     PartitionLoad,
@@ -23,9 +23,9 @@ from streams_recovery.core.plan import (
     TopicToDelete,
     require_agreement,
 )
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.slices import Interval, Slice
-from streams_recovery.core.time_cut import AsOf, CutBy, RowCut, RowSlice
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
+from streams_recovery.core.sandbox.interval import Interval, Slice
+from streams_recovery.core.text.restore_plan import markdown
 from tests.unit.core.values import segment
 
 FILE = segment(0, 5, [0, 4]).file

@@ -4,10 +4,8 @@ import dataclasses
 
 import pytest
 
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicPartition, TopicRole
-from streams_recovery.core.obstacles import Obstacle, Severity
-from streams_recovery.core.preflight import (
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.preflight.checks import (
     AUTO_CREATE,
     LOG_APPEND,
     MAX_MESSAGE,
@@ -22,6 +20,8 @@ from streams_recovery.core.preflight import (
     stopped_by_default,
     written_again,
 )
+from streams_recovery.core.preflight.findings import Obstacle, Severity
+from streams_recovery.core.repository.manifest import Manifest
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 SAFE = {MIN_IN_SYNC: "2", UNCLEAN: "false", TIMESTAMP_TYPE: "CreateTime", MAX_MESSAGE: "1048588"}

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.jobs import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.plan import PartitionLoad
-from streams_recovery.core.proofs import NO_ROWS, LogState, Need, Proof, judged, needs, read_back, with_empty
-from streams_recovery.kafka.records import RowDigest
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.plan import PartitionLoad
+from streams_recovery.core.restore.proofs import NO_ROWS, LogState, Need, Proof, judged, needs, read_back, with_empty
+from streams_recovery.segments.schema import RowDigest
 from tests.unit.core.test_plan import FILE
 
 STATE, OTHER, BARE = TopicPartition("s-changelog", 0), TopicPartition("k-repartition", 0), TopicPartition("s-changelog", 1)

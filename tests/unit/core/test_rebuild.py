@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.input_offsets import Logs
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.offset_strategy import OffsetStrategy, parse
-from streams_recovery.core.rebuild import Begin, begin
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.inputs import Logs
+from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
+from streams_recovery.core.restore.rebuild import Begin, begin
 
 ORDERS, MORE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOGS = Logs(starts={ORDERS: 0, MORE: 0}, stable={ORDERS: 40, MORE: 7}, ends={ORDERS: 42, MORE: 7}, at_time={ORDERS: 12, MORE: None})

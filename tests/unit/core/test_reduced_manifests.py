@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core import codec, manifest
+from streams_recovery.core import codec
+from streams_recovery.core.compaction.proof import ReducedFrom, Reduction, ReductionProof
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.manifest import CopiedRange, Manifest
-from streams_recovery.core.model import TopicRole
-from streams_recovery.core.reduced import ReducedFrom, Reduction, ReductionProof
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 PROOF = ReductionProof(

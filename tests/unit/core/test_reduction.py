@@ -8,19 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec, manifest
+from streams_recovery.core import codec
+from streams_recovery.core.compaction.compacted import assembled, judge
+from streams_recovery.core.compaction.plan import PartitionReduced, PartitionToReduce, ReductionPlan, in_portions, plan_reduction
+from streams_recovery.core.compaction.proof import Reduction, ReductionProof
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
-from streams_recovery.core.model import StoreKind, TopicRole
-from streams_recovery.core.reduced import Reduction, ReductionProof
-from streams_recovery.core.reduction import (
-    PartitionReduced,
-    PartitionToReduce,
-    ReductionPlan,
-    in_portions,
-    plan_reduction,
-)
-from streams_recovery.core.synthetic import assembled, judge
+from streams_recovery.core.kafka_types import StoreKind, TopicRole
+from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 NAME, STORE = "orders-totals-changelog", "totals"

@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.core.retention import Held, KeepMark, KeepRules, ObjectLock, StoredFile, decide, marked, past_grace, removable
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.retention import (
+    Held,
+    KeepMark,
+    KeepRules,
+    ObjectLock,
+    StoredFile,
+    decide,
+    marked,
+    past_grace,
+    removable,
+)
 
 HOUR = 3_600_000
 NONE = KeepRules(last=0, hourly=0, daily=0, weekly=0, monthly=0, minimum=1)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import TopicRole
-from streams_recovery.core.needs import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.obstacles import Obstacle, Severity, listed, required
-from streams_recovery.core.rights import (
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
+from streams_recovery.core.preflight.findings import Obstacle, Severity, listed, required
+from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     CREATE,
     DELETE,

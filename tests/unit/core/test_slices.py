@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.manifest import Gap, SegmentFile
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.slices import Bounds, Interval, Looked, Slice, bounds_of, slice_log, why_incomplete
-from streams_recovery.core.time_cut import CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Gap, SegmentFile
+from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.sandbox.interval import Bounds, Interval, Looked, Slice, bounds_of, slice_log, why_incomplete
 from tests.unit.core.test_time_cut import Log, logs
 from tests.unit.core.values import image, segment
 

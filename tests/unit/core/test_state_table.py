@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import StoreKind
-from streams_recovery.core.state_table import (
+from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.state.table import (
     Change,
     DiffCounts,
     Entry,

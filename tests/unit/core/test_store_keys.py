@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.model import StoreKind
-from streams_recovery.core.store_keys import StoreKey, join_key, split_key
+from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.manifest import Gap, Manifest, PartitionImage, TopicImage
-from streams_recovery.core.model import Consistency, TopicRole
-from streams_recovery.core.survival import lost_with_cluster, survives_cluster_loss
+from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.savepoint.survival import lost_with_cluster, survives_cluster_loss
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 WHOLE = image((segment(0, 10, [1, 4, 8]),))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import preflight
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.handover import Handover, Role, require_startable, role_of
-from streams_recovery.core.model import Consistency
-from streams_recovery.core.switch import Step, beyond, problems, switch_plan, told, upgrade_plan, upgrade_problems
-from streams_recovery.core.switch_text import switch_text, upgrade_text
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.preflight import checks
+from streams_recovery.core.repository.ownership import Handover, Role, require_startable, role_of
+from streams_recovery.core.rollout.cutover import Step, beyond, problems, switch_plan, told, upgrade_plan, upgrade_problems
+from streams_recovery.core.text.cutover import switch_text, upgrade_text
 from tests.unit.core.switching import CLONE, OLD, origin, pair
 
 CUT_OVER, ROLL_BACK = Step
@@ -181,5 +181,5 @@ def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
     ],
 )
 def test_what_must_not_be_restored_is_refused_before_anything_is_touched(last: Handover | None, source: str, refused: bool) -> None:
-    found = preflight.handed_over(last, "it", source)
+    found = checks.handed_over(last, "it", source)
     assert [one.kind for one in found] == ["handover"] * refused

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_recovery.core.manifest import CopiedRange, Gap, PartitionImage, SegmentFile
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets import translate
-from streams_recovery.core.time_cut import (
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.offsets.translation import translate
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage, SegmentFile
+from streams_recovery.core.restore.point_in_time import (
     AsOf,
     CutBy,
     LogCut,

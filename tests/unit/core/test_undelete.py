@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.undelete import Harm, ObjectVersion, to_undelete
+from streams_recovery.core.repository.undelete import Harm, ObjectVersion, to_undelete
 
 # What was done to an object, one after the other: written with this content, or deleted.
 histories = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=6))

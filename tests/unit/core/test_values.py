@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.values import Format, decoded, encoded, from_text, same_document
+from streams_recovery.core.state.cells import Format, decoded, encoded, from_text, same_document
 
 CELLS = {
     Format.STRING: st.text(),

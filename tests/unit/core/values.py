@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.cut import PartitionCut
-from streams_recovery.core.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
-from streams_recovery.core.model import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
+from streams_recovery.core.savepoint.cut import PartitionCut
 
 DAY = 86_400_000
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.formats.avro import AvroCodec
+from streams_recovery.serdes.avro import AvroCodec
 
 SCHEMA: dict[str, Any] = {
     "type": "record",

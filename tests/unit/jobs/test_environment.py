@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.jobs.environment import driver_environment
+from streams_recovery.engine.environment import driver_environment
 
 SECRETS = [
     "AIRFLOW__CORE__FERNET_KEY",

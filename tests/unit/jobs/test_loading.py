@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.transforms.loading import attempts_allowed
+from spark_jobs.transforms.load import attempts_allowed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from streams_recovery.jobs.master import is_local, local_cores, shuffle_partitions
+from streams_recovery.engine.master import is_local, local_cores, shuffle_partitions
 
 REMOTE = ["spark://localhost:7077", "spark://local[2]:7077", "yarn", "k8s://https://cluster:6443", "", "local[x]", "locally"]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.transforms.state import newest_in
-from streams_recovery.kafka.records import SEGMENT_SCHEMA
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
 
 KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"aa"])
 VALUES = st.none() | st.binary(max_size=2)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.jobs import package
-from streams_recovery.jobs.package import build_package, project_root
+from streams_recovery.engine import package
+from streams_recovery.engine.package import build_package, project_root
 
 
 def test_the_same_sources_give_the_same_bytes_whatever_their_dates(tmp_path):

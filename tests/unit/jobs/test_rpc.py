@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
+from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 
 LOCAL = ["local", "local[2]", "local[*]", "local-cluster[2,1,1024]"]
 CLUSTER = "spark://master:7077"

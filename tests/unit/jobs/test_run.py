@@ -11,10 +11,10 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, SparkJobFailed
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreResult
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.run import run_submit, tail
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.child_process import run_submit, tail
+from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.storage.receipts import read_receipt, write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
@@ -114,7 +114,7 @@ def test_an_interruption_ends_the_job_and_what_it_started(tmp_path):
     child = f"import subprocess,sys,signal; subprocess.run([sys.executable,'-c',{grandchild!r}])"
     caller = (
         "import sys,pathlib\n"
-        "from streams_recovery.jobs.run import run_submit\n"
+        "from streams_recovery.engine.child_process import run_submit\n"
         f"run_submit([sys.executable,'-c',{child!r}], {{}}, log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", caller], stderr=subprocess.DEVNULL, env={"PYTHONPATH": ":".join(sys.path)})

@@ -7,9 +7,9 @@ import pytest
 from spark_jobs.access import SECRETS_FILE, Access
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.jobs import submit
-from streams_recovery.jobs.secrets import secrets_file
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.engine import spark_submit
+from streams_recovery.engine.secrets import secrets_file
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 
@@ -27,7 +27,7 @@ def test_a_job_reads_what_the_submitter_wrote(tmp_path, credentials):
 
 
 def test_both_sides_name_the_same_variable():
-    assert submit.SECRETS_FILE == SECRETS_FILE
+    assert spark_submit.SECRETS_FILE == SECRETS_FILE
 
 
 @pytest.mark.fault("F61")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams_recovery.kafka import segments
+from streams_recovery.segments import files
 from tests.spark.rows import batch_of
 
 ROWS, PAYLOAD = 200, 1_000
@@ -18,14 +18,14 @@ GROUPS = 40
 
 def test_reading_holds_a_row_group_and_not_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Forty groups of 200 kB in place of 32 MB each: the same file in small.
-    monkeypatch.setattr(segments, "ROW_GROUP_BYTES", GROUP)
+    monkeypatch.setattr(files, "ROW_GROUP_BYTES", GROUP)
     path, dice = tmp_path / "segment.parquet", random.Random(1)
     batches = (batch_of([(1, None, dice.randbytes(PAYLOAD), None) for _ in range(ROWS)], group * ROWS) for group in range(GROUPS))
-    written = segments.write_segment(batches, path, compression_level=3)
+    written = files.write_segment(batches, path, compression_level=3)
     assert written is not None
     assert written.rows == ROWS * GROUPS
     before, highest, rows = pa.total_allocated_bytes(), 0, 0
-    for batch in segments.read_segment(path, written.stored_as("a test")):
+    for batch in files.read_segment(path, written.stored_as("a test")):
         rows += len(batch)
         highest = max(highest, pa.total_allocated_bytes() - before)
     assert rows == ROWS * GROUPS

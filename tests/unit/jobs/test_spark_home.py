@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.jobs.spark_home import SPARK_HOME, find_spark_home, installed_spark
+from streams_recovery.engine.spark_home import SPARK_HOME, find_spark_home, installed_spark
 
 
 def home_with(directory: Path, jar: str) -> Path:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.spark_home import find_spark_home
-from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.engine.spark_home import find_spark_home
+from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 
 SPEC = NoteRef.of("a/spec.json", b"{}")
 LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")

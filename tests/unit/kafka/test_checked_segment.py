@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.kafka import segment_claims, segments
-from streams_recovery.kafka.checked_segment import open_segment
-from streams_recovery.kafka.parquet_pages import NoPage, pages
-from streams_recovery.kafka.records import SEGMENT_SCHEMA
-from streams_recovery.kafka.segments import contents_of, read_segment, write_segment
-from streams_recovery.segments import first_timestamp, first_values, last_rows, rows_below, split_at
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.segments import files, footer
+from streams_recovery.segments.checked import open_segment
+from streams_recovery.segments.files import contents_of, read_segment, write_segment
+from streams_recovery.segments.pages import NoPage, pages
+from streams_recovery.segments.queries import first_timestamp, first_values, last_rows, rows_below, split_at
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.support.memory import growth
 from tests.unit.kafka.test_records import batch_of, rows_of
@@ -53,7 +53,7 @@ def as_written(directory: Path, table: pa.Table, **options: Any) -> SegmentFile:
     return SegmentFile(
         key=KEY,
         bytes=path.stat().st_size,
-        sha256=segments.sha256_of(path),
+        sha256=files.sha256_of(path),
         rows=len(table),
         first_offset=0,
         last_offset=len(table) - 1,
@@ -111,7 +111,7 @@ def damage(directory: Path, file: SegmentFile, *which: str) -> str:
 @given(rows=rows_of.filter(bool), groups=st.integers(1, 4))
 def test_what_this_software_writes_is_read(rows: list[Any], groups: int) -> None:
     with pytest.MonkeyPatch.context() as patch, _directory() as directory:
-        patch.setattr(segments, "ROW_GROUP_BYTES", 1)
+        patch.setattr(files, "ROW_GROUP_BYTES", 1)
         path = directory / "a.parquet"
         written = write_segment([batch_of(rows)] * groups, path, compression_level=1)
         assert written is not None
@@ -184,7 +184,7 @@ PREPARE = """
 import json
 from pathlib import Path
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.manifest import SegmentFile
+from streams_recovery.core.repository.manifest import SegmentFile
 from tests.unit.kafka.test_checked_segment import damage
 directory = Path(sys.argv[1])
 file = SegmentFile(**json.loads((directory / "file.json").read_text()))
@@ -216,7 +216,7 @@ def test_headers_that_are_too_many_are_damage(tmp_path: Path, monkeypatch: pytes
     file = as_written(tmp_path, constant(1, headers=headers))
     assert file.bytes < 10_000
     assert sum(len(batch) for batch in read_segment(tmp_path / KEY, file)) == 1
-    monkeypatch.setattr(segment_claims, "_MOST_HEADERS", 1 << 20)
+    monkeypatch.setattr(footer, "_MOST_HEADERS", 1 << 20)
     assert "in headers.list.element.key and headers.list.element.value" in damage(tmp_path, file)
 
 
@@ -312,7 +312,7 @@ def test_a_repository_that_does_not_answer_is_not_damage(tmp_path: Path, monkeyp
     from streams_recovery.core.errors import RepositoryUnavailable
 
     file = honest(tmp_path)
-    monkeypatch.setattr("streams_recovery.segments._SMALL", 0)
+    monkeypatch.setattr("streams_recovery.segments.queries._SMALL", 0)
 
     def refuse(self: Repository, key: str, start: int, end: int) -> bytes:
         raise RepositoryUnavailable("nobody answers", next_step="try again")

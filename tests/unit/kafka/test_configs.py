@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.kafka.configs import topic_defaults
+from streams_recovery.kafka.topic_configs import topic_defaults
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from streams_recovery.core.errors import (
     Refused,
     TransientError,
 )
-from streams_recovery.kafka import failures
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import KafkaConnection
 
 CONNECTION = KafkaConnection(bootstrap_servers="a:1,b:2", properties={"sasl.password": "hunter2"})
@@ -62,7 +62,7 @@ def librdkafka(code: int, text: str = "why") -> KafkaException:
     ids=str,
 )
 def test_both_clients_errors_become_ours(error: Exception, kind: type[RecoveryError]) -> None:
-    found = failures.translated(error, CONNECTION, "asking", timeout=3)
+    found = errors.translated(error, CONNECTION, "asking", timeout=3)
     assert type(found) is kind
     assert found.next_step
     assert "hunter2" not in str(found)
@@ -70,34 +70,34 @@ def test_both_clients_errors_become_ours(error: Exception, kind: type[RecoveryEr
 
 
 def test_an_unreachable_cluster_is_named_with_the_time_it_was_given() -> None:
-    found = failures.translated(librdkafka(KafkaError._TRANSPORT), CONNECTION, "asking", timeout=3)
+    found = errors.translated(librdkafka(KafkaError._TRANSPORT), CONNECTION, "asking", timeout=3)
     assert "no answer from a:1,b:2 within 3 s" in str(found)
     assert found.facts["brokers"] == "a:1,b:2"
 
 
 def test_our_own_errors_stay_as_they_are() -> None:
     own = NotFound("x", next_step="y")
-    assert failures.translated(own, CONNECTION, "asking", timeout=3) is own
+    assert errors.translated(own, CONNECTION, "asking", timeout=3) is own
 
 
 def test_the_protocol_s_codes_mean_the_same_in_both_clients() -> None:
     """Codes are written as numbers here and there: each must be one that both clients know by the same number."""
     pairs = {
-        KafkaError.UNSTABLE_OFFSET_COMMIT: (failures.UNSTABLE_OFFSET_COMMIT, pure.UnstableOffsetCommitError),
-        KafkaError.TOPIC_ALREADY_EXISTS: (failures.TOPIC_ALREADY_EXISTS, pure.TopicAlreadyExistsError),
-        KafkaError.UNKNOWN_TOPIC_OR_PART: (failures.UNKNOWN_TOPIC_OR_PARTITION, pure.UnknownTopicOrPartitionError),
-        KafkaError.UNKNOWN_MEMBER_ID: (failures.UNKNOWN_MEMBER_ID, pure.UnknownMemberIdError),
-        KafkaError.NON_EMPTY_GROUP: (failures.NON_EMPTY_GROUP, pure.NonEmptyGroupError),
-        KafkaError.GROUP_ID_NOT_FOUND: (failures.GROUP_ID_NOT_FOUND, pure.GroupIdNotFoundError),
+        KafkaError.UNSTABLE_OFFSET_COMMIT: (errors.UNSTABLE_OFFSET_COMMIT, pure.UnstableOffsetCommitError),
+        KafkaError.TOPIC_ALREADY_EXISTS: (errors.TOPIC_ALREADY_EXISTS, pure.TopicAlreadyExistsError),
+        KafkaError.UNKNOWN_TOPIC_OR_PART: (errors.UNKNOWN_TOPIC_OR_PARTITION, pure.UnknownTopicOrPartitionError),
+        KafkaError.UNKNOWN_MEMBER_ID: (errors.UNKNOWN_MEMBER_ID, pure.UnknownMemberIdError),
+        KafkaError.NON_EMPTY_GROUP: (errors.NON_EMPTY_GROUP, pure.NonEmptyGroupError),
+        KafkaError.GROUP_ID_NOT_FOUND: (errors.GROUP_ID_NOT_FOUND, pure.GroupIdNotFoundError),
     }
     for code, (ours, kind) in pairs.items():
         assert code == ours == kind.errno
-        assert failures.code_named(failures.name_of(code)) == code
-    assert pure.TransactionalIdNotFoundError.errno == failures.TRANSACTIONAL_ID_NOT_FOUND
+        assert errors.code_named(errors.name_of(code)) == code
+    assert pure.TransactionalIdNotFoundError.errno == errors.TRANSACTIONAL_ID_NOT_FOUND
 
 
 def test_every_transient_code_is_one_that_kafka_calls_retriable() -> None:
-    for code in failures._TRANSIENT - {failures.UNSTABLE_OFFSET_COMMIT}:
+    for code in errors._TRANSIENT - {errors.UNSTABLE_OFFSET_COMMIT}:
         kind = pure.for_code(code)
         assert kind is not pure.UnknownError, code
         # kafka-python forgets to mark these; Kafka's own client retries on each.
@@ -105,5 +105,5 @@ def test_every_transient_code_is_one_that_kafka_calls_retriable() -> None:
 
 
 def test_a_name_that_is_no_error_has_no_code() -> None:
-    assert failures.code_named("KafkaError") is None
-    assert failures.code_named("nothing of the kind") is None
+    assert errors.code_named("KafkaError") is None
+    assert errors.code_named("nothing of the kind") is None

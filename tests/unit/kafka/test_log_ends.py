@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import log_ends
 from tests.unit.kafka.scripted import Script, ScriptedClients, offsets, refusal
 

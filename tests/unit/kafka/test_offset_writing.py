@@ -15,7 +15,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import ApplicationRunning, BrokerUnavailable, Damaged, NotFound, RecoveryError, TransientError
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from tests.unit.kafka.scripted import ScriptedClients, future

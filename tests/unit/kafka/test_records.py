@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, check_schema, header_array, header_lists, payload_bytes
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, check_schema, header_array, header_lists, payload_bytes
 
 maybe_bytes = st.none() | st.binary(max_size=20)
 header = st.tuples(st.text(st.characters(blacklist_categories=["Cs"]), max_size=5), maybe_bytes)

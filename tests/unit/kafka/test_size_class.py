@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.kafka.reading_client import size_class
+from streams_recovery.kafka.range_consumer import size_class
 
 
 @given(st.integers(0, 10**9))

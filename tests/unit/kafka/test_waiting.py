@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from streams_recovery.kafka.waiting import Deadline
+from streams_recovery.kafka.deadline import Deadline
 
 
 class Clock:

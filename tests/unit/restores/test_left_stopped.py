@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import holds, restores, standstills, unfinished
 from streams_recovery.application.factory import open_application
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.steps import abandoned, leave
+from streams_recovery.cli.restore_steps import abandoned, leave
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
-from streams_recovery.core.hold import HoldPurpose, TopicHold
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.restores.opening import note
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
+from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
+from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.restore.open import note
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.workbench import Workbench, open_workbench
 from tests.spark import fleet
 
 RUN = "restore one-run"
@@ -55,12 +55,12 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
         yield found
 
 
-def opened(bench: Workbench, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restores.RestoreTicket:
+def opened(bench: Workbench, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restore.RestoreTicket:
     """A restore that has the lock, and has touched nothing."""
-    ticket = restores.RestoreTicket(
+    ticket = restore.RestoreTicket(
         application_id=bench.application_id,
         restore_id=restore_id,
-        request=restores.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
+        request=restore.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
         requested_by="test",
         plan_hash="",
         plan=NoteRef.of("app/work/plan.json", b""),
@@ -74,11 +74,11 @@ def opened(bench: Workbench, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **
     return ticket
 
 
-def stopped(bench: Workbench) -> restores.RestoreTicket:
+def stopped(bench: Workbench) -> restore.RestoreTicket:
     """A restore that has stopped the application, and then could not reach the cluster."""
     ticket = opened(bench)
     with pytest.raises(BrokerUnavailable):
-        restores.stop(bench, ticket)
+        restore.stop(bench, ticket)
     assert not running(bench)
     return ticket
 
@@ -90,7 +90,7 @@ def running(bench: Workbench) -> bool:
 def guard(bench: Workbench) -> None:
     """A topic under a hold that only a broker can release."""
     hold = TopicHold(topic="app-totals-changelog", topic_id="x")
-    holds.record(bench, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
+    topic_holds.record(bench, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
 
 
 def later(bench: Workbench) -> Workbench:
@@ -107,10 +107,10 @@ def test_the_application_is_started_before_anything_that_may_fail(bench: Workben
     ticket = stopped(bench)
     guard(bench)
     with pytest.raises(BrokerUnavailable):
-        restores.abandon(bench, ticket)
+        restore.abandon(bench, ticket)
     assert running(bench)
     assert bench.lock.holder() is None, "the lock is given back whatever fails"
-    assert standstills.left(bench) is None
+    assert quiesce_record.left(bench) is None
 
 
 @pytest.mark.fault("F20")
@@ -119,10 +119,10 @@ def test_an_application_that_could_not_be_started_is_started_by_the_retry(bench:
     broken = tmp_path / "instance.broken"
     broken.touch()
     with pytest.raises(ApplicationNotReady, match="it cannot be started"):
-        restores.abandon(bench, ticket)
+        restore.abandon(bench, ticket)
     assert bench.lock.holder() is None
     broken.unlink()
-    left = restores.abandon(bench, ticket)
+    left = restore.abandon(bench, ticket)
     assert (left.restarted, left.next_step, running(bench)) == (True, "the application goes on as it was", True)
     assert bench.lock.holder() is None
 
@@ -150,7 +150,7 @@ def test_a_lease_that_ended_is_no_reason_to_leave_it_down(bench: Workbench) -> N
     ticket = stopped(bench)
     after = later(bench)
     after.lock.release(after.lock.acquire("somebody", lease_seconds=60, purpose="a test"))
-    assert restores.abandon(after, ticket).restarted
+    assert restore.abandon(after, ticket).restarted
     assert running(bench)
 
 
@@ -159,18 +159,18 @@ def test_another_run_s_application_is_not_touched(bench: Workbench) -> None:
     after = later(bench)
     after.lock.acquire("somebody", lease_seconds=60, purpose="a test")
     with pytest.raises(LockHeld, match="somebody holds the lock"):
-        restores.abandon(after, ticket)
+        restore.abandon(after, ticket)
     assert not running(bench)
 
 
 @pytest.mark.fault("F3")
 def test_the_next_run_brings_back_what_a_restore_that_was_killed_has_stopped(bench: Workbench) -> None:
     ticket = stopped(bench)
-    left = standstills.left(bench)
+    left = quiesce_record.left(bench)
     assert left is not None
     assert (left.run, left.instances) == (ticket.restore_id, ("one",))
-    assert standstills.end_left(bench) == ("one",)
-    assert (running(bench), standstills.left(bench)) == (True, None)
+    assert quiesce_record.end_left(bench) == ("one",)
+    assert (running(bench), quiesce_record.left(bench)) == (True, None)
 
 
 @pytest.mark.fault("F3")
@@ -178,9 +178,9 @@ def test_the_next_run_brings_back_what_a_restore_that_was_killed_has_stopped(ben
 def test_but_nobody_starts_one_whose_state_it_had_begun_to_replace(bench: Workbench, phase: Phase) -> None:
     ticket = stopped(bench)
     note(bench, ticket, phase)
-    assert standstills.left(bench) is None
-    assert standstills.end_left(bench) == ()
-    assert not restores.abandon(bench, ticket).restarted
+    assert quiesce_record.left(bench) is None
+    assert quiesce_record.end_left(bench) == ()
+    assert not restore.abandon(bench, ticket).restarted
     assert not running(bench)
 
 
@@ -188,24 +188,24 @@ def test_nor_one_that_was_brought_back_in_another_way(bench: Workbench) -> None:
     ticket = stopped(bench)
     note(bench, ticket, Phase.SAVED)
     unfinished.dismiss(bench, ticket.restore_id)
-    assert standstills.left(bench) is None
+    assert quiesce_record.left(bench) is None
 
 
 def test_what_did_not_run_is_not_started(bench: Workbench) -> None:
     bench.application.stop(timeout=1)
     ticket = opened(bench, running=())
     with pytest.raises(BrokerUnavailable):
-        restores.stop(bench, ticket)
-    assert standstills.left(bench) is None
-    assert not restores.abandon(bench, ticket).restarted
+        restore.stop(bench, ticket)
+    assert quiesce_record.left(bench) is None
+    assert not restore.abandon(bench, ticket).restarted
     assert not running(bench)
 
 
 def test_what_somebody_has_started_since_the_restore_was_opened_is_brought_back_too(bench: Workbench) -> None:
     ticket = opened(bench, running=())
     with pytest.raises(BrokerUnavailable):
-        restores.stop(bench, ticket)
-    assert restores.abandon(bench, ticket).restarted
+        restore.stop(bench, ticket)
+    assert restore.abandon(bench, ticket).restarted
     assert running(bench)
 
 
@@ -215,7 +215,7 @@ def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothi
     second = opened(bench, "20261121T110000Z-bbbbbbbbbb")
     note(bench, second, Phase.DESTROYING)
     bench.lock.release(second.lock)
-    assert not restores.abandon(bench, ticket).restarted
+    assert not restore.abandon(bench, ticket).restarted
     assert not running(bench)
 
 
@@ -229,6 +229,6 @@ def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resum
     changed = runs.model_copy(update={"command": runs.command.model_copy(update={"wipe": says})})
     stays = replace(bench, application=open_application(changed, bench.application_id))  # type: ignore[arg-type]
     with pytest.raises(Damaged, match="local state remains in /state/app") as error:
-        restores.wipe(stays, ticket)
+        restore.wipe(stays, ticket)
     assert f"`streams-recovery resume app {ticket.restore_id} --approve ab12`" in str(error.value.next_step)
-    assert restores.phase_of(bench, ticket) is Phase.OFFSETS_SET
+    assert restore.phase_of(bench, ticket) is Phase.OFFSETS_SET

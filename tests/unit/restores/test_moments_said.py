@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.manifest import TopicImage
-from streams_recovery.core.model import TopicPartition, TopicRole
-from streams_recovery.core.placement import Placed
-from streams_recovery.core.plan import PointInTime
-from streams_recovery.core.time_cut import AsOf, CutBy, LogCut, RowCut
-from streams_recovery.restores.moments import Begin, of_moment
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut
+from streams_recovery.operations.restore.point_in_time import Begin, of_moment
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 HOUR = str(3_600_000)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import PlanChanged
-from streams_recovery.core.plan import RestorePlan
-from streams_recovery.restores.living import check_same_targets
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.operations.restore.target_checks import check_same_targets
 from tests.unit.core.test_plan import PLAN, TOPIC
 
 OUTPUT = replace(TOPIC, name="totals")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import standstills
 from streams_recovery.core.errors import Damaged, LockLost
-from streams_recovery.core.journal import Phase
-from streams_recovery.leases import Held
-from streams_recovery.restores.opening import note
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.renewed_lock import Held
+from streams_recovery.operations.restore.open import note
 from tests.unit.restores.test_left_stopped import application, later, opened, running, stopped
 
 
@@ -32,10 +32,10 @@ def junk(bench: Workbench, prefix: str, number: int | None = None) -> None:
 def test_an_entry_of_what_stood_still_that_cannot_be_read_is_passed_over(bench: Workbench) -> None:
     stopped(bench)
     junk(bench, bench.layout.standstills)
-    assert standstills.end_left(bench) == ("one",)
-    assert (running(bench), standstills.left(bench)) == (True, None)
+    assert quiesce_record.end_left(bench) == ("one",)
+    assert (running(bench), quiesce_record.left(bench)) == (True, None)
     junk(bench, bench.layout.standstills)
-    assert standstills.left(bench) is None
+    assert quiesce_record.left(bench) is None
 
 
 @pytest.mark.fault("F63")
@@ -43,8 +43,8 @@ def test_an_entry_of_what_stood_still_that_cannot_be_read_is_passed_over(bench: 
 def test_a_strange_record_of_the_lock_leaves_nobody_held(bench: Workbench, number: int | None) -> None:
     ticket = Held(lock=bench.lock.acquire("savepoint", lease_seconds=60, purpose="a test"))
     junk(bench, bench.layout.locks, number)
-    standstills.check_may_let_go(bench, ticket)
-    standstills.check_may_let_go(later(bench), ticket)
+    quiesce_record.check_may_let_go(bench, ticket)
+    quiesce_record.check_may_let_go(later(bench), ticket)
 
 
 @pytest.mark.fault("F63")
@@ -53,7 +53,7 @@ def test_but_not_while_a_restore_is_unfinished(bench: Workbench) -> None:
     note(bench, ticket, Phase.DESTROYING)
     junk(bench, bench.layout.locks)
     with pytest.raises(Damaged, match=bench.layout.locks):
-        standstills.check_may_let_go(bench, ticket)
+        quiesce_record.check_may_let_go(bench, ticket)
 
 
 @pytest.mark.fault("F63")
@@ -63,5 +63,5 @@ def test_nor_while_another_run_had_the_lock_as_far_as_it_can_be_read(bench: Work
     after.lock.acquire("somebody", lease_seconds=60, purpose="a test")
     junk(bench, bench.layout.locks)
     with pytest.raises(LockLost, match="the newest record is of somebody"):
-        standstills.check_may_let_go(after, ticket)
-    standstills.check_may_let_go(later(after), ticket)
+        quiesce_record.check_may_let_go(after, ticket)
+    quiesce_record.check_may_let_go(later(after), ticket)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
-from streams_recovery.core.manifest import CopiedRange
-from streams_recovery.core.model import TopicDescription, TopicPartition, TopicRole
-from streams_recovery.savepoints.copy import check_against_plan
-from streams_recovery.savepoints.unchanged import grown, other_topics, truncated
-from streams_recovery.savepoints.values import DraftTopic
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.operations.savepoint.copy import check_against_plan
+from streams_recovery.operations.savepoint.same_logs import grown, other_topics, truncated
+from streams_recovery.operations.savepoint.values import DraftTopic
 from tests.unit.core.values import cut
 
 STATE, INPUT = TopicPartition("state", 0), TopicPartition("in", 0)

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core import cautions
-from streams_recovery.core.chain import ChainPolicy
-from streams_recovery.core.damage import ChangedState, Damage, DamageKind
 from streams_recovery.core.errors import StateDamaged
-from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import ClaimedTopic, Consistency, Guarantee, QuiesceMode, TopicRole
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.savepoints.copy import copy_plan
-from streams_recovery.savepoints.damage import with_damage
-from streams_recovery.savepoints.publish import assemble
-from streams_recovery.savepoints.values import Copied, CopyPlan, CutDraft, DraftTopic, SavepointRequest, Ticket
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.savepoint import warnings
+from streams_recovery.core.savepoint.chain import ChainPolicy
+from streams_recovery.core.savepoint.damage import ChangedState, Damage, DamageKind
+from streams_recovery.operations.savepoint.copy import copy_plan
+from streams_recovery.operations.savepoint.damage import with_damage
+from streams_recovery.operations.savepoint.publish import assemble
+from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, SavepointRequest, Ticket
 from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
 
 POLICY = ChainPolicy(max_savepoints=100, max_age_days=100, max_records=1_000)
@@ -117,7 +117,7 @@ def test_a_cut_of_damaged_state_is_refused_or_labelled_however_exact_it_is() -> 
         for held in (ticket(ChangedState.DAMAGED), ticket(safety=True)):
             damaged = published(held, with_damage(NOTHING, held, (LOST,)), label)
             assert (damaged.consistency, damaged.proof.reasons) == (Consistency.DAMAGED, (LOST.problem,))
-            (told, *_) = cautions.of_savepoint(damaged, None)
+            (told, *_) = warnings.of_savepoint(damaged, None)
             assert told.startswith("its state is damaged (topic t was created again)")
         whole = ticket(ChangedState.DAMAGED)
         assert published(whole, with_damage(NOTHING, whole, ()), label).consistency is label, "allowed, and nothing is"
@@ -127,7 +127,7 @@ def test_a_change_that_was_intended_is_written_down_and_labels_nothing() -> None
     held = ticket(ChangedState.INTENDED)
     made = published(held, with_damage(NOTHING, held, (LOST,)))
     assert (made.consistency, made.proof.reasons, made.provenance.intended) == (Consistency.EXACT, (), (LOST.problem,))
-    assert "topic t was created again: said to be intended by me" in cautions.of_savepoint(made, None)
+    assert "topic t was created again: said to be intended by me" in warnings.of_savepoint(made, None)
 
 
 def test_topics_that_another_name_takes_are_in_the_manifest() -> None:
@@ -135,7 +135,7 @@ def test_topics_that_another_name_takes_are_in_the_manifest() -> None:
     assert [(one.topic, one.group) for one in made.claimed] == [("orders-eu-t-changelog", "orders-eu")]
     assert any(
         "orders-eu-t-changelog is not in this savepoint: it is taken for a topic of orders-eu" in told
-        for told in cautions.of_savepoint(made, None)
+        for told in warnings.of_savepoint(made, None)
     )
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_recovery.core.cut import Evidence, Readings, judge
-from streams_recovery.core.model import Consistency, Guarantee, QuiesceMode
-from streams_recovery.savepoints.readings import read_cut
+from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode
+from streams_recovery.core.savepoint.cut import Evidence, Readings, judge
+from streams_recovery.operations.savepoint.readings import read_cut
 from tests.unit.savepoints.transaction_model import INTERNAL, OUTPUT, World, some_producers
 
 Rule = Callable[[Readings], Readings]

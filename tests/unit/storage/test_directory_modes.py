@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 UMASKS = [0o000, 0o002, 0o022, 0o077]

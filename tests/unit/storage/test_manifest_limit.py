@@ -14,11 +14,11 @@ import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.storage import packed, savepoints, values
-from streams_recovery.storage.packed import most_unpacked, unpacked
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.storage import compressed_manifest, json_object, savepoints
+from streams_recovery.storage.compressed_manifest import most_unpacked, unpacked
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.unit.core.test_manifest import copied, image, partition
@@ -63,7 +63,9 @@ def test_a_frame_that_does_not_tell_its_size_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.fault("F63")
 def test_what_follows_the_frame_is_refused(tmp_path: Path) -> None:
-    assert "not a compressed manifest" in refusal(tmp_path, packed.packed(codec.dumps(image())) + packed.packed(b"{}"))
+    assert "not a compressed manifest" in refusal(
+        tmp_path, compressed_manifest.packed(codec.dumps(image())) + compressed_manifest.packed(b"{}")
+    )
 
 
 BOMBS: dict[str, Callable[[], bytes]] = {
@@ -100,14 +102,14 @@ def test_an_honest_manifest_is_far_from_every_limit(tmp_path: Path) -> None:
     for parts in (several, empty):
         published = replace(image(), topics=(replace(image().topics[0], partitions=tuple(parts)),))
         plain = codec.dumps(published)
-        stored = packed.packed(plain)
+        stored = compressed_manifest.packed(plain)
         assert 2 * len(plain) < most_unpacked(len(stored))
         assert codec.loads(dict[str, object], unpacked(stored, "here"), where="here")
 
 
 def test_what_could_not_be_read_again_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path)))
-    monkeypatch.setattr(savepoints, "packed_value", lambda key, value: values.packed_value(key, value, most_bytes=500))
+    monkeypatch.setattr(savepoints, "packed_value", lambda key, value: json_object.packed_value(key, value, most_bytes=500))
     with pytest.raises(Refused, match=r"manifest\.json\.zst would be too large to be read again: it has \d+ bytes, the limit is 500"):
         SavepointStore(repository, Layout("orders")).publish(image())
     assert list(repository.keys("")) == []
@@ -116,7 +118,7 @@ def test_what_could_not_be_read_again_is_not_published(tmp_path: Path, monkeypat
 def _with(change: Callable[[dict[str, Any]], object]) -> bytes:
     plain = codec.encode(replace(image(), topics=(replace(image().topics[0], partitions=(partition([copied(0, 10)], [], end=10),)),)))
     change(plain)
-    return packed.packed(json.dumps(plain).encode())
+    return compressed_manifest.packed(json.dumps(plain).encode())
 
 
 def _partition(plain: dict[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import RepositoryUnavailable
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.repository import Repository
 
 

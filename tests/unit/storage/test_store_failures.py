@@ -6,9 +6,9 @@ import pytest
 from obstore import exceptions
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.storage.creating import Retries
-from streams_recovery.storage.failures import explained, passes, status_of
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.conditional_put import Retries
+from streams_recovery.storage.errors import explained, passes, status_of
 
 BUCKET = StorageLocation(backend="s3", bucket="b", prefix="p")
 DISK = "Generic LocalFileSystem error: Unable to open file /r/key#1: "

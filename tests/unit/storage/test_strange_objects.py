@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.savepoint_id import is_id, new_id
+from streams_recovery.core.ids import is_id, new_id
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import Notes
 
 LAYOUT = Layout("orders")
 NOW = 1_800_000_000_000

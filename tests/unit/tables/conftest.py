@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations.context import Workbench, open_workbench
 from tests.state_repository import environment, fill
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from streams_recovery import tables
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
-from streams_recovery.formats.rows import RowCodec
-from streams_recovery.tables import FileFormat
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations import state
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.state import FileFormat
+from streams_recovery.serdes.rows import RowCodec
 from tests.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, by_key
 
 Row = dict[str, Any]
@@ -22,9 +22,9 @@ SHOWN = [store for store in STORES if store != "empty"]
 
 
 def rows_of(bench: Workbench, store: str, savepoint: str = SECOND, *, deleted: bool = False) -> list[Row]:
-    side = tables.open_side(bench, store, savepoint)
+    side = state.open_side(bench, store, savepoint)
     codec = RowCodec(side.form)
-    return [row for one in tables.tables(side) for row in codec.rows(one, deleted=deleted)]
+    return [row for one in state.tables(side) for row in codec.rows(one, deleted=deleted)]
 
 
 def told(row: Row, *names: str) -> tuple[Any, ...]:
@@ -76,10 +76,10 @@ def test_headers_are_rows_too(shop: Workbench) -> None:
 @pytest.mark.parametrize("store", SHOWN)
 @pytest.mark.parametrize("kind", [FileFormat.PARQUET, FileFormat.JSON])
 def test_a_file_holds_the_same_rows(shop: Workbench, tmp_path: Path, store: str, kind: FileFormat) -> None:
-    side, rows = tables.open_side(shop, store, SECOND), rows_of(shop, store, deleted=True)
+    side, rows = state.open_side(shop, store, SECOND), rows_of(shop, store, deleted=True)
     path = tmp_path / f"table.{kind}"
-    assert tables.write_table(rows, side.form, kind, path) == len(rows) > 0
-    back = tables.read_table(path, side.form)
+    assert state.write_table(rows, side.form, kind, path) == len(rows) > 0
+    back = state.read_table(path, side.form)
     # Documents are compared as such: JSON lines hold them as objects.
     codec = RowCodec(side.form)
     for one, other in zip(rows, back, strict=True):
@@ -92,17 +92,17 @@ def test_a_file_holds_the_same_rows(shop: Workbench, tmp_path: Path, store: str,
 
 
 def test_csv_and_the_screen_have_text_only(shop: Workbench, tmp_path: Path) -> None:
-    side = tables.open_side(shop, "totals", SECOND)
-    tables.write_table(rows_of(shop, "totals"), side.form, FileFormat.CSV, tmp_path / "t.csv")
+    side = state.open_side(shop, "totals", SECOND)
+    state.write_table(rows_of(shop, "totals"), side.form, FileFormat.CSV, tmp_path / "t.csv")
     found = duckdb.sql(f"SELECT key, value->>'$.count', timestamp FROM read_csv('{tmp_path / 't.csv'}') WHERE key = 'alice'").fetchall()
     assert found == [("alice", "100", T0 + 60)]
-    assert tables.in_columns(rows_of(shop, "raw")[0], tables.open_side(shop, "raw", SECOND).form)[0] in ("ff00", "")
+    assert state.in_columns(rows_of(shop, "raw")[0], state.open_side(shop, "raw", SECOND).form)[0] in ("ff00", "")
 
 
 def test_duckdb_reads_what_is_written(shop: Workbench, tmp_path: Path) -> None:
     for store in ("totals", "minutes", "versions"):
-        tables.write_table(
-            rows_of(shop, store), tables.open_side(shop, store, SECOND).form, FileFormat.PARQUET, tmp_path / f"{store}.parquet"
+        state.write_table(
+            rows_of(shop, store), state.open_side(shop, store, SECOND).form, FileFormat.PARQUET, tmp_path / f"{store}.parquet"
         )
     totals = "SELECT key, (value ->> '$.count')::BIGINT AS n, make_timestamp(timestamp * 1000) AS at FROM '{}' ORDER BY n DESC LIMIT 1"
     (row,) = duckdb.sql(totals.format(tmp_path / "totals.parquet")).fetchall()
@@ -116,20 +116,20 @@ def test_duckdb_reads_what_is_written(shop: Workbench, tmp_path: Path) -> None:
 
 def test_what_cannot_be_shown_is_refused_by_its_name(shop: Workbench) -> None:
     with pytest.raises(NotFound, match=r"no changelog of a store nothing; it has totals, numbers"):
-        tables.open_side(shop, "nothing", SECOND)
+        state.open_side(shop, "nothing", SECOND)
     with pytest.raises(Refused, match="minimal"):
-        tables.open_side(shop, "totals", MINIMAL)
+        state.open_side(shop, "totals", MINIMAL)
     undeclared = shop.config.model_copy(update={"stores": {}})
     from dataclasses import replace
 
     with pytest.raises(Refused, match="kind of store totals is not known"):
-        tables.open_side(replace(shop, config=undeclared), "totals", SECOND)
+        state.open_side(replace(shop, config=undeclared), "totals", SECOND)
 
 
 @pytest.mark.fault("F20")
 def test_each_attempt_of_an_export_has_a_result_of_its_own(shop: Workbench) -> None:
-    request = tables.ExportRequest(store="totals", savepoint=SECOND, run_id="run", deleted=False, directory=None)
-    first, second = (tables.begin_export(shop, request).job for _ in range(2))
+    request = state.ExportRequest(store="totals", savepoint=SECOND, run_id="run", deleted=False, directory=None)
+    first, second = (state.begin_export(shop, request).job for _ in range(2))
     assert first.result_key != second.result_key
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_segment_is_never_shown(shop: Workbench, tmp_path: Path) -> No
 
 
 def test_files_that_are_no_table_are_refused(shop: Workbench, tmp_path: Path) -> None:
-    form = tables.open_side(shop, "totals", SECOND).form
+    form = state.open_side(shop, "totals", SECOND).form
     path = tmp_path / "t.json"
     for text, why in (
         ("{", "cannot be read"),
@@ -156,15 +156,15 @@ def test_files_that_are_no_table_are_refused(shop: Workbench, tmp_path: Path) ->
     ):
         path.write_text(text, encoding="latin-1")
         with pytest.raises(ConfigInvalid, match=why):
-            tables.read_table(path, form)
+            state.read_table(path, form)
     with pytest.raises(ConfigInvalid, match="cannot be read"):
-        tables.read_table(tmp_path / "absent.parquet", form)
+        state.read_table(tmp_path / "absent.parquet", form)
     with pytest.raises(ConfigInvalid, match="is there already"):
-        tables.write_table([], form, FileFormat.JSON, path)
+        state.write_table([], form, FileFormat.JSON, path)
 
 
 def test_two_moments_are_compared_key_by_key(shop: Workbench) -> None:
-    found = tables.compare(tables.open_side(shop, "totals", FIRST), tables.open_side(shop, "totals", SECOND))
+    found = state.compare(state.open_side(shop, "totals", FIRST), state.open_side(shop, "totals", SECOND))
     assert {(row["change"], (row["after"] or row["before"])["key"], *row["parts"]) for row in found.rows} == {
         ("changed", "carol", "value", "timestamp"),
         ("removed", "dora"),
@@ -172,8 +172,8 @@ def test_two_moments_are_compared_key_by_key(shop: Workbench) -> None:
     }
     assert (found.counts.before, found.counts.after, found.counts.compared) == (5, 5, 6)
     for store in SHOWN:
-        same = tables.compare(tables.open_side(shop, store, SECOND), tables.open_side(shop, store, SECOND))
+        same = state.compare(state.open_side(shop, store, SECOND), state.open_side(shop, store, SECOND))
         assert same.counts.equal, store
         assert same.rows == ()
-    none = tables.compare(tables.open_side(shop, "empty", FIRST), tables.open_side(shop, "empty", SECOND))
+    none = state.compare(state.open_side(shop, "empty", FIRST), state.open_side(shop, "empty", SECOND))
     assert (none.counts.compared, none.counts.equal) == (0, False)

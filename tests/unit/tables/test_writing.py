@@ -11,25 +11,25 @@ from typing import Any
 import duckdb
 import pytest
 
-from spark_jobs.transforms.auditing import audit_file
-from streams_recovery import tables, upkeep
-from streams_recovery.core.audit import FileToAudit
+from spark_jobs.transforms.check import audit_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFound, RecoveryError, Refused
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency, StoreKind
-from streams_recovery.core.plan import RestoreRequest
-from streams_recovery.restores.choosing import choose
-from streams_recovery.tables import FileFormat
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.repository.check import FileToAudit
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.operations import maintenance, state
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore.chosen_savepoint import choose
+from streams_recovery.operations.state import FileFormat
 from tests.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number
 from tests.unit.tables.test_tables import rows_of
 
 Row = dict[str, Any]
 
 
-def write(bench: Workbench, store: str, rows: list[Row], *, base: str = SECOND, dry_run: bool = False, run: str = "") -> tables.EditSummary:
-    request = tables.EditRequest(store=store, base=base, run_id=run or uuid.uuid4().hex, requested_by="somebody", reason="a wrong sum")
-    return tables.write_state(bench, request, rows, dry_run=dry_run)
+def write(bench: Workbench, store: str, rows: list[Row], *, base: str = SECOND, dry_run: bool = False, run: str = "") -> state.EditSummary:
+    request = state.EditRequest(store=store, base=base, run_id=run or uuid.uuid4().hex, requested_by="somebody", reason="a wrong sum")
+    return state.write_state(bench, request, rows, dry_run=dry_run)
 
 
 def written(bench: Workbench, store: str, rows: list[Row], **how: Any) -> Manifest:
@@ -43,7 +43,7 @@ def with_value(rows: list[Row], key: object, value: object) -> list[Row]:
 
 
 def raw(bench: Workbench, store: str, savepoint: str) -> dict[bytes, bytes | None]:
-    return {entry.key: entry.value for one in tables.tables(tables.open_side(bench, store, savepoint)) for entry in one.values()}
+    return {entry.key: entry.value for one in state.tables(state.open_side(bench, store, savepoint)) for entry in one.values()}
 
 
 def asked(savepoint: str) -> RestoreRequest:
@@ -103,7 +103,7 @@ def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: Workbench) -> N
     assert looked > 0
     later = replace(shop, clock=lambda: T0 + 400 * 86_400_000)
     needed = {file.key for _, file in made.files()}
-    planned = upkeep.plan_expiry(later)
+    planned = maintenance.plan_expiry(later)
     assert made.savepoint_id in {decision.savepoint_id for decision in planned.keep}
     assert needed & {file.key for file in planned.files} == set()
 
@@ -111,9 +111,9 @@ def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: Workbench) -> N
 def test_rows_that_say_the_same_keep_the_applications_bytes(shop: Workbench, tmp_path: Path) -> None:
     """JSON with a space and 1.50 in it, Avro with a schema's id: by way of JSON lines, which hold neither."""
     for store, key, value in (("totals", "carol", '{"count":8}'), ("accounts", "bob", '{"owner": "bob", "cents": 5, "note": null}')):
-        side, path = tables.open_side(shop, store, SECOND), tmp_path / f"{store}.json"
-        tables.write_table(rows_of(shop, store), side.form, FileFormat.JSON, path)
-        made = written(shop, store, with_value(tables.read_table(path, side.form), key, value))
+        side, path = state.open_side(shop, store, SECOND), tmp_path / f"{store}.json"
+        state.write_table(rows_of(shop, store), side.form, FileFormat.JSON, path)
+        made = written(shop, store, with_value(state.read_table(path, side.form), key, value))
         before, after = raw(shop, store, SECOND), raw(shop, store, made.savepoint_id)
         alive = {name: data for name, data in before.items() if data is not None and name != key.encode()}
         assert {name: data for name, data in after.items() if name != key.encode()} == alive
@@ -125,12 +125,12 @@ def test_rows_that_say_the_same_keep_the_applications_bytes(shop: Workbench, tmp
 
 
 def test_duckdb_edits_a_table(shop: Workbench, tmp_path: Path) -> None:
-    side = tables.open_side(shop, "minutes", SECOND)
+    side = state.open_side(shop, "minutes", SECOND)
     table, edited = tmp_path / "table.parquet", tmp_path / "edited.parquet"
-    tables.write_table(rows_of(shop, "minutes"), side.form, FileFormat.PARQUET, table)
+    state.write_table(rows_of(shop, "minutes"), side.form, FileFormat.PARQUET, table)
     change = "SELECT * REPLACE (CASE key WHEN 'carol' THEN 70 ELSE value END AS value) FROM '{}' WHERE key <> 'dora'"
     duckdb.sql(f"COPY ({change.format(table)}) TO '{edited}'")
-    done = write(shop, "minutes", tables.read_table(edited, side.form))
+    done = write(shop, "minutes", state.read_table(edited, side.form))
     assert (done.kept, done.changed, done.added, done.removed) == (4, 1, 0, 1)
     made = done.savepoint_id or ""
     assert by_key(rows_of(shop, "minutes", made)) == {
@@ -138,9 +138,7 @@ def test_duckdb_edits_a_table(shop: Workbench, tmp_path: Path) -> None:
         "carol": 70,
     }
     log = [
-        entry
-        for image in tables.open_side(shop, "minutes", made).partitions
-        for entry in tables.open_side(shop, "minutes", made).read(image)
+        entry for image in state.open_side(shop, "minutes", made).partitions for entry in state.open_side(shop, "minutes", made).read(image)
     ]
     assert max(entry.timestamp for entry in log) == T0 + 900_000, "the time of the store stays what it was"
     assert {entry.key[:-12] for entry in log if entry.value is None} == {b"alice", b"dora"}
@@ -149,8 +147,8 @@ def test_duckdb_edits_a_table(shop: Workbench, tmp_path: Path) -> None:
 def test_state_is_given_to_a_store_that_has_none(shop: Workbench) -> None:
     done = write(shop, "empty", [{"key": f"k{at}", "value": "v"} for at in range(50)])
     assert (done.added, done.partitioner_seen) == (50, False)
-    side = tables.open_side(shop, "empty", done.savepoint_id or "")
-    assert sorted(len(one) for one in tables.tables(side))[0] > 5, "in all partitions"
+    side = state.open_side(shop, "empty", done.savepoint_id or "")
+    assert sorted(len(one) for one in state.tables(side))[0] > 5, "in all partitions"
     again = written(shop, "empty", [{"key": "k1", "value": "w", "timestamp": T0 + 5}], base=done.savepoint_id or "")
     assert [(row["key"], row["value"], row["timestamp"]) for row in rows_of(shop, "empty", again.savepoint_id)] == [("k1", "w", T0 + 5)]
     assert len(again.proof.reasons) == 2
@@ -203,7 +201,7 @@ def test_what_cannot_be_meant_leaves_nothing_behind(shop: Workbench) -> None:
         with pytest.raises(kind, match=why):
             write(shop, store, rows, base=base)
     with pytest.raises(ConfigInvalid, match="without a reason"):
-        tables.write_state(shop, tables.EditRequest(store="totals", base=SECOND, run_id="r", requested_by="me", reason=" "), [])
+        state.write_state(shop, state.EditRequest(store="totals", base=SECOND, run_id="r", requested_by="me", reason=" "), [])
     assert ids(shop) == before
     assert list(shop.repository.keys("shop/locks/")) == []
 
@@ -236,7 +234,7 @@ def test_it_waits_for_nobody_and_meets_nobody(shop: Workbench) -> None:
 
 def test_keys_that_a_table_cannot_tell_apart_are_refused(shop: Workbench) -> None:
     from streams_recovery.config.application import Store
-    from streams_recovery.core.values import Format
+    from streams_recovery.core.state.cells import Format
 
     one, two = b'{"a": 1}', b'{"a":1}'
     made = written(shop, "raw", [{"key": one, "value": b"x"}, {"key": two, "value": b"y"}])

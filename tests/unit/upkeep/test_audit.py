@@ -12,18 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.transforms.auditing import audit_file
-from streams_recovery import upkeep
-from streams_recovery.core import audit, codec
-from streams_recovery.core.audit import AuditReport, AuditResult, AuditSpec
+from spark_jobs.transforms.check import audit_file
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.findings import Cause
 from streams_recovery.core.jobs import failure_key
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import AuditReport, AuditResult, AuditSpec
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.workbench import Workbench
 from tests.data import make_golden
 
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
@@ -32,15 +33,15 @@ NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-go
 OpenGolden = Callable[..., Workbench]
 
 
-def audited(bench: Workbench, level: str, savepoint: str = upkeep.ALL) -> AuditReport:
+def audited(bench: Workbench, level: str, savepoint: str = maintenance.ALL) -> AuditReport:
     """An audit with the Spark job's work done here."""
-    ticket = upkeep.plan_audit(bench, savepoint=savepoint, level=level, run_id=f"run {level}")
-    job = upkeep.plan_reading(bench, ticket)
+    ticket = maintenance.plan_audit(bench, savepoint=savepoint, level=level, run_id=f"run {level}")
+    job = maintenance.plan_reading(bench, ticket)
     if job.spec is None or job.result_key is None:
-        return upkeep.conclude_audit(bench, ticket, None)
+        return maintenance.conclude_audit(bench, ticket, None)
     files = bench.notes.read(AuditSpec, job.spec).files
     done = AuditResult(files=tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files), seconds=0)
-    return upkeep.conclude_audit(bench, ticket, left(bench, job.result_key, done))
+    return maintenance.conclude_audit(bench, ticket, left(bench, job.result_key, done))
 
 
 def left(bench: Workbench, key: str, result: AuditResult) -> NoteRef:
@@ -55,7 +56,7 @@ def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGol
     assert (report.findings, report.savepoints, report.files, report.files_read) == ((), 2, 4, read)
     assert report.good
     assert report.rows_read == rows if rows is not None else report.rows_read > 0
-    upkeep.raise_unless_good(report)
+    maintenance.raise_unless_good(report)
 
 
 @pytest.mark.fault("F9")
@@ -89,7 +90,7 @@ def test_each_damage_is_named_and_does_not_hide_the_rest(
     assert report.files >= 2, "what the first savepoint needs was checked all the same"
     assert not report.good
     with pytest.raises(Damaged, match="1 findings") as caught:
-        upkeep.raise_unless_good(report)
+        maintenance.raise_unless_good(report)
     assert caught.value.next_step == found.cause.next_step
     assert (report.causes, report.exit_code) == ((cause,), cause.exit_code)
 
@@ -131,17 +132,17 @@ def test_the_verdict_is_kept(golden: OpenGolden) -> None:
     report = audited(bench, "full")
     kept = NumberedLog(bench.repository, bench.layout.audit(report.audit_id), AuditReport)
     assert kept.read_all() == [report]
-    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="structure", run_id="again")
+    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="structure", run_id="again")
     for _ in range(2):
-        upkeep.conclude_audit(bench, ticket, None)
+        maintenance.conclude_audit(bench, ticket, None)
 
 
 def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
     bench = golden("good")
-    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="r")
-    job = upkeep.plan_reading(bench, ticket)
+    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id="r")
+    job = maintenance.plan_reading(bench, ticket)
     assert job.result_key is not None
-    report = upkeep.conclude_audit(bench, ticket, left(bench, job.result_key, AuditResult(files=(), seconds=0)))
+    report = maintenance.conclude_audit(bench, ticket, left(bench, job.result_key, AuditResult(files=(), seconds=0)))
     assert [found.problem for found in report.findings] == ["was not read"] * 4
     assert not report.good
 
@@ -149,18 +150,18 @@ def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
 @pytest.mark.fault("F20")
 def test_the_result_of_another_audit_is_not_believed(golden: OpenGolden) -> None:
     bench = golden("good")
-    first, second = (upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id=run) for run in ("one", "two"))
-    result = left(bench, str(upkeep.plan_reading(bench, first).result_key), AuditResult(files=(), seconds=0))
+    first, second = (maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id=run) for run in ("one", "two"))
+    result = left(bench, str(maintenance.plan_reading(bench, first).result_key), AuditResult(files=(), seconds=0))
     with pytest.raises(Refused, match="is of another attempt"):
-        upkeep.conclude_audit(bench, second, result)
+        maintenance.conclude_audit(bench, second, result)
 
 
 def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_counts(golden: OpenGolden) -> None:
     bench = golden("good")
-    ticket = upkeep.plan_audit(bench, savepoint=upkeep.ALL, level="full", run_id="r")
+    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id="r")
     assert ticket.job.spec is not None
     files = bench.notes.read(AuditSpec, ticket.job.spec).files
-    first, second, third = (upkeep.plan_reading(bench, ticket) for _ in range(3))
+    first, second, third = (maintenance.plan_reading(bench, ticket) for _ in range(3))
     keys = [str(job.result_key) for job in (first, second, third)]
     assert len({*keys, *map(failure_key, keys)}) == 6
     bench.repository.create(failure_key(keys[0]), b"it was killed")
@@ -168,8 +169,8 @@ def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_co
     third_result = left(bench, keys[2], AuditResult(files=done, seconds=0))
     # The second one was taken for dead and ends after all.
     second_result = left(bench, keys[1], AuditResult(files=(), seconds=0))
-    assert upkeep.conclude_audit(bench, ticket, third_result).good
-    assert not upkeep.conclude_audit(bench, ticket, second_result).good
+    assert maintenance.conclude_audit(bench, ticket, third_result).good
+    assert not maintenance.conclude_audit(bench, ticket, second_result).good
 
 
 @pytest.mark.parametrize(("level", "savepoints", "files"), [("full", 1, 0), ("structure", 1, 0), ("structure", 0, 0), ("full", 1, 3)])
@@ -188,7 +189,7 @@ def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) 
     )
     assert not empty.good
     with pytest.raises(Damaged, match="checked nothing"):
-        upkeep.raise_unless_good(empty)
+        maintenance.raise_unless_good(empty)
 
 
 @pytest.mark.parametrize("offsets", [[3, 5, 4], [3, 3, 4], [3, 4, 9]])
@@ -202,7 +203,7 @@ def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(gol
     assert odd.file is not None
     (root_of(bench) / odd.file.key).rename(path)
     file = replace(piece.file, bytes=odd.file.bytes, sha256=odd.file.sha256)
-    wanted = audit.FileToAudit(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
+    wanted = check.FileToAudit(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
     assert any(
         "do not ascend" in problem or "outside [3, 6)" in problem for problem in audit_file(bench.repository, bench.layout, wanted).problems
     )
@@ -215,23 +216,23 @@ def root_of(bench: Workbench) -> Path:
 @pytest.mark.parametrize("text", ["", "Full", "sample", "sample=0%", "sample=101%", "sample=-1%", "10%", "sample=10"])
 def test_levels_that_do_not_exist(text: str) -> None:
     with pytest.raises(ConfigInvalid, match="is no level"):
-        audit.parse_level(text)
+        check.parse_level(text)
 
 
 @given(percent=st.floats(0.1, 100))
 def test_a_sample_is_the_same_each_time_and_never_empty(percent: float) -> None:
     files = [_file(number) for number in range(20)]
-    chosen = audit.sampled(files, percent)
-    assert chosen == audit.sampled(list(reversed(files)), percent)
+    chosen = check.sampled(files, percent)
+    assert chosen == check.sampled(list(reversed(files)), percent)
     assert len(chosen) == max(1, round(20 * percent / 100))
 
 
-def _file(number: int) -> audit.FileToAudit:
+def _file(number: int) -> check.FileToAudit:
     from tests.unit.core.values import segment
 
     piece = segment(number, number + 1, [number], key=f"k{number}")
     assert piece.file is not None
-    return audit.FileToAudit(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
+    return check.FileToAudit(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
 
 
 @pytest.mark.fault("F10")
@@ -260,7 +261,7 @@ def _found(bench: Workbench, path: Path) -> bool:
     if path.name.endswith(".parquet"):
         wanted = next(
             w
-            for w in audit.files_of([bench.savepoints.read(SECOND)])[0] + audit.files_of([bench.savepoints.read(FIRST)])[0]
+            for w in check.files_of([bench.savepoints.read(SECOND)])[0] + check.files_of([bench.savepoints.read(FIRST)])[0]
             if w.file.key.endswith(path.name)
         )
         return bool(audit_file(bench.repository, bench.layout, wanted).problems)

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 import zstandard
 
-from streams_recovery import compacting, upkeep
-from streams_recovery.compacting import CompactRequest, CompactTicket
 from streams_recovery.core import codec
+from streams_recovery.core.compaction.plan import PartitionReduced, ReduceResult, ReduceSpec
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.core.reduction import PartitionReduced, ReduceResult, ReduceSpec
-from streams_recovery.core.savepoint_id import is_id, time_of
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.ids import is_id, time_of
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.operations import compaction, maintenance
+from streams_recovery.operations.compaction import CompactRequest, CompactTicket
+from streams_recovery.operations.context import Workbench
 from tests.data.make_golden import FIRST, REDUCED, SECOND
 
 OpenGolden = Callable[..., Workbench]
@@ -49,11 +49,11 @@ def request(run_id: str = "run", savepoint: str = "latest") -> CompactRequest:
 
 
 def begun(bench: Workbench, wanted: CompactRequest) -> CompactTicket:
-    return compacting.begin(bench, wanted, compacting.plan(bench, wanted.savepoint))
+    return compaction.begin(bench, wanted, compaction.plan(bench, wanted.savepoint))
 
 
 def job_done(bench: Workbench, ticket: CompactTicket, *partitions: PartitionReduced) -> NoteRef:
-    key, result = compacting.plan_job(bench, ticket).result_key, codec.dumps(ReduceResult(partitions=partitions, seconds=1))
+    key, result = compaction.plan_job(bench, ticket).result_key, codec.dumps(ReduceResult(partitions=partitions, seconds=1))
     assert key is not None
     bench.repository.create(key, result)
     return NoteRef.of(key, result)
@@ -66,21 +66,21 @@ def everything(bench: Workbench) -> list[str]:
 def test_a_plan_changes_nothing_and_says_why_what_stays_does(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, _ = opened
     before = everything(bench)
-    plan = compacting.plan(bench, "latest")
+    plan = compaction.plan(bench, "latest")
     assert (plan.savepoint_id, [(one.topic, one.partition, one.rows) for one in plan.partitions]) == (SECOND, [(CHANGELOG, 0, 43)])
     assert plan.topics[0].stays == ("partitions 1: it has a gap",)
-    assert "it has a gap" in compacting.reduction_text(plan)
+    assert "it has a gap" in compaction.reduction_text(plan)
     assert everything(bench) == before
 
 
 def test_a_reduced_savepoint_is_published_once_with_the_cut_of_its_source(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, done = opened
     ticket = begun(bench, request())
-    spec = compacting.plan_job(bench, ticket).spec
+    spec = compaction.plan_job(bench, ticket).spec
     assert spec is not None
-    assert bench.notes.read(ReduceSpec, spec).partitions == compacting.plan(bench, "latest").partitions
+    assert bench.notes.read(ReduceSpec, spec).partitions == compaction.plan(bench, "latest").partitions
     result = job_done(bench, ticket, done)
-    first = compacting.publish(bench, ticket, result)
+    first = compaction.publish(bench, ticket, result)
     assert (first.rows_before, first.rows_after, first.keys_compared, first.records_before - first.records) == (43, 3, 4, 40)
     assert first.stays == {CHANGELOG: "partitions 1: it has a gap"}
     assert is_id(first.savepoint_id)
@@ -89,7 +89,7 @@ def test_a_reduced_savepoint_is_published_once_with_the_cut_of_its_source(opened
     assert (made.captured_at, made.proof, made.committed()) == (source.captured_at, source.proof, source.committed())
     assert (made.provenance.run_id, made.provenance.reason, made.replaces) == ("run", "a test", SECOND)
     assert bench.savepoints.latest() == made
-    again = compacting.publish(bench, ticket, None)
+    again = compaction.publish(bench, ticket, None)
     assert (again.savepoint_id, again.rows_after) == (first.savepoint_id, 3)
     assert len(bench.savepoints.ids()) == 3
 
@@ -98,15 +98,15 @@ def test_what_is_reduced_is_not_reduced_again(opened: tuple[Workbench, Partition
     bench, done = opened
     ticket = begun(bench, request())
     late = begun(bench, request("another"))
-    compacting.publish(bench, ticket, job_done(bench, ticket, done))
+    compaction.publish(bench, ticket, job_done(bench, ticket, done))
     nothing = begun(bench, request("third"))
     assert (nothing.spec, nothing.source_id) == (None, ticket.savepoint_id)
     with pytest.raises(Refused, match=f"was reduced already: {ticket.savepoint_id}"):
-        compacting.plan(bench, SECOND)
+        compaction.plan(bench, SECOND)
     with pytest.raises(Refused, match="was reduced already"):
-        compacting.publish(bench, late, job_done(bench, late, done))
+        compaction.publish(bench, late, job_done(bench, late, done))
     bench.repository.delete([SMALL])
-    assert compacting.plan(bench, SECOND).partitions, "a damaged one stands for nothing"
+    assert compaction.plan(bench, SECOND).partitions, "a damaged one stands for nothing"
 
 
 @pytest.mark.parametrize("change", ["digest_after", "rows_before", "keys"])
@@ -117,24 +117,24 @@ def test_a_state_that_is_not_proven_is_never_published_and_lets_nothing_expire(
     ticket = begun(bench, request())
     wrong = replace(done, proof=replace(done.proof, **{change: "0" if change == "digest_after" else 0}))
     with pytest.raises(Damaged, match="is not the same after its reduction"):
-        compacting.publish(bench, ticket, job_done(bench, ticket, wrong))
+        compaction.publish(bench, ticket, job_done(bench, ticket, wrong))
     assert bench.savepoints.ids() == [FIRST, SECOND]
-    assert [decision.savepoint_id for decision in upkeep.plan_expiry(bench).keep] == [SECOND]
+    assert [decision.savepoint_id for decision in maintenance.plan_expiry(bench).keep] == [SECOND]
     with pytest.raises(Damaged, match="no reduction ran"):
-        compacting.publish(bench, ticket, None)
+        compaction.publish(bench, ticket, None)
 
 
 @pytest.mark.fault("F20")
 def test_an_attempt_that_still_runs_does_not_take_the_place_of_the_next_one_s_result(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, done = opened
     ticket = begun(bench, request())
-    earlier, again = compacting.plan_job(bench, ticket), compacting.plan_job(bench, ticket)
+    earlier, again = compaction.plan_job(bench, ticket), compaction.plan_job(bench, ticket)
     assert earlier.spec == again.spec
     assert earlier.result_key != again.result_key
     result = job_done(bench, ticket, done)
     bench.repository.create(str(earlier.result_key), b"late")
     bench.repository.create(str(again.result_key), b"late too")
-    assert compacting.publish(bench, ticket, result).savepoint_id == ticket.savepoint_id
+    assert compaction.publish(bench, ticket, result).savepoint_id == ticket.savepoint_id
 
 
 @pytest.mark.fault("F20")
@@ -143,7 +143,7 @@ def test_a_result_of_another_run_is_not_published(opened: tuple[Workbench, Parti
     first, second = begun(bench, request()), begun(bench, request("another"))
     result = job_done(bench, first, done)
     with pytest.raises(Refused, match=f"{first.savepoint_id}.* is of another attempt, and this one is {second.savepoint_id}"):
-        compacting.publish(bench, second, result)
+        compaction.publish(bench, second, result)
     assert bench.savepoints.ids() == [FIRST, SECOND]
 
 
@@ -153,11 +153,11 @@ def test_publishing_takes_the_lock_and_gives_it_back(opened: tuple[Workbench, Pa
     result = job_done(bench, ticket, done)
     lock = bench.lock.acquire("an expiry", lease_seconds=60, purpose="test")
     with pytest.raises(LockHeld):
-        compacting.publish(bench, ticket, result, patience_seconds=0)
+        compaction.publish(bench, ticket, result, patience_seconds=0)
     assert ticket.savepoint_id not in bench.savepoints.ids()
     done = threading.Timer(0.5, bench.lock.release, [lock])
     done.start()
-    compacting.publish(bench, ticket, result)
+    compaction.publish(bench, ticket, result)
     done.join()
     bench.lock.release(bench.lock.acquire("the next", lease_seconds=60, purpose="test"))
 
@@ -170,34 +170,34 @@ def test_a_source_that_is_gone_or_not_whole_is_not_built_on(opened: tuple[Workbe
     kept = bench.repository.get(tail)
     bench.repository.delete([tail])
     with pytest.raises(Damaged, match="is not whole"):
-        compacting.plan(bench, "latest")
+        compaction.plan(bench, "latest")
     with pytest.raises(Damaged, match="nothing was published") as caught:
-        compacting.publish(bench, ticket, result)
+        compaction.publish(bench, ticket, result)
     assert ticket.savepoint_id in str(caught.value)
     bench.repository.create(tail, kept)
     bench.repository.delete([bench.layout.manifest(SECOND)])
     with pytest.raises(NotFound, match=SECOND):
-        compacting.publish(bench, ticket, result)
+        compaction.publish(bench, ticket, result)
 
 
 def test_a_savepoint_that_somebody_altered_is_not_built_on(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, _ = opened
     later = "20261121T020000Z-0000000004"
     bench.savepoints.publish(replace(bench.savepoints.read(SECOND), savepoint_id=later))
-    assert compacting.plan(bench, "latest").savepoint_id == later
+    assert compaction.plan(bench, "latest").savepoint_id == later
     key = bench.layout.manifest(later)
     bench.repository.delete([key])
     forged = codec.dumps(replace(bench.savepoints.read(SECOND), savepoint_id=later, cluster_id="another"))
     bench.repository.create(key, zstandard.compress(forged))
     with pytest.raises(Damaged, match="is not the one that was published"):
-        compacting.plan(bench, "latest")
+        compaction.plan(bench, "latest")
 
 
 def test_a_run_that_takes_savepoints_under_the_same_name_is_another_run(opened: tuple[Workbench, PartitionReduced]) -> None:
     bench, done = opened
     run_id = bench.savepoints.read(SECOND).provenance.run_id
     ticket = begun(bench, request("scheduled__2026-11-21"))
-    compacting.publish(bench, ticket, job_done(bench, ticket, done))
+    compaction.publish(bench, ticket, job_done(bench, ticket, done))
     assert bench.savepoints.published_by_run("scheduled__2026-11-21") is None
     assert bench.savepoints.published_by_run(run_id) is None
 
@@ -207,6 +207,6 @@ def test_without_a_declared_kind_everything_stays(golden: OpenGolden) -> None:
     ticket = begun(bench, request())
     assert ticket.spec is None
     assert "declare it under `stores`" in ticket.stays[CHANGELOG]
-    assert compacting.plan_job(bench, ticket).spec is None
+    assert compaction.plan_job(bench, ticket).spec is None
     with pytest.raises(NotFound):
-        compacting.plan(golden("no-manifest", place="empty"), "latest")
+        compaction.plan(golden("no-manifest", place="empty"), "latest")

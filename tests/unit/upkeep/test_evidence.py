@@ -11,21 +11,22 @@ from typing import BinaryIO
 import pytest
 import zstandard
 
-from spark_jobs.transforms.auditing import audit_file
-from streams_recovery import group_offsets, standstills, upkeep
-from streams_recovery.core.audit import AuditSpec
+from spark_jobs.transforms.check import audit_file
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
-from streams_recovery.core.findings import Cause
-from streams_recovery.core.hold import HoldEntry, HoldPurpose
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.core.offset_snapshot import OffsetSnapshot
-from streams_recovery.core.retention import DAY_MS
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.offsets.snapshot import OffsetSnapshot
+from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose
+from streams_recovery.operations import maintenance, quiesce_record
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.offsets import snapshots
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.workbench import Workbench
 from tests.data import make_golden
 from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, NEWEST, SECOND, audited
@@ -63,7 +64,7 @@ def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: Open
     assert "was published and has not expired" in lost.problem
     assert (report.exit_code, report.savepoints, report.files) == (28, 2, 4), "the others were checked"
     with pytest.raises(Damaged, match="put it back"):
-        upkeep.raise_unless_good(report)
+        maintenance.raise_unless_good(report)
     (alone,) = audited(bench, "structure", THIRD).findings
     assert alone == lost
     assert audited(bench, "structure", SECOND).good, "another one is whole"
@@ -90,12 +91,12 @@ def test_nothing_expires_by_a_manifest_that_is_lost(golden: OpenGolden) -> None:
     age(bench, days=1000, now=T0)
     kept = path.read_bytes()
     path.unlink()
-    report = upkeep.expire(bench, "r1")
+    report = maintenance.expire(bench, "r1")
     assert f"{THIRD} (lost)" in str(report.plan.blocked)
     assert orphan.exists()
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(kept)
-    upkeep.expire(bench, "r2")
+    maintenance.expire(bench, "r2")
     assert not orphan.exists()
 
 
@@ -111,12 +112,12 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
     path = third(bench)
     bench.savepoints.retire(THIRD, at=T0 - 8 * DAY_MS)
     path.unlink()
-    report = upkeep.expire(on(bench, KeepsRecords(bench.repository.location)), "r1")
+    report = maintenance.expire(on(bench, KeepsRecords(bench.repository.location)), "r1")
     assert len(report.left) == 1
     assert bench.savepoints.expired() >= {THIRD}
     assert audited(bench, "structure").good, "half forgotten is not lost"
     later = golden("good", now=T0 + 3_600_000)
-    upkeep.expire(later, "r2")
+    maintenance.expire(later, "r2")
     assert THIRD not in later.savepoints.expired()
     assert later.savepoints.published() == []
     assert audited(later, "structure").good
@@ -124,14 +125,14 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
 
 def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
-    upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="quarter's end")
+    maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="quarter's end")
     path_of(bench, bench.layout.manifest(FIRST)).unlink()
     (lost,) = audited(bench, "structure").findings
     assert (lost.savepoints, "marked to be kept" in lost.problem) == ((FIRST,), True)
-    upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="given up")
+    maintenance.mark(bench, FIRST, keep=False, requested_by="me", reason="given up")
     assert audited(bench, "structure").good
     with pytest.raises(NotFound):
-        upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
+        maintenance.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
     unfinished(bench, savepoint_id=FIRST)
     (lost,) = audited(bench, "structure").findings
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
@@ -158,7 +159,7 @@ def test_what_a_restore_takes_of_another_application_is_in_its_own_repository_th
     bench = golden("good", now=T0)
     unfinished(bench, source="orders")
     assert audited(bench, "structure").good
-    assert upkeep.plan_expiry(bench).blocked is None
+    assert maintenance.plan_expiry(bench).blocked is None
 
 
 @pytest.mark.fault("F11")
@@ -179,11 +180,11 @@ def test_a_manifest_that_was_edited_well_is_still_not_what_was_published(golden:
 def logs(bench: Workbench) -> dict[str, str]:
     """Three entries and more in every log of the application; returns each log's prefix."""
     for number in range(3):
-        upkeep.mark(bench, FIRST, keep=number == 1, requested_by="me", reason="")
+        maintenance.mark(bench, FIRST, keep=number == 1, requested_by="me", reason="")
         bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
         journal = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
         journal.append(JournalEntry(phase=Phase.OPENED, at=T0, created=()))
-        standstills.begin(bench, f"run {number}", QuiesceMode.PAUSE, ())
+        quiesce_record.begin(bench, f"run {number}", QuiesceMode.PAUSE, ())
         snapshot = OffsetSnapshot(
             format_version=1,
             snapshot_id=SECOND,
@@ -196,7 +197,7 @@ def logs(bench: Workbench) -> dict[str, str]:
             groups=(),
             unread={},
         )
-        group_offsets.keep(bench, snapshot)
+        snapshots.keep(bench, snapshot)
     layout = bench.layout
     return {
         "locks": layout.locks,
@@ -309,11 +310,11 @@ def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
 
 def test_a_repository_that_answers_nothing_ends_the_audit(golden: OpenGolden) -> None:
     bench = golden("good")
-    ticket = upkeep.plan_audit(bench, savepoint=SECOND, level="full", run_id="r")
+    ticket = maintenance.plan_audit(bench, savepoint=SECOND, level="full", run_id="r")
     assert ticket.job.spec is not None
     (wanted, *_) = bench.notes.read(AuditSpec, ticket.job.spec).files
     for key, read in (
-        ("manifest.json.zst", lambda down: upkeep.plan_audit(down, savepoint=SECOND, level="full", run_id="r")),
+        ("manifest.json.zst", lambda down: maintenance.plan_audit(down, savepoint=SECOND, level="full", run_id="r")),
         ("segments/", lambda down: audit_file(down.repository, down.layout, wanted)),
     ):
         with pytest.raises(RepositoryUnavailable, match="nobody answers"):

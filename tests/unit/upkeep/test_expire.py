@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import group_offsets, upkeep
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency, TopicRole
-from streams_recovery.core.retention import DAY_MS
-from streams_recovery.core.savepoint_id import new_id
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.offsets import snapshots
+from streams_recovery.storage.append_log import NumberedLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.workbench import Workbench
 from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
@@ -93,12 +94,12 @@ def segments(bench: Workbench) -> set[str]:
 def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     before = sorted(path for path in root(bench).rglob("*"))
-    plan = upkeep.plan_expiry(bench)
+    plan = maintenance.plan_expiry(bench)
     assert [(d.savepoint_id, d.why_kept) for d in plan.keep] == [(SECOND, ("last", "minimum"))]
     assert [d.savepoint_id for d in plan.expire] == [FIRST]
     assert plan.files == ()
     assert sorted(path for path in root(bench).rglob("*")) == before
-    text = upkeep.expiry_text(plan)
+    text = maintenance.expiry_text(plan)
     assert f"| {SECOND} | 2026-11-21 01:00:00 UTC | no | stays: last, minimum |" in text
     assert f"| {FIRST} | 2026-11-21 00:00:00 UTC | no | **expires** |" in text
 
@@ -108,10 +109,10 @@ def test_the_plan_says_of_each_whether_it_survives_the_loss_of_the_cluster(golde
     first = bench.savepoints.read(FIRST)
     without_inputs = tuple(topic for topic in first.topics if topic.role is TopicRole.REPARTITION)
     bench.savepoints.publish(replace(first, savepoint_id=THIRD, topics=without_inputs))
-    plan = upkeep.plan_expiry(bench)
+    plan = maintenance.plan_expiry(bench)
     told = {one.savepoint_id: one.survives_cluster_loss for one in (*plan.keep, *plan.expire)}
     assert told == {FIRST: False, SECOND: False, THIRD: True}
-    assert f"| {THIRD} | 2026-11-21 00:00:00 UTC | yes | " in upkeep.expiry_text(plan)
+    assert f"| {THIRD} | 2026-11-21 00:00:00 UTC | yes | " in maintenance.expiry_text(plan)
 
 
 def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(golden: OpenGolden) -> None:
@@ -120,9 +121,9 @@ def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(g
     bench.repository.delete([bench.layout.manifest(SECOND)])
     only_second = {"00000000000000000040-00000000000000000055-golden.parquet", "00000000000000000017-00000000000000000021-golden.parquet"}
     age(bench, days=6, now=T0)
-    assert upkeep.expire(bench, "early").files_removed == 0, "young files may belong to a savepoint in the making"
+    assert maintenance.expire(bench, "early").files_removed == 0, "young files may belong to a savepoint in the making"
     age(bench, days=8, now=T0)
-    report = upkeep.expire(bench, "late")
+    report = maintenance.expire(bench, "late")
     assert (report.files_removed, report.left) == (2, ())
     assert segments(bench) & only_second == set()
     assert audited(bench, "full").good, "what the savepoint that stays needs is all there"
@@ -136,7 +137,7 @@ def test_old_files_of_a_savepoint_that_expired_yesterday_can_still_be_wanted_bac
     bench.repository.delete([bench.layout.manifest(SECOND)])
     age(bench, days=1000, now=T0)
     before = segments(bench)
-    assert upkeep.expire(bench, "r").files_removed == 0
+    assert maintenance.expire(bench, "r").files_removed == 0
     assert segments(bench) == before
 
 
@@ -151,7 +152,7 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
     bench.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
     bench.repository.delete([bench.layout.manifest(SECOND)])
     age(bench, days=30, now=T0)
-    report = upkeep.expire(on(bench, KeepsSegments(bench.repository.location)), "r")
+    report = maintenance.expire(on(bench, KeepsSegments(bench.repository.location)), "r")
     assert (report.files_removed, len(report.left)) == (0, 2)
     assert len(list(bench.repository.keys(bench.layout.retired_prefix))) == 1
 
@@ -160,7 +161,7 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
 def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     age(bench, days=1000, now=T0)
-    report = upkeep.expire(bench, "r")
+    report = maintenance.expire(bench, "r")
     assert report.expired == (FIRST,)
     assert report.files_removed == 0
     assert bench.savepoints.ids() == [SECOND]
@@ -169,12 +170,12 @@ def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> No
 
 def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
-    upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="audit")
-    assert upkeep.expire(bench, "r1").expired == ()
-    upkeep.mark(bench, FIRST, keep=False, requested_by="me", reason="done")
-    assert upkeep.expire(bench, "r2").expired == (FIRST,)
+    maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="audit")
+    assert maintenance.expire(bench, "r1").expired == ()
+    maintenance.mark(bench, FIRST, keep=False, requested_by="me", reason="done")
+    assert maintenance.expire(bench, "r2").expired == (FIRST,)
     with pytest.raises(NotFound):
-        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="too late")
+        maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="too late")
 
 
 @pytest.mark.parametrize("name", ["torn-manifest", "future-format"])
@@ -182,7 +183,7 @@ def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: 
     bench = golden(name, now=T0)
     age(bench, days=1000, now=T0)
     before = segments(bench)
-    report = upkeep.expire(bench, "r")
+    report = maintenance.expire(bench, "r")
     assert (report.expired, report.files_removed) == ((), 0)
     assert SECOND in str(report.plan.blocked)
     assert segments(bench) == before
@@ -190,12 +191,12 @@ def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: 
 
 def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
-    upkeep.expire(bench, "r1")
+    maintenance.expire(bench, "r1")
     (root(bench).parent / bench.layout.retired(FIRST, T0)).write_bytes(b"torn")
     (root(bench) / "expired" / "strange").write_bytes(b"somebody's notes")
     (root(bench) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet").write_bytes(b"x")
     age(bench, days=1000, now=T0)
-    report = upkeep.expire(bench, "r2")
+    report = maintenance.expire(bench, "r2")
     assert f"{FIRST} (expired)" in str(report.plan.blocked)
     assert report.files_removed == 0
 
@@ -207,7 +208,7 @@ def test_what_tells_whose_files_are_stays_while_they_cannot_go(golden: OpenGolde
     bench.savepoints.publish(plain)
     bench.savepoints.retire(old, at=T0 - 50 * DAY_MS)
     bench.repository.delete([bench.layout.manifest(old)])
-    report = upkeep.expire(bench, "r")
+    report = maintenance.expire(bench, "r")
     assert report.plan.forget == (old,)
     assert report.plan.blocked is not None
     assert list(bench.repository.keys(bench.layout.retired_prefix)) == [bench.layout.retired(old, T0 - 50 * DAY_MS)]
@@ -216,7 +217,7 @@ def test_what_tells_whose_files_are_stays_while_they_cannot_go(golden: OpenGolde
 def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden: OpenGolden) -> None:
     bench = golden("torn-manifest", now=T0)
     bench.repository.create(bench.layout.retired(SECOND, T0), b"torn too")
-    plan = upkeep.plan_expiry(bench)
+    plan = maintenance.plan_expiry(bench)
     assert [decision.savepoint_id for decision in plan.keep] == [FIRST]
     assert (plan.expire, plan.files) == ((), ())
     assert SECOND in str(plan.blocked)
@@ -224,7 +225,7 @@ def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden
 
 def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
-    report = upkeep.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
+    report = maintenance.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
     assert report.expired == ()
     assert len(report.left) == 1
     assert FIRST in report.left[0]
@@ -237,14 +238,14 @@ def test_many_files_that_cannot_go_do_not_fill_the_log_of_the_lock(golden: OpenG
     for number in range(40):
         (root(bench) / "segments" / "golden-totals-changelog" / "0" / f"orphan-{number}.parquet").write_bytes(b"x")
     age(bench, days=30, now=T0)
-    report = upkeep.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
+    report = maintenance.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
     assert len(report.left) == 41
     assert len(list(bench.repository.keys(bench.layout.locks))) < 10
 
 
 def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenGolden) -> None:
     bench = golden("missing-segment", now=T0)
-    plan = upkeep.plan_expiry(bench)
+    plan = maintenance.plan_expiry(bench)
     assert {decision.savepoint_id: decision.why_kept for decision in plan.keep} == {
         SECOND: ("damaged: audit it",),
         FIRST: ("last", "minimum"),
@@ -258,7 +259,7 @@ def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, pha
     plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
     bench.notes.write_once(restore_id, "restore-plan", plan)
     NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
-    assert upkeep.expire(bench, "r").expired == (() if kept else (FIRST,))
+    assert maintenance.expire(bench, "r").expired == (() if kept else (FIRST,))
 
 
 def kept_safe(bench: Workbench, restore_id: str) -> str:
@@ -291,11 +292,11 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
         NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(entry)
     needed = {file.key for _, file in bench.safety.read(saved).files()}
     age(bench, days=60, now=captured + days * DAY_MS)
-    report = upkeep.expire(bench, "first")
+    report = maintenance.expire(bench, "first")
     assert (bench.safety.ids(), report.expired) == (([saved], (FIRST,)) if stays else ([], (FIRST, saved)))
     assert report.files_removed == 0, "within the grace period nothing goes"
     later = golden("good", now=captured + (days + 8) * DAY_MS)
-    later_report = upkeep.expire(later, "second")
+    later_report = maintenance.expire(later, "second")
     assert later_report.files_removed == (0 if stays else 1)
     assert all(later.repository.size(key) is not None for key in needed) is stays
     assert later_report.expired == ((saved,) if stays and not unfinished else ())
@@ -305,16 +306,16 @@ def test_a_safety_savepoint_that_cannot_be_read_keeps_every_file(golden: OpenGol
     bench = golden("good", now=T0 + 20 * DAY_MS)
     saved = kept_safe(bench, "r")
     (root(bench) / "safety" / saved / "manifest.json.zst").write_bytes(b"torn")
-    assert saved in str(upkeep.plan_expiry(bench).blocked)
+    assert saved in str(maintenance.plan_expiry(bench).blocked)
 
 
 def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
     with pytest.raises(LockHeld):
-        upkeep.expire(bench, "r")
+        maintenance.expire(bench, "r")
     with pytest.raises(LockHeld):
-        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="not now")
+        maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="not now")
     assert bench.savepoints.ids() == [FIRST, SECOND]
 
 
@@ -331,7 +332,7 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
         age(bench, days=30, now=now)
         dying = on(bench, Dying(bench.repository, moment, after=after))
         try:
-            upkeep.expire(dying, "first")
+            maintenance.expire(dying, "first")
         except Killed:
             killed += 1
         else:
@@ -339,7 +340,7 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
         assert SECOND in bench.savepoints.ids()
         assert audited(bench, "full", SECOND).good, f"killed at change {moment}"
         later = golden("good", place=f"killed-{after}-{moment}", now=now + 2 * 3_600_000)
-        upkeep.expire(later, "second")
+        maintenance.expire(later, "second")
         assert later.savepoints.ids() == [SECOND]
         assert not orphan.exists()
         assert audited(later, "full").good
@@ -352,7 +353,7 @@ def test_the_offset_snapshot_of_an_expired_savepoint_goes_with_it_and_others_sta
     for snapshot_id in (FIRST, SECOND, by_hand):
         bench.repository.create(f"{bench.layout.offset_snapshot(snapshot_id)}000000000001.json", b"{}")
     age(bench, days=30, now=T0 + 20 * DAY_MS)
-    upkeep.expire(bench, "first")
-    assert group_offsets.ids(bench) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
-    upkeep.expire(golden("good", now=T0 + 28 * DAY_MS), "second")
-    assert group_offsets.ids(bench) == [SECOND, by_hand]
+    maintenance.expire(bench, "first")
+    assert snapshots.ids(bench) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
+    maintenance.expire(golden("good", now=T0 + 28 * DAY_MS), "second")
+    assert snapshots.ids(bench) == [SECOND, by_hand]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import LockHeld, LockLost
-from streams_recovery.core.retention import DAY_MS
-from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, age, root
 
@@ -31,7 +31,7 @@ def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner
     with pytest.raises(
         LockHeld, match=rf"{owner} holds the lock for {purpose}.*its lease ends in 1800 s.*unlock <name> '{owner}'"
     ) as caught:
-        upkeep.expire(bench, "r")
+        maintenance.expire(bench, "r")
     assert caught.value.exit_code == 5
     assert files(bench) == before
     bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
@@ -44,10 +44,10 @@ def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, day
     bench = golden("good", now=T0 + days * DAY_MS)
     age(bench, days=0, now=T0)
     for run in ("once", "twice"):
-        upkeep.expire(bench, run)
+        maintenance.expire(bench, run)
         assert bench.savepoints.ids() == left
         assert audited(bench, "full").good
-    assert upkeep.plan_expiry(bench).expire == ()
+    assert maintenance.plan_expiry(bench).expire == ()
 
 
 @pytest.mark.fault("F17")
@@ -57,7 +57,7 @@ def test_a_clock_ahead_that_takes_the_lock_of_a_living_run_takes_none_of_its_fil
     copied = root(bench) / "segments" / "golden-totals-changelog" / "0" / "of-a-savepoint-in-the-making.parquet"
     copied.write_bytes(b"rows")
     age(bench, days=0, now=T0)
-    report = upkeep.expire(ahead, "r")
+    report = maintenance.expire(ahead, "r")
     assert (report.expired, report.files_removed) == ((FIRST,), 0)
     assert copied.exists()
     with pytest.raises(LockLost, match="savepoint cli-1 no longer holds the lock"):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.findings import Cause
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency, Profile, TopicRole
-from streams_recovery.restores.choosing import choose
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore.chosen_savepoint import choose
 from tests.data import make_golden
 from tests.integration.small import asked
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
@@ -91,7 +91,7 @@ def test_a_damaged_minimal_one_is_damage(golden: OpenGolden) -> None:
 def test_minimal_ones_never_push_out_the_last_with_state(golden: OpenGolden) -> None:
     bench = golden("good", now=T0)
     minimal = with_minimal(bench, 3)
-    plan = upkeep.plan_expiry(bench)
+    plan = maintenance.plan_expiry(bench)
     assert [decision.savepoint_id for decision in plan.keep] == [minimal[-1], SECOND]
     assert {decision.savepoint_id for decision in plan.expire} == {FIRST, *minimal[:2]}
 

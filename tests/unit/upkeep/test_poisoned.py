@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from streams_recovery import keeping, unfinished, upkeep
-from streams_recovery.cli.main import app
+from streams_recovery.cli.app import app
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
-from streams_recovery.core.findings import Cause
-from streams_recovery.core.savepoint_id import is_id, new_id
-from streams_recovery.restores.proving import reports
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.ids import is_id, new_id
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.operations import maintenance, pins, unfinished
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore.report import reports
 from tests.support.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, root
@@ -41,10 +41,10 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
     table = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path)], env=ENVIRONMENT)
     assert table.exit_code == 0, table.output
     assert all(known in table.output for known in (FIRST, SECOND, "damaged"))
-    planned = upkeep.plan_expiry(bench)
+    planned = maintenance.plan_expiry(bench)
     assert ([one.savepoint_id for one in planned.keep], [one.savepoint_id for one in planned.expire]) == ([SECOND], [FIRST])
     assert planned.blocked == f"no file may go while these manifests cannot be read: {NEWER}"
-    done = upkeep.expire(bench, "run")
+    done = maintenance.expire(bench, "run")
     assert done.expired == (FIRST,)
     assert bench.savepoints.read(SECOND).savepoint_id == SECOND
     with pytest.raises(Damaged, match=NEWER) as caught:
@@ -75,7 +75,7 @@ def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -
         [],
         [],
     )
-    assert upkeep.expire(bench, "run").expired == (FIRST,)
+    assert maintenance.expire(bench, "run").expired == (FIRST,)
 
 
 @pytest.mark.fault("F63")
@@ -84,7 +84,7 @@ def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) ->
     bench.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
     bench.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
     assert bench.savepoints.expired() == set()
-    done = upkeep.expire(bench, "run")
+    done = maintenance.expire(bench, "run")
     assert (done.left, done.plan.blocked) == ((), None)
 
 
@@ -107,10 +107,10 @@ def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGol
 def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     """Whose word it was nobody knows: it may have been about any savepoint."""
     bench = golden("good", now=T0 + DAY)
-    keeping.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
+    pins.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
     bench.repository.create(f"{bench.layout.keeps}000000000002.json", b"[" * 100_000)
     with pytest.raises(EntryUnreadable, match=r"golden/keeps/000000000002\.json"):
-        upkeep.expire(bench, "run")
+        maintenance.expire(bench, "run")
     assert bench.savepoints.ids() == [FIRST, SECOND]
 
 
@@ -132,10 +132,10 @@ def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGol
     key = f"{bench.layout.locks}000000000001.json"
     bench.repository.create(key, b"{" * 1_000)
     with pytest.raises(EntryUnreadable, match="unlock <name>"):
-        upkeep.expire(bench, "run")
+        maintenance.expire(bench, "run")
     ended = CliRunner().invoke(app, ["unlock", "golden", key, "--configs", str(tmp_path)], env=ENVIRONMENT)
     assert (ended.exit_code, "taken" in ended.output) == (0, True), ended.output
-    assert upkeep.expire(bench, "run").expired == (FIRST,)
+    assert maintenance.expire(bench, "run").expired == (FIRST,)
     with pytest.raises(Refused, match="held by"):
         bench.lock.acquire("somebody", lease_seconds=60, purpose="p")
         bench.lock.take_from(key)

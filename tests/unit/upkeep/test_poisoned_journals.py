@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from streams_recovery import unfinished
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.journal import CreatedTopic, JournalEntry, Phase, created_by
-from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by
+from streams_recovery.operations import unfinished
+from streams_recovery.operations.context import Workbench
+from streams_recovery.storage.append_log import NumberedLog
 from tests.unit.upkeep.test_expire import T0
 
 OpenGolden = Callable[..., Workbench]

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
 from tests.data.make_golden import FIRST, REDUCED, SECOND, T0
 
 OpenGolden = Callable[..., Workbench]
@@ -18,7 +18,7 @@ SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000
 
 
 def kept(bench: Workbench) -> set[str]:
-    return {decision.savepoint_id for decision in upkeep.plan_expiry(bench).keep}
+    return {decision.savepoint_id for decision in maintenance.plan_expiry(bench).keep}
 
 
 def test_the_reduced_one_is_the_newest(golden: OpenGolden) -> None:
@@ -77,9 +77,9 @@ def test_only_a_whole_one_lets_its_source_expire(golden: OpenGolden) -> None:
 def test_files_that_both_need_outlive_the_source(golden: OpenGolden) -> None:
     month = 30 * 86_400_000
     first = golden("reduced", now=T0 + month)
-    upkeep.expire(first, "first")
+    maintenance.expire(first, "first")
     later = golden("reduced", now=T0 + 10_000 * month)
-    report = upkeep.expire(later, "second")
+    report = maintenance.expire(later, "second")
     assert report.files_removed > 0
     assert later.savepoints.ids() == [REDUCED]
     sizes = {file.key: file.bytes for file in later.repository.listed(later.layout.segments)}

@@ -1,0 +1,223 @@
+"""The commands for a clone: make it, cut over to it, roll back, or upgrade in one go. The same steps as the DAG, in the same order."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.restore import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out
+from streams_recovery.cli.restore_steps import leave
+from streams_recovery.cli.upgrade import upgrade_steps
+from streams_recovery.config.clone_application import clone_of
+from streams_recovery.config.loader import load_named
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.restore.plan import RestoreRequest, SafetyPolicy
+from streams_recovery.core.rollout.cutover import Step, SwitchPlan
+from streams_recovery.core.text.cutover import switch_text, upgrade_text
+from streams_recovery.operations import rollout
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.context import Workbench
+
+MaxLag = Annotated[int | None, typer.Option("--max-lag", min=0, help="Records the clone may be behind its input; default as configured.")]
+RestoreFirst = Annotated[
+    bool,
+    typer.Option("--restore-first", help="Leave the old application down: its offsets or its input are gone, so it has to be restored."),
+]
+
+
+def clone(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    savepoint: Savepoint = "latest",
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    compare_keys: CompareKeys = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give APP, a clone, the state of the application that it is a clone of, and start it beside that one."""
+    with workbench(name, configs) as bench:
+        request = _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
+        carry_out(bench, request, logs, approve=approve, as_json=as_json)
+
+
+def plan_cut_over(name: Name, configs: Configs = DEFAULT_CONFIGS, *, max_lag: MaxLag = None, as_json: AsJson = False) -> None:
+    """Show what a cut-over would do, and how much output would come twice."""
+    _show(name, configs, rollout.SwitchRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=""), as_json=as_json)
+
+
+def plan_roll_back(name: Name, configs: Configs = DEFAULT_CONFIGS, *, restore_first: RestoreFirst = False, as_json: AsJson = False) -> None:
+    """Show what a way back would do, and how much output would come twice."""
+    request = rollout.SwitchRequest(step=Step.ROLL_BACK, max_lag=None, reason="", restore_first=restore_first)
+    _show(name, configs, request, as_json=as_json)
+
+
+def _show(name: str, configs: Path, request: rollout.SwitchRequest, *, as_json: bool) -> None:
+    with _pair(name, configs) as (old, bench):
+        planned = rollout.plan_switch(old, bench, request)
+    if as_json:
+        print_json({"hash": planned.hash, **codec.encode(planned)})
+    else:
+        Console().print(Markdown(switch_text(planned)))
+
+
+def cut_over(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    max_lag: MaxLag = None,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of. Shows the plan and asks first."""
+    request = rollout.SwitchRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=reason)
+    _switch(name, configs, request, approve=approve, as_json=as_json)
+
+
+def roll_back(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    restore_first: RestoreFirst = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop APP, a clone, and start the application that it is a clone of where it stopped. Shows the plan and asks first."""
+    request = rollout.SwitchRequest(step=Step.ROLL_BACK, max_lag=None, reason=reason, restore_first=restore_first)
+    _switch(name, configs, request, approve=approve, as_json=as_json)
+
+
+def upgrade(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    compare_keys: CompareKeys = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop the application that APP is a clone of for an exact savepoint, and start APP from it with the real outputs. Shows the plan and asks first."""
+    with _pair(name, configs) as (old, bench):
+        text = upgrade_text(rollout.plan_upgrade(old, bench))
+        if not yes:
+            _ask(text, bench.application_id)
+        wanted = savepoints.SavepointRequest(
+            run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=QuiesceMode.STOP
+        )
+
+        def restore_request(savepoint: str) -> RestoreRequest:
+            return _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
+
+        report = upgrade_steps(runner(old, logs), runner(bench, logs), wanted, restore_request)
+    if as_json:
+        print_json(report)
+    else:
+        Console().print(f"{report.application_id} writes the outputs, from savepoint {report.savepoint_id} on; {_way_back(name)}")
+
+
+def _request(
+    bench: Workbench,
+    configs: Path,
+    savepoint: str,
+    reason: str,
+    *,
+    replace: bool,
+    delete: list[str] | None,
+    safety: SafetyPolicy,
+    compare_keys: bool,
+) -> RestoreRequest:
+    return RestoreRequest(
+        source=load_named(_replaced_by(bench.config.name, configs), configs, os.environ).application.id,
+        savepoint=savepoint,
+        replace=replace,
+        delete=tuple(delete or ()),
+        safety=safety,
+        # The plan is shown, and the application id typed below it, or its hash given.
+        confirm=bench.application_id,
+        reason=reason,
+        compare_keys=compare_keys,
+    )
+
+
+def _replaced_by(name: str, configs: Path) -> str:
+    return clone_of(load_named(name, configs, os.environ)).of
+
+
+@contextmanager
+def _pair(name: str, configs: Path) -> Iterator[tuple[Workbench, Workbench]]:
+    with workbench(_replaced_by(name, configs), configs) as old, workbench(name, configs) as bench:
+        yield old, bench
+
+
+def _switch(name: str, configs: Path, request: rollout.SwitchRequest, *, approve: str | None, as_json: bool) -> None:
+    with _pair(name, configs) as (old, bench):
+        planned = rollout.plan_switch(old, bench, request)
+        _check_approved(planned, approve)
+        ticket = rollout.open_switch(
+            old, bench, request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approved_hash=planned.hash
+        )
+        report = _carried_out(old, bench, ticket)
+    if as_json:
+        print_json(report)
+        return
+    Console().print(f"{report.live} writes the outputs; the output of {report.records_again:,} input records comes twice")
+    if report.step is Step.CUT_OVER:
+        Console().print(_way_back(name))
+
+
+def _check_approved(planned: SwitchPlan, approve: str | None) -> None:
+    if approve is None:
+        _ask(switch_text(planned), planned.clone)
+    elif approve != planned.hash:
+        raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
+
+
+def _ask(text: str, application_id: str) -> None:
+    Console(stderr=True).print(Markdown(text))
+    if typer.prompt(f"Type the application id {application_id} to carry this out", err=True) != application_id:
+        raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
+
+
+def _carried_out(old: Workbench, bench: Workbench, ticket: rollout.SwitchTicket) -> rollout.SwitchReport:
+    try:
+        stopped = rollout.stop(old, bench, ticket)
+        say("stopped")
+        rollout.hand_over(old, bench, ticket)
+        say("handed over")
+        started = rollout.start_live(old, bench, ticket)
+        say(f"{started.application_id} started")
+        rollout.await_live(old, bench, ticket, started)
+        return rollout.finish(old, bench, ticket, stopped)
+    except BaseException:
+        leave(lambda: _left(rollout.abandon(old, bench, ticket)), say)
+        raise
+
+
+def _left(left: rollout.LeftAs) -> str:
+    return f"{', '.join(f'{one} is {role}' for one, role in left.roles.items())}: {left.next_step}"
+
+
+def _way_back(name: str) -> str:
+    return f"to go back: streams-recovery roll-back {name}"

@@ -1,0 +1,53 @@
+"""The command that looks around before a run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.preflight.findings import Obstacle, blocking
+from streams_recovery.operations import preflight as looking
+from streams_recovery.operations.context import Workbench
+
+LATEST = "latest"
+
+
+def preflight(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    purpose: Annotated[Literal["backup", "restore"], typer.Option("--for", help="What is to be done.")] = "backup",
+    savepoint: Annotated[str, typer.Option(help="For a restore: a savepoint's id, or `latest`.")] = LATEST,
+    mode: Annotated[QuiesceMode | None, typer.Option(help="For a backup: how to hold the application; default as configured.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something stands against the run."""
+    with workbench(name, configs) as bench:
+        found = looking.before_backup(bench, mode) if purpose == "backup" else _before_restore(bench, savepoint)
+    stopping = blocking(found)
+    if as_json:
+        print_json({"ready": not stopping, "findings": codec.encode(found)})
+    else:
+        _tell(found)
+    if stopping:
+        raise typer.Exit(Refused.exit_code)
+
+
+def _before_restore(bench: Workbench, savepoint: str) -> tuple[Obstacle, ...]:
+    manifest = bench.savepoints.latest(consistency=None) if savepoint == LATEST else bench.savepoints.read(savepoint)
+    return looking.before_restore(bench, manifest)
+
+
+def _tell(found: tuple[Obstacle, ...]) -> None:
+    console = Console()
+    for finding in found:
+        console.print(f"{finding.severity}: {finding.text}", highlight=False, markup=False)
+        # Not wrapped: what is to be pasted must stay one line.
+        console.print(f"    {finding.remedy}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{len(blocking(found))} of {len(found)} findings stand against it", highlight=False)

@@ -1,0 +1,83 @@
+"""The commands that rebuild an application's state from its input."""
+
+from __future__ import annotations
+
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, workbench
+from streams_recovery.cli.restore import Approve, Delete, Reason, Replace, Safety, carry_out, show
+from streams_recovery.core.restore.plan import FROM_INPUT, OutputPolicy, RestoreRequest, SafetyPolicy
+from streams_recovery.operations.context import Workbench
+
+Begin = Annotated[
+    str,
+    typer.Option(
+        "--offsets",
+        help="Where the inputs begin: earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
+    ),
+]
+AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Begin where the input begins, although older input is gone.")]
+InputsFrom = Annotated[
+    str,
+    typer.Option("--inputs-from", help="A savepoint's id, or `latest`: inputs, globals and outputs that are gone are made from it first."),
+]
+Outputs = Annotated[OutputPolicy, typer.Option("--outputs", help="recreate: empty the outputs first.")]
+
+
+def plan_rebuild(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    offsets: Begin = "earliest",
+    accept_gap: AcceptGap = False,
+    inputs_from: InputsFrom = "",
+    outputs: Outputs = OutputPolicy.KEEP,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a rebuild would do."""
+    with workbench(name, configs) as bench:
+        request = _begun(bench, configs, offsets)
+        begun = changed(request, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
+        chosen = changed(begun, replace=replace, delete=tuple(delete or ()), safety=safety)
+        show(bench, chosen, as_json=as_json)
+
+
+def rebuild(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    offsets: Begin = "earliest",
+    accept_gap: AcceptGap = False,
+    inputs_from: InputsFrom = "",
+    outputs: Outputs = OutputPolicy.KEEP,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
+    with workbench(name, configs) as bench:
+        request = changed(_begun(bench, configs, offsets), reason=reason, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
+        chosen = changed(request, replace=replace, delete=tuple(delete or ()), safety=safety)
+        carry_out(bench, chosen, logs, approve=approve, as_json=as_json)
+
+
+def _begun(bench: Workbench, configs: Path, offsets: str) -> RestoreRequest:
+    return RestoreRequest(
+        source="",
+        savepoint=FROM_INPUT,
+        # The plan is shown, and the application id typed below it, or its hash given.
+        confirm=bench.application_id,
+        reason="plan only",
+        offsets=asked_offsets(bench, configs, offsets),
+    )

@@ -1,0 +1,265 @@
+"""The commands that bring an application back."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import uuid
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    asked_moment,
+    asked_offsets,
+    print_json,
+    runner,
+    workbench,
+)
+from streams_recovery.config.loader import load_named
+from streams_recovery.core import codec
+from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
+from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, SafetyPolicy
+from streams_recovery.core.restore.point_in_time import CutBy
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.context import Workbench
+
+Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
+Savepoint = Annotated[
+    str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one; `before:RESTORE` for a safety savepoint.")
+]
+AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
+AllowDamaged = Annotated[
+    bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace internal topics that hold records. They are saved first.")]
+Delete = Annotated[
+    list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
+]
+Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
+Offsets = Annotated[
+    str,
+    typer.Option(
+        "--offsets",
+        help="Where the inputs go on: exact, earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
+    ),
+]
+Moment = Annotated[
+    str,
+    typer.Option(
+        "--as-of",
+        help="Bring it to this moment, with the archived input up to there, and stop: 2026-11-21T12:00:00Z, or `configured`. "
+        "--savepoint none builds all state from that input.",
+    ),
+]
+By = Annotated[CutBy, typer.Option("--by", help="With --as-of: every record no later, or every record before the first later one.")]
+InPlace = Annotated[
+    bool,
+    typer.Option(
+        "--in-place", help="With --as-of: take what is later out of the application's own inputs. All producers must have stopped."
+    ),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--other-group", help="With --in-place: another group that has read the inputs and is moved too. Repeatable."),
+]
+CompareKeys = Annotated[
+    bool,
+    typer.Option(
+        "--compare-keys", help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job."
+    ),
+]
+Approve = Annotated[str | None, typer.Option("--approve", help="Hash of the plan that may be carried out without asking.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the report.")]
+
+
+def plan_restore(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    source: Source = "",
+    savepoint: Savepoint = "latest",
+    allow_ahead: AllowAhead = False,
+    allow_damaged: AllowDamaged = False,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    offsets: Offsets = "",
+    as_of: Moment = "",
+    by: By = CutBy.TIMESTAMP,
+    in_place: InPlace = False,
+    other_group: Groups = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a restore would do."""
+    with workbench(name, configs) as bench:
+        request = RestoreRequest(
+            source=_application_id(source, configs),
+            savepoint=savepoint,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            replace=replace,
+            delete=tuple(delete or ()),
+            safety=safety,
+            confirm=bench.application_id,
+            reason="plan only",
+            offsets=_strategy(bench, configs, offsets, as_of),
+            as_of=asked_moment(bench, as_of, by),
+            in_place=in_place,
+            groups=tuple(other_group or ()),
+        )
+        show(bench, request, as_json=as_json)
+
+
+def restore(
+    name: Name,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    source: Source = "",
+    savepoint: Savepoint = "latest",
+    allow_ahead: AllowAhead = False,
+    allow_damaged: AllowDamaged = False,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    offsets: Offsets = "",
+    as_of: Moment = "",
+    by: By = CutBy.TIMESTAMP,
+    in_place: InPlace = False,
+    other_group: Groups = None,
+    compare_keys: CompareKeys = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore an application in place. Shows the plan and asks, unless --approve names exactly that plan."""
+    with workbench(name, configs) as bench:
+        request = RestoreRequest(
+            source=_application_id(source, configs),
+            savepoint=savepoint,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            replace=replace,
+            delete=tuple(delete or ()),
+            safety=safety,
+            # The plan is shown with all of this in it, and the application id typed below it, or its hash given.
+            confirm=bench.application_id,
+            reason=reason,
+            offsets=_strategy(bench, configs, offsets, as_of),
+            as_of=asked_moment(bench, as_of, by),
+            in_place=in_place,
+            groups=tuple(other_group or ()),
+            compare_keys=compare_keys,
+        )
+        carry_out(bench, request, logs, approve=approve, as_json=as_json)
+
+
+def undo(
+    name: Name,
+    reason: Reason,
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    delete: Delete = None,
+    allow_ahead: AllowAhead = False,
+    allow_damaged: AllowDamaged = False,
+    compare_keys: CompareKeys = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring back what was there before a restore, from its safety savepoint. What is there now is saved first in its turn."""
+    with workbench(name, configs) as bench:
+        request = RestoreRequest(
+            source="",
+            savepoint=f"before:{restore_id}",
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            replace=True,
+            delete=tuple(delete or ()),
+            safety=SafetyPolicy.REQUIRED,
+            confirm=bench.application_id,
+            reason=reason,
+            compare_keys=compare_keys,
+        )
+        carry_out(bench, request, logs, approve=approve, as_json=as_json)
+
+
+def resume(
+    name: Name,
+    restore_id: Annotated[str, typer.Argument(metavar="RESTORE", help="Id of the restore that broke off.")],
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Also when the run that broke off still has the lock. Make sure that it is dead.")
+    ] = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a restore that broke off after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
+    with workbench(name, configs) as bench:
+        report = runner(bench, logs).resume(
+            restore_id, run_id=f"cli-{uuid.uuid4().hex}", take_over=take_over, approve=lambda planned: _approved(planned, approve)
+        )
+    _tell(report, bench.config.name, as_json=as_json)
+
+
+def _strategy(bench: Workbench, configs: Path, offsets: str, as_of: str) -> OffsetStrategy:
+    # The configuration's own strategy is for savepoints as they are.
+    return asked_offsets(bench, configs, offsets or (EXACT.text if as_of else ""))
+
+
+def _application_id(name: str, configs: Path) -> str:
+    return load_named(name, configs, os.environ).application.id if name else ""
+
+
+def show(bench: Workbench, request: RestoreRequest, *, as_json: bool) -> None:
+    """Print the plan of a request."""
+    planned = restores.plan(bench, request)
+    if as_json:
+        print_json({"hash": planned.hash, **codec.encode(planned)})
+    else:
+        Console().print(Markdown(markdown(planned)))
+
+
+def carry_out(bench: Workbench, request: RestoreRequest, logs: Path, *, approve: str | None, as_json: bool) -> None:
+    """Plan, ask unless ``approve`` is the plan's hash, and do it."""
+    report = runner(bench, logs).restore(
+        request,
+        run_id=f"cli-{uuid.uuid4().hex}",
+        requested_by=getpass.getuser(),
+        approve=lambda planned: _approved(planned, approve),
+    )
+    _tell(report, bench.config.name, as_json=as_json)
+
+
+def _approved(planned: RestorePlan, approve: str | None) -> bool:
+    if approve is not None:
+        return approve == planned.hash
+    Console(stderr=True).print(Markdown(markdown(planned)))
+    typed: str = typer.prompt(f"Type the application id {planned.application_id} to carry this out", err=True)
+    return typed == planned.application_id
+
+
+def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    if report.savepoint_id is None:
+        Console().print(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
+    else:
+        Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
+    if report.safety_savepoint:
+        Console().print(f"to go back: streams-recovery undo {name} {report.restore_id}")

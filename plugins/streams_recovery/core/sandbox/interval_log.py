@@ -1,0 +1,135 @@
+"""What is asked of reprocessing, and what came of it: one entry for each interval and run, whatever became of it. Pure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from streams_recovery.core.durations import milliseconds
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.sandbox.interval import Interval, Slice
+from streams_recovery.core.sandbox.results import HandOver
+from streams_recovery.core.timestamps import parse_moment
+
+
+class Base(enum.StrEnum):
+    """The state that an interval begins from: ``none``, or that of the newest exact ``savepoint`` that had read nothing of it."""
+
+    NONE = "none"
+    SAVEPOINT = "savepoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReprocessRequest:
+    """One interval to process again. With ``tombstones``, keys whose result of the interval did not come again are deleted from replaced outputs; else
+    they stop the hand-over.
+    """
+
+    slice: Slice
+    base: Base
+    hand_over: HandOver
+    tombstones: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as it is written. An empty text leaves it to the configuration."""
+
+    lateness: str = ""
+    overlap: str = ""
+    beyond: str = ""
+    base: str = ""
+    hand_over: str = HandOver.SIDE_BY_SIDE
+    tombstones: bool = False
+    confirm: str = ""
+    reason: str = ""
+
+
+def reprocess_request(asked: Asked, interval: Interval, application_id: str, tables: tuple[str, ...]) -> ReprocessRequest:
+    """What ``asked`` means, once its empty texts were filled in. Raises ``ConfigInvalid`` for what is no duration, and ``Refused`` unless the id of the
+    application was typed whose outputs are to be written.
+    """
+    hand_over = HandOver(asked.hand_over)
+    if hand_over is HandOver.REPLACE and asked.confirm != application_id:
+        raise Refused(
+            f"results are put into the outputs of {application_id} only when its id is typed to confirm it, not {asked.confirm!r}",
+            next_step="nothing was changed; type it exactly, or leave the results side by side",
+        )
+    if asked.tombstones and hand_over is HandOver.SIDE_BY_SIDE:
+        raise ConfigInvalid("tombstones belong to hand_over replace", next_step="leave them out, or replace")
+    lengths = {"lateness": asked.lateness, "overlap": asked.overlap, "beyond": asked.beyond}
+    return ReprocessRequest(
+        slice=Slice(interval=interval, tables=tables, **{name: milliseconds(text) for name, text in lengths.items()}),
+        base=Base(asked.base),
+        hand_over=hand_over,
+        tombstones=asked.tombstones,
+        reason=asked.reason,
+    )
+
+
+def written_interval(begin: str, end: str) -> Interval:
+    """The interval between two moments as people write them, with their time zones. Raises ``ConfigInvalid``."""
+    return Interval(start=parse_moment(begin), end=parse_moment(end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputReport:
+    """One output of an interval. ``results`` are in ``topic``, the interval's own; ``outside`` more there are of input around it. In the application's
+    output ``written`` of them were put, ``tombstones`` besides; ``same`` were there, ``superseded`` ones have a later result.
+    """
+
+    output: str
+    topic: str
+    results: int
+    outside: int
+    written: int = 0
+    tombstones: int = 0
+    same: int = 0
+    superseded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOverReport:
+    """What was handed over."""
+
+    how: HandOver
+    outputs: tuple[OutputReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReprocessEntry:
+    """One interval, once. ``records`` are its own input records; with none nothing was started. ``reached`` is the last phase of its restore, None when none
+    was begun. ``left`` names what could not be removed.
+    """
+
+    run: str
+    requested_by: str
+    reason: str
+    start: int
+    end: int
+    base: Base
+    at: int
+    restore_id: str | None
+    savepoint_id: str | None
+    records: int | None
+    reached: Phase | None
+    handed: HandOverReport | None
+    left: tuple[str, ...]
+    succeeded: bool
+
+    @property
+    def outcome(self) -> str:
+        """In a few words."""
+        if self.succeeded:
+            return "handed over" if self.handed else "no input: 0 records, nothing was started"
+        got = "before it began" if self.reached is None else f"after {self.reached}"
+        return f"failed {got}{', something is left' if self.left else ''}"
+
+
+def succeeded(records: int | None, reached: Phase | None, handed: HandOverReport | None, left: tuple[str, ...]) -> bool:
+    """True for an interval that has no input, and for one that was processed, handed over and removed."""
+    if left or records is None:
+        return False
+    return records == 0 if reached is None else reached is Phase.CLOSED and handed is not None

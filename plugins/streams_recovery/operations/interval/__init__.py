@@ -1,0 +1,32 @@
+"""An interval of the past processed again, by an application of its own that is removed afterwards.
+
+``claim`` gives it a lane, ``clear`` takes away what an earlier run left, ``plan`` and ``open_interval`` begin an ordinary restore whose input is the
+interval's; ``hand_over`` comes when it has stopped at the ends, ``remove`` and ``conclude`` last, whatever became of it.
+"""
+
+from streams_recovery.core.sandbox.interval_log import Asked, HandOverReport, ReprocessEntry, ReprocessRequest
+from streams_recovery.operations.interval.begin import Planned, clear, open_interval, plan
+from streams_recovery.operations.interval.end import Done, conclude, history, raise_unless_succeeded, remove
+from streams_recovery.operations.interval.results import hand_over
+from streams_recovery.operations.interval.slots import Claimed, busy, claim, requested
+
+__all__ = [
+    "Asked",
+    "Claimed",
+    "Done",
+    "HandOverReport",
+    "Planned",
+    "ReprocessEntry",
+    "ReprocessRequest",
+    "busy",
+    "claim",
+    "clear",
+    "conclude",
+    "hand_over",
+    "history",
+    "open_interval",
+    "plan",
+    "raise_unless_succeeded",
+    "remove",
+    "requested",
+]

@@ -1,0 +1,188 @@
+"""Handing over the results of an interval: left in topics of its own, or put into the application's outputs, all of them in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ApplicationRunning, NotFound, OffsetsUnstable, Refused
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.sandbox.interval_log import HandOverReport, OutputReport, ReprocessRequest
+from streams_recovery.core.sandbox.results import Every, HandOver, Newest, Readers, decide_every, decide_newest, readers
+from streams_recovery.kafka.transactional_append import append
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.interval.begin import check_outputs, outputs_of
+from streams_recovery.operations.interval.output_digest import batches, held_by
+from streams_recovery.operations.renewed_lock import kept
+from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.drain import whole_input
+from streams_recovery.operations.restore.open import guarded, stored_plan
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
+
+_ATTEMPTS: Final = 5
+_AGAIN_SECONDS: Final = 2.0
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Partition:
+    """What is to be done with one partition. ``source`` is the interval's own log, up to ``end``; ``target_end`` is where the output ended."""
+
+    source: TopicPartition
+    target: TopicPartition
+    end: int
+    target_end: int
+    decided: Newest | Every
+
+    def rows(self, bench: Workbench, interval: Interval) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """The results to write, and tombstones behind them."""
+        wanted = pa.array(sorted(self.decided.write), pa.int64()) if isinstance(self.decided, Newest) else None
+        if self.decided is Every.APPEND or (wanted is not None and len(wanted)):
+            for batch in batches(bench, self.source, 0, self.end):
+                stamps = batch.column("timestamp")
+                inside = pc.and_(pc.greater_equal(stamps, interval.start), pc.less(stamps, interval.end))
+                found = batch.filter(inside if wanted is None else pc.is_in(batch.column("offset"), value_set=wanted))
+                if len(found):
+                    yield self.target, found
+        if isinstance(self.decided, Newest) and self.decided.vanished:
+            yield self.target, _tombstones(self.decided.vanished, interval.end - 1)
+
+    def counted(self, report: OutputReport, inside: int) -> OutputReport:
+        """The report with this partition in it."""
+        if isinstance(self.decided, Newest):
+            return replace(
+                report,
+                written=report.written + len(self.decided.write),
+                tombstones=report.tombstones + len(self.decided.vanished),
+                same=report.same + self.decided.same,
+                superseded=report.superseded + self.decided.superseded,
+            )
+        if self.decided is Every.APPEND:
+            return replace(report, written=report.written + inside)
+        return replace(report, same=report.same + inside)
+
+
+def _tombstones(keys: tuple[bytes, ...], timestamp: int) -> pa.RecordBatch:
+    rows = [{"offset": 0, "timestamp": timestamp, "timestamp_type": 0, "key": key, "value": None, "headers": None} for key in keys]
+    return pa.RecordBatch.from_pylist(rows, schema=SEGMENT_SCHEMA)
+
+
+def hand_over(
+    bench: Workbench, ticket: RestoreTicket, request: ReprocessRequest, *, again_seconds: float = _AGAIN_SECONDS
+) -> HandOverReport:
+    """Hand over what the interval brought. Repeating it does not double anything: what an output has already is left as it is. An output that somebody
+    writes to is tried again a few times.
+
+    Raises ``ApplicationRunning`` before the interval's application is down, ``Refused`` when results cannot replace those that are there (nothing was
+    written then), and ``OffsetsUnstable`` when somebody goes on writing to the outputs.
+    """
+    guarded(bench, ticket, at_least=whole_input(stored_plan(bench, ticket)), before=Phase.CLOSED)
+    alive = [status.name for status in bench.application.status() if status.state is not InstanceState.GONE]
+    if alive:
+        raise ApplicationRunning(
+            f"{bench.application_id} still runs: {', '.join(alive)}", next_step="wait until it has stopped at the ends of its input"
+        )
+    with kept(bench, ticket):
+        return _replaced(bench, ticket, request, again_seconds) if request.hand_over is HandOver.REPLACE else _beside(bench, request)
+
+
+def _beside(bench: Workbench, request: ReprocessRequest) -> HandOverReport:
+    interval, outputs = request.slice.interval, []
+    for output, topic in outputs_of(bench).items():
+        held = [held_by(bench, tp, 0, end, interval, None) for tp, end in _ends(bench, topic).items()]
+        report = OutputReport(output=output, topic=topic, results=sum(one.inside for one in held), outside=sum(one.outside for one in held))
+        outputs.append(report)
+    return HandOverReport(how=HandOver.SIDE_BY_SIDE, outputs=tuple(outputs))
+
+
+def _ends(bench: Workbench, topic: str) -> dict[TopicPartition, int]:
+    found = bench.cluster.describe_topics([topic]).get(topic)
+    if found is None:
+        raise NotFound(f"topic {topic} with results is gone", next_step="process the interval again", topic=topic)
+    return bench.cluster.last_stable_offsets([TopicPartition(topic, number) for number in range(found.partitions)])
+
+
+def _replaced(bench: Workbench, ticket: RestoreTicket, request: ReprocessRequest, again_seconds: float) -> HandOverReport:
+    made = {topic.name: len(topic.partitions) for topic in stored_plan(bench, ticket).create}
+    check_outputs(bench, {output: made[topic] for output, topic in outputs_of(bench).items() if topic in made}, request)
+    attempt = 1
+    while True:
+        try:
+            return _replace_once(bench, request)
+        except OffsetsUnstable:
+            if attempt == _ATTEMPTS:
+                raise
+            attempt += 1
+            time.sleep(again_seconds)  # whoever has a transaction open ends it meanwhile, or the broker does
+
+
+def _replace_once(bench: Workbench, request: ReprocessRequest) -> HandOverReport:
+    interval, reports, work = request.slice.interval, [], []
+    settings = bench.cluster.settings(list(outputs_of(bench)))
+    for output, topic in outputs_of(bench).items():
+        report = OutputReport(output=output, topic=topic, results=0, outside=0)
+        for source, end in _ends(bench, topic).items():
+            held, part = _decided(bench, source, end, TopicPartition(output, source.partition), interval, readers(settings[output]))
+            report = replace(report, results=report.results + held[0], outside=report.outside + held[1])
+            report = part.counted(report, held[0])
+            work.append(part)
+        reports.append(report)
+    _check(work, request)
+    ends = {part.target: part.target_end for part in work}
+    if any(report.written or report.tombstones for report in reports):
+        append(bench.connection, f"{bench.application_id}-hand-over", ends, (row for part in work for row in part.rows(bench, interval)))
+    return HandOverReport(how=HandOver.REPLACE, outputs=tuple(reports))
+
+
+def _decided(
+    bench: Workbench, source: TopicPartition, end: int, target: TopicPartition, interval: Interval, read_by: Readers
+) -> tuple[tuple[int, int], _Partition]:
+    results = held_by(bench, source, 0, end, interval, read_by)
+    target_end = _still_end(bench, target)
+    # Whatever is older than the interval is before this offset, and so is every key's record that nobody has replaced since.
+    begins = bench.cluster.offsets_for_times([target], interval.start)[target]
+    there = held_by(bench, target, target_end if begins is None else begins, target_end, interval, read_by, outside=True)
+    decided: Newest | Every = (
+        decide_newest(interval, results.newest, there.newest) if read_by is Readers.NEWEST else decide_every(results.digests, there.digests)
+    )
+    part = _Partition(source=source, target=target, end=end, target_end=target_end, decided=decided)
+    return (results.inside, results.outside), part
+
+
+def _still_end(bench: Workbench, tp: TopicPartition) -> int:
+    end, stable = bench.cluster.high_watermarks([tp])[tp], bench.cluster.last_stable_offsets([tp])[tp]
+    if end != stable:
+        raise OffsetsUnstable(
+            f"somebody writes to {tp}: its last stable offset is {stable} and it ends at {end}",
+            next_step="nothing was written; stop the application that writes there for as long as this takes, and run this step again",
+            topic=tp.topic,
+            partition=tp.partition,
+        )
+    return end
+
+
+def _check(work: list[_Partition], request: ReprocessRequest) -> None:
+    different = [str(part.target) for part in work if part.decided is Every.DIFFERENT]
+    if different:
+        raise Refused(
+            f"{', '.join(different[:_NAMED])} have other results of the interval, and whoever reads them sees every record: those that are there "
+            "cannot be taken back, and more would double them",
+            next_step="nothing was written; leave the results side by side and let readers change over, or compact these outputs",
+            partitions=different,
+        )
+    vanished = {str(part.target): part.decided.vanished for part in work if isinstance(part.decided, Newest) and part.decided.vanished}
+    if vanished and not request.tombstones:
+        named = "; ".join(f"{tp}: {len(keys)}, such as {keys[0]!r:.60}" for tp, keys in list(vanished.items())[:_NAMED])
+        raise Refused(
+            f"keys have a result of the interval that processing it again did not bring: {named}",
+            next_step="nothing was written; look at them, and allow tombstones if these keys are to be deleted",
+            keys=sum(len(keys) for keys in vanished.values()),
+        )

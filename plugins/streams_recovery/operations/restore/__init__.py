@@ -1,0 +1,114 @@
+"""Bringing an application back in place: plan, (approve), open, stop, save what is there, prepare, load, verify, set offsets, wipe, start, wait, finish."""
+
+from streams_recovery.core.restore.plan import OutputPolicy, RestorePlan, RestoreRequest, SafetyPolicy
+from streams_recovery.core.restore.report import RestoreReport, Verdict
+from streams_recovery.operations.restore.append import (
+    AppendPlan,
+    AppendReport,
+    AppendTicket,
+    finish_append,
+    leave_append,
+    open_append,
+    plan_append,
+    plan_append_job,
+)
+from streams_recovery.operations.restore.deferred_input import (
+    check_feed,
+    check_verify_feed,
+    plan_feed,
+    plan_verify_feed,
+    start_again,
+    stop_before_interval,
+)
+from streams_recovery.operations.restore.drain import stop_at_ends
+from streams_recovery.operations.restore.interval import records_of
+from streams_recovery.operations.restore.load import check_load, plan_load, prepare
+from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
+from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.point_in_time import begin_from
+from streams_recovery.operations.restore.query_check import asked_before
+from streams_recovery.operations.restore.report import evidence
+from streams_recovery.operations.restore.resume import phase_of, plan_left, resume
+from streams_recovery.operations.restore.safety import keep_state, save_state
+from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
+from streams_recovery.operations.restore.values import (
+    AbandonReport,
+    ClearedSummary,
+    EndsSummary,
+    LoadSummary,
+    OffsetsSummary,
+    PrepareSummary,
+    RecoveredSummary,
+    RestoreTicket,
+    SafetyBegun,
+    SafetySummary,
+    StartSummary,
+    StopSummary,
+    VerifySummary,
+    WipeSummary,
+)
+from streams_recovery.operations.restore.verify import check_verify, plan_verify, verified_before, verify_cleared
+
+__all__ = [
+    "AbandonReport",
+    "AppendPlan",
+    "AppendReport",
+    "AppendTicket",
+    "ClearedSummary",
+    "EndsSummary",
+    "LoadSummary",
+    "OffsetsSummary",
+    "OutputPolicy",
+    "PrepareSummary",
+    "RecoveredSummary",
+    "RestorePlan",
+    "RestoreReport",
+    "RestoreRequest",
+    "RestoreTicket",
+    "SafetyBegun",
+    "SafetyPolicy",
+    "SafetySummary",
+    "StartSummary",
+    "StopSummary",
+    "Verdict",
+    "VerifySummary",
+    "WipeSummary",
+    "abandon",
+    "asked_before",
+    "await_recovered",
+    "begin_from",
+    "check_feed",
+    "check_load",
+    "check_verify",
+    "check_verify_feed",
+    "evidence",
+    "finish",
+    "finish_append",
+    "keep_state",
+    "leave_append",
+    "open_append",
+    "open_restore",
+    "phase_of",
+    "plan",
+    "plan_append",
+    "plan_append_job",
+    "plan_feed",
+    "plan_left",
+    "plan_load",
+    "plan_verify",
+    "plan_verify_feed",
+    "prepare",
+    "records_of",
+    "resume",
+    "save_state",
+    "set_offsets",
+    "start",
+    "start_again",
+    "stop",
+    "stop_at_ends",
+    "stop_before_interval",
+    "stored_plan",
+    "verified_before",
+    "verify_cleared",
+    "wipe",
+]

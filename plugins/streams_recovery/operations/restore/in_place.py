@@ -1,0 +1,217 @@
+"""Inputs that are cut where they are: what has to be proven first, and what is written down before the first of them is deleted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import PlanChanged, Refused
+from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole, spaced, spaced_partition
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.restore.in_place import (
+    InPlace,
+    LaterPartition,
+    LaterTopic,
+    MovedOffset,
+    QuarantineEntry,
+    check_stood_still,
+    uncovered,
+)
+from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, rank, rest_of
+from streams_recovery.operations import pins
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.discovery import other_groups
+from streams_recovery.operations.restore.kept_inputs import kept_inputs
+from streams_recovery.operations.restore.source import Begin
+from streams_recovery.operations.restore.values import RestoreTicket
+from streams_recovery.segments.queries import rows_below_and_no_later
+from streams_recovery.storage.append_log import NumberedLog
+
+_NAMED = 5
+
+
+def later_topics(begin: Begin) -> tuple[LaterTopic, ...]:
+    """Inputs of which the archive has records that do not belong to the moment, and these."""
+    found = []
+    for topic in begin.manifest.topics:
+        if topic.role is TopicRole.INPUT and topic.archived:
+            rests = {image.partition: rest_of(image.files(), _cut(begin, topic, image.partition).rows) for image in topic.partitions}
+            parts = [LaterPartition(partition=number, files=rest.files, cut=rest.rows) for number, rest in rests.items() if rest.rows.rows]
+            found += [LaterTopic(name=topic.name, partitions=tuple(parts))] if parts else []
+    return tuple(found)
+
+
+def _cut(begin: Begin, topic: TopicImage, partition: int) -> LogCut:
+    return begin.cuts[TopicPartition(topic.name, partition)]
+
+
+def look(
+    bench: Workbench, request: RestoreRequest, begin: Begin, present: Mapping[str, TopicDescription], later: tuple[LaterTopic, ...]
+) -> InPlace:
+    """Prove that the inputs that are there can be cut. Takes as long as they have to stand still. Inputs that are gone need no proof.
+
+    Raises ``Refused`` with everything that stands against it: records that are not archived, open transactions, other groups that have members or
+    were not named; and then, when somebody wrote while it looked.
+    """
+    inputs = _living_inputs(bench, begin, present)
+    images = {TopicPartition(topic.name, image.partition): image for topic in inputs for image in topic.partitions}
+    partitions, seconds = list(images), float(bench.config.restore.producers_still_seconds)
+    if not partitions:
+        return InPlace(still_seconds=seconds, ends={}, later=(), groups=())
+    starts, ends = bench.cluster.log_starts(partitions), bench.cluster.high_watermarks(partitions)
+    there = {topic.name for topic in inputs}
+    cut = tuple(topic for topic in later if topic.name in there)
+    moved, problems = _other_groups(bench, request, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
+    missing = [why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))]
+    problems = [
+        *(f"{name} is written by the application itself" for name in sorted(there & set(bench.config.topics.outputs))),
+        *(f"{tp.topic} has {present[tp.topic].partitions} partitions now" for tp in _more_partitions(inputs, present)),
+        *(f"{why}: take a savepoint now that the producers are stopped" for why in (*missing, *_truncated(bench, images, present))),
+        *(f"a transaction is open on {one}" for one in bench.transactions.blocking(partitions)),
+        *problems,
+    ]
+    if problems:
+        raise Refused(
+            f"the inputs of {bench.application_id} cannot be cut in place: {'; '.join(problems[:20])}",
+            next_step="nothing was changed; do what each of these needs, or bring a second application to the moment instead",
+            problems=problems,
+        )
+    check_still(bench, partitions, seconds)
+    return InPlace(still_seconds=seconds, ends={spaced(tp): end for tp, end in ends.items()}, later=cut, groups=moved)
+
+
+def _truncated(bench: Workbench, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]) -> list[str]:
+    """Logs that are as long as their archive, and not the archived log."""
+    seen = kept_inputs(bench, images, present)
+    found = {one.tp: one.truncated_below(one.image.end) for one in seen}
+    return [f"{tp} has other records than its archive: {why}" for tp, why in found.items() if why is not None]
+
+
+def _living_inputs(bench: Workbench, begin: Begin, present: Mapping[str, TopicDescription]) -> list[TopicImage]:
+    # As the archive has them, not as the base: what comes out has to be whole too.
+    archive = _archive(bench, begin)
+    return [
+        topic
+        for topic in archive.topics
+        if topic.role is TopicRole.INPUT and topic.name in present and present[topic.name].topic_id == topic.topic_id
+    ]
+
+
+def _archive(bench: Workbench, begin: Begin) -> Manifest:
+    if begin.point is None:
+        raise Refused("inputs are cut only for a moment", next_step="name one (as_of), or leave out in_place")
+    return bench.savepoints.read(begin.point.archive)
+
+
+def _more_partitions(inputs: Collection[TopicImage], present: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, 0) for topic in inputs if present[topic.name].partitions != len(topic.partitions)]
+
+
+def check_still(bench: Workbench, partitions: Collection[TopicPartition], seconds: float) -> None:
+    """Look twice, so far apart, at ends and at how far producers have come. Raises ``Refused`` naming what moved."""
+    first = _seen(bench, partitions)
+    time.sleep(seconds)
+    check_stood_still(first, _seen(bench, partitions), seconds)
+
+
+def _seen(bench: Workbench, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
+    written, ends = bench.transactions.written(partitions), bench.cluster.high_watermarks(list(partitions))
+    return {tp: (ends[tp], written[tp]) for tp in partitions}
+
+
+def _other_groups(
+    bench: Workbench, request: RestoreRequest, begin: Begin, inputs: Collection[TopicImage]
+) -> tuple[tuple[MovedOffset, ...], list[str]]:
+    """Offsets of every other group on these inputs as they will be, and what stands against moving them."""
+    names, moved, problems = {topic.name for topic in inputs}, [], []
+    kinds = bench.cluster.groups() if names else {}
+    # Share groups have no committed offsets of their own.
+    for group_id in sorted(name for name in other_groups(bench) if kinds.get(name, "share") != "share"):
+        partitions = [tp for tp in bench.groups.committed_partitions(group_id) if tp.topic in names]
+        if not partitions:
+            continue
+        group = bench.groups.describe(group_id)
+        if not group.empty:
+            members = ", ".join(member.client_id for member in group.members[:_NAMED]) or group.state
+            problems.append(f"group {group_id} has members ({members}): stop them")
+        if group_id not in request.groups:
+            problems.append(
+                f"group {group_id} has read {', '.join(sorted({tp.topic for tp in partitions}))}: name it (groups) to move it too"
+            )
+        for tp, known in sorted(bench.groups.committed(group_id, partitions).items()):
+            if known is not None:
+                moved.append(_moved(bench, begin, group_id, tp, known))
+    return tuple(moved), problems
+
+
+def _moved(bench: Workbench, begin: Begin, group_id: str, tp: TopicPartition, known: CommittedOffset) -> MovedOffset:
+    [image] = [i for t in begin.manifest.topics if t.name == tp.topic for i in t.partitions if i.partition == tp.partition]
+    cut = begin.cuts[tp]
+    everything = RowCut(by=CutBy.POSITION, moment=cut.rows.moment, first_later=None, rows=image.rows, late=0)
+
+    def before(part: LogCut) -> int:
+        return rank(part, known.offset, lambda file, offset, at: rows_below_and_no_later(bench.repository, file, offset, at))
+
+    offset = before(cut)
+    again = before(LogCut(files=tuple(image.files()), rows=everything)) - offset
+    return MovedOffset(
+        group=group_id, topic=tp.topic, partition=tp.partition, before=known.offset, offset=offset, metadata=known.metadata, again=again
+    )
+
+
+def quarantine_log(bench: Workbench, restore_id: str) -> NumberedLog[QuarantineEntry]:
+    """What is known of the later input that a restore has set aside."""
+    return NumberedLog(bench.repository, bench.layout.quarantine(restore_id), QuarantineEntry, most_bytes=MOST_BYTES)
+
+
+def set_aside(bench: Workbench, ticket: RestoreTicket, approved: RestorePlan, now: RestorePlan) -> None:
+    """The last thing before inputs are deleted: that they end where they were proven to, and that what comes out of them is kept and written down.
+
+    Raises ``PlanChanged`` when something has come since, or another group has moved.
+    """
+    here = now.in_place
+    if here is None or now.point is None or approved.in_place is None:
+        return
+    # Repeated after some of it is done, this finds less, but nothing else.
+    if set(here.later) - set(approved.in_place.later) or set(here.groups) - set(approved.in_place.groups):
+        raise PlanChanged(
+            "other records would come out of the inputs, or other offsets be moved, than was approved",
+            next_step="nothing was changed; stop every reader of the inputs, and begin again",
+        )
+    _check_ends(bench, here)
+    log = quarantine_log(bench, ticket.restore_id)
+    if here.later and log.last() is None:
+        pins.mark(
+            bench,
+            now.point.archive,
+            keep=True,
+            requested_by=ticket.requested_by,
+            reason=f"has the later input of restore {ticket.restore_id}",
+            restore_id=ticket.restore_id,
+        )
+        log.append(
+            QuarantineEntry(
+                kind="set-aside",
+                at=bench.clock(),
+                run=ticket.restore_id,
+                savepoint_id=now.point.archive,
+                moment=now.point.as_of.moment,
+                topics=here.later,
+            )
+        )
+        _check_ends(bench, here)
+
+
+def _check_ends(bench: Workbench, here: InPlace) -> None:
+    proven = {spaced_partition(name): end for name, end in here.ends.items()}
+    ends = bench.cluster.high_watermarks(list(proven)) if proven else {}
+    come = sorted(str(tp) for tp, end in ends.items() if end != proven[tp])
+    if come:
+        raise PlanChanged(
+            f"somebody has written to {', '.join(come)} since it was proven to stand still",
+            next_step="no input was touched; stop every producer of the inputs, take a savepoint, and begin again",
+            topics=come,
+        )

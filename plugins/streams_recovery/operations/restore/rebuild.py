@@ -1,0 +1,241 @@
+"""The plan of a rebuild: internal topics deleted, inputs begun where a person says, and the application builds its state again. Changes nothing.
+
+Where the cluster has lost inputs, they are made from a savepoint first, if one was named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import PlanChanged, TargetNotEmpty
+from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import store_name
+from streams_recovery.core.offsets.inputs import Logs
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.plan import (
+    Observed,
+    OffsetToSet,
+    OutputPolicy,
+    PartitionLoad,
+    RestorePlan,
+    RestoreRequest,
+    TopicToCreate,
+    TopicToDelete,
+)
+from streams_recovery.core.restore.rebuild import begin
+from streams_recovery.core.savepoint.topology import Inventory, discover
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.discovery import internal_topics, other_groups
+from streams_recovery.operations.preflight import required_for_rebuild
+from streams_recovery.operations.restore.chosen_savepoint import check_confirmed
+from streams_recovery.operations.restore.target_checks import refuse_living, spans
+from streams_recovery.operations.restore.topics_only import Archived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The application as it is: its topics described, and what its group has committed. Those that are ``made`` are not there yet, or are empty."""
+
+    inventory: Inventory
+    topics: Mapping[str, TopicDescription]
+    committed: Mapping[TopicPartition, int]
+    made: frozenset[str]
+
+    def names(self, role: TopicRole) -> list[str]:
+        """The topics with this role that stay as they are."""
+        return [name for name in self.inventory.names(role) if name not in self.made]
+
+    def partitions(self, role: TopicRole) -> list[TopicPartition]:
+        """Every partition of these."""
+        return [TopicPartition(name, number) for name in self.names(role) for number in range(self.topics[name].partitions)]
+
+
+def plan_rebuild(bench: Workbench, request: RestoreRequest, archived: Archived | None = None) -> RestorePlan:
+    """What this rebuild would do now. ``archived`` are the topics that come from a savepoint.
+
+    Raises ``NotFound`` for declared topics that do not exist, ``TargetNotEmpty`` for internal topics that hold records and may not be replaced or
+    are not known to be the application's, and ``Refused`` for offsets that cannot be and for what was not confirmed.
+    """
+    check_confirmed(bench, request)
+    warnings = required_for_rebuild(bench, request, archived.manifest if archived else None)
+    found = _look(bench, archived)
+    gone = _internal(bench, found, request)
+    outputs = _outputs(found) if request.outputs is OutputPolicy.RECREATE else ()
+    held = spans(bench, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
+    if not request.replace:
+        refuse_living(bench, held)
+    logs = _logs(bench, found, request, archived)
+    both = set(bench.config.topics.inputs) & set(bench.config.topics.outputs)
+    begun = begin(
+        logs,
+        request.offsets,
+        found.committed,
+        written_by_application=both,
+        accept_gap=request.accept_gap,
+        archived=archived.begins if archived else None,
+    )
+    return RestorePlan(
+        application_id=bench.application_id,
+        source_application_id=bench.application_id,
+        savepoint_id=None,
+        captured_at=None,
+        consistency=None,
+        safety=request.safety,
+        delete=gone,
+        create=(*(archived.create if archived else ()), *outputs),
+        offsets=begun.offsets,
+        strategy=request.offsets.text,
+        offsets_agree=True,
+        warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(bench, found, outputs, held)),
+        observed=_observe(bench, begun.offsets, found, logs, held),
+        claimed=found.inventory.claimed,
+        inputs_from=archived.manifest.savepoint_id if archived else None,
+    )
+
+
+def _look(bench: Workbench, archived: Archived | None) -> _Found:
+    committed = bench.groups.committed_partitions(bench.application_id)
+    made = frozenset(step.name for step in archived.create) if archived else frozenset()
+    names, wanted = {*bench.cluster.topic_names(), *made}, bench.config.declared(Profile.FULL)
+    inventory = discover(bench.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(bench))
+    offsets = bench.groups.committed(bench.application_id, list(committed)) if committed else {}
+    return _Found(
+        inventory=inventory,
+        topics=bench.cluster.describe_topics(inventory.names()),
+        committed={tp: known.offset for tp, known in offsets.items() if known is not None},
+        made=made,
+    )
+
+
+def _internal(bench: Workbench, found: _Found, request: RestoreRequest) -> tuple[TopicToDelete, ...]:
+    """The internal topics, all of which go. A name alone does not prove whose topic it is: one that neither the newest savepoint nor the configured
+    stores nor the group's offsets know has to be named by the request.
+    """
+    internal = {name: found.topics[name] for name in internal_topics(bench) if name in found.topics}
+    known = _known_by_savepoint(bench) | {tp.topic for tp in found.committed}
+    stores = set(bench.config.stores)
+    unproven = sorted(
+        name
+        for name in internal
+        if name not in known and store_name(name, bench.application_id) not in stores and name not in request.delete
+    )
+    if unproven:
+        raise TargetNotEmpty(
+            f"nothing but their names says that these topics are {bench.application_id}'s: {', '.join(unproven)}",
+            next_step="nothing was changed; name each one that may go (`delete`), or take a savepoint first, which knows its topics",
+            topics=unproven,
+        )
+    return tuple(TopicToDelete(name=name, topic_id=topic.topic_id) for name, topic in sorted(internal.items()))
+
+
+def _known_by_savepoint(bench: Workbench) -> set[str]:
+    newest: Manifest | None = bench.savepoints.latest()
+    return set() if newest is None else {topic.name for topic in newest.topics if topic.role.internal}
+
+
+def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
+    described = [found.topics[name] for name in found.names(TopicRole.OUTPUT)]
+    return tuple(
+        TopicToCreate(
+            name=topic.name,
+            role=TopicRole.OUTPUT,
+            replication_factor=topic.replication_factor,
+            held_config=owner_config(topic.config),
+            final_config=owner_config(topic.config),
+            replaces=topic.topic_id,
+            partitions=tuple(PartitionLoad(partition=number, files=()) for number in range(topic.partitions)),
+        )
+        for topic in described
+    )
+
+
+def _logs(bench: Workbench, found: _Found, request: RestoreRequest, archived: Archived | None) -> Logs:
+    cluster, inputs = bench.cluster, found.partitions(TopicRole.INPUT)
+    moment = request.offsets.moment(bench.clock())
+    # What is made begins at 0 and ends behind the rows that will be loaded.
+    made = archived.ends if archived else {}
+    return Logs(
+        starts=dict.fromkeys(made, 0) | cluster.log_starts(inputs),
+        stable=made | cluster.last_stable_offsets(inputs),
+        ends=made | cluster.high_watermarks(inputs),
+        at_time={} if moment is None else cluster.offsets_for_times(inputs, moment),
+    )
+
+
+def _about_archive(archived: Archived | None) -> list[str]:
+    if archived is None or not archived.begins:
+        return []
+    return [f"inputs end where savepoint {archived.manifest.savepoint_id} ends: what came to them after it is lost"]
+
+
+def _about_outputs(bench: Workbench, found: _Found, outputs: tuple[TopicToCreate, ...], held: Mapping[str, int]) -> list[str]:
+    names = found.inventory.names(TopicRole.OUTPUT)
+    if not names:
+        return []
+    if not outputs:
+        return [f"results come once more, behind those that are there, in {', '.join(names)}"]
+    lost = [f"{topic.name} ({held.get(topic.name, 0):,} offsets)" for topic in outputs]
+    groups = "consumers that have committed on them begin again by their auto.offset.reset"
+    declared = bench.config.declared(Profile.FULL)
+    unsaved = [topic.name for topic in outputs if not declared.archives(topic.name, topic.role)]
+    kept = f", and no savepoint has what was in {', '.join(unsaved)}" if unsaved else ""
+    return [f"outputs are emptied: {', '.join(lost)}; {groups}{kept}; `undo` does not bring their records back"]
+
+
+def _observe(bench: Workbench, offsets: tuple[OffsetToSet, ...], found: _Found, logs: Logs, held: dict[str, int]) -> Observed:
+    return Observed(
+        instances=tuple(f"{i.name} ({i.detail})" for i in bench.application.status() if i.state is not InstanceState.GONE),
+        offsets_replaced=held,
+        offsets_before={str(item.tp): found.committed[item.tp] for item in offsets if item.tp in found.committed},
+        records_to_catch_up=sum(logs.ends[item.tp] - item.offset for item in offsets),
+    )
+
+
+def check_still_planned(bench: Workbench, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
+    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
+    ``created`` has the ids of those that this rebuild made itself.
+    """
+    shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
+    there = bench.cluster.describe_topics({*internal_topics(bench), *shown})
+    filled = spans(bench, there)
+    other = sorted(
+        name
+        for name, found in there.items()
+        # One that is empty may have been made by an attempt that died before it could write that down.
+        if found.topic_id not in (shown.get(name), *created.get(name, ())) and (name not in created or name in filled)
+    )
+    if other:
+        raise PlanChanged(
+            f"topics of {planned.application_id} were created since the plan was approved: {', '.join(other)}",
+            next_step="find out who writes there, then trigger the rebuild again and approve the new plan",
+            topics=other,
+        )
+    late = sorted(name for name in planned.written_by_others & set(filled) if there[name].topic_id not in created.get(name, ()))
+    if late:
+        raise PlanChanged(
+            f"inputs of {planned.application_id} that were empty when the plan was approved hold records now: {', '.join(late)}",
+            next_step="they were not touched; stop their producers, copy these records if somebody needs them, delete the topics, and go on: resume this "
+            "rebuild if it can be resumed, else begin it again",
+            topics=late,
+        )
+
+
+def check_cleared(bench: Workbench, planned: RestorePlan) -> tuple[str, ...]:
+    """The internal topics that were to be deleted, proven gone. Raises ``TargetNotEmpty`` for those that are still, or again, there."""
+    there = internal_topics(bench)
+    if there:
+        raise TargetNotEmpty(
+            f"internal topics of {bench.application_id} are still there, or there again: {', '.join(there)}",
+            next_step="find out who creates them, stop that, and resume this rebuild",
+            topics=there,
+        )
+    return tuple(topic.name for topic in planned.delete)
+
+
+def offsets_to_remove(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
+    """What the group has committed and the plan does not set: offsets on topics that are gone would be past the end of those that come."""
+    wanted = {item.tp for item in planned.offsets}
+    return sorted(set(bench.groups.committed_partitions(bench.application_id)) - wanted)

@@ -1,0 +1,51 @@
+"""What a restore begins from, once it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.point_in_time import LogCut, relevant_gaps
+from streams_recovery.operations.restore.base_savepoint import CUT_ROLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those of the archive, and ``cuts`` says which of
+    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over.
+    """
+
+    manifest: Manifest
+    cuts: Mapping[TopicPartition, LogCut]
+    point: PointInTime | None
+    unreadable: tuple[str, ...] = ()
+
+
+def beginning_empty(topic: TopicImage) -> TopicImage:
+    """An output without the results of before: the application is about to process what they were made of, or they are not of what is asked for."""
+    return replace(topic, archived=False, partitions=tuple(replace(image, ranges=(), gaps=()) for image in topic.partitions))
+
+
+def brought(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], auto_offset_reset: str) -> Manifest:
+    """The base, with inputs and globals as the archive has them and read as far as the base had read them, and with outputs that begin empty."""
+    later = {topic.name: topic for topic in archive.topics if topic.role in CUT_ROLES and topic.archived}
+
+    def image_of(name: str, before: PartitionImage) -> PartitionImage:
+        found = next(image for image in later[name].partitions if image.partition == before.partition)
+        committed = before.committed
+        if committed is None and auto_offset_reset == "latest":
+            committed = CommittedOffset(offset=before.end, metadata="", leader_epoch=None)
+        return replace(found, committed=committed, gaps=relevant_gaps(found, cuts[TopicPartition(name, before.partition)].rows))
+
+    def later_image(topic: TopicImage) -> TopicImage:
+        if topic.role is TopicRole.OUTPUT:
+            return beginning_empty(topic)
+        found = later.get(topic.name)
+        if found is None or (found.topic_id, len(found.partitions)) != (topic.topic_id, len(topic.partitions)):
+            return topic
+        return replace(topic, archived=True, partitions=tuple(image_of(topic.name, image) for image in topic.partitions))
+
+    return replace(base, topics=tuple(later_image(topic) for topic in base.topics))

@@ -1,0 +1,54 @@
+"""What a rebuild takes from a savepoint where the cluster has lost the input: topics, and no state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.errors import NotFound
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.plan import OutputPolicy, RestoreRequest, TopicToCreate
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.restore.chosen_savepoint import LATEST, check_files, check_published, pieces_of
+from streams_recovery.operations.restore.source import beginning_empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """Inputs, globals and outputs that the cluster has lost, as they are made from a savepoint. ``begins`` has for each partition of the inputs among
+    them the offset, in the log that is gone, from which all its records are there.
+    """
+
+    manifest: Manifest
+    create: tuple[TopicToCreate, ...]
+    begins: Mapping[TopicPartition, int]
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the inputs among them end once they are loaded."""
+        rows = {TopicPartition(step.name, part.partition): part.rows for step in self.create for part in step.partitions}
+        return {tp: rows[tp] for tp in self.begins}
+
+
+def choose_archive(bench: Workbench, request: RestoreRequest) -> Manifest:
+    """The savepoint whose inputs, globals and outputs a rebuild begins with, without its state; outputs that are to be empty are. Its label says nothing
+    about these. Raises ``NotFound``, and ``Damaged`` as ``choose`` does.
+    """
+    store = bench.savepoints
+    manifest = store.latest() if request.inputs_from == LATEST else store.read(request.inputs_from)
+    if manifest is None:
+        raise NotFound(
+            f"{bench.application_id} has no savepoint in {bench.repository.location}",
+            next_step="rebuild from inputs that are there, or check the storage section of the configuration",
+            application_id=bench.application_id,
+        )
+    check_published(bench, request, manifest.savepoint_id)
+    empty = request.outputs is OutputPolicy.RECREATE
+    topics = tuple(
+        beginning_empty(topic) if topic.role is TopicRole.OUTPUT and empty else topic
+        for topic in manifest.topics
+        if not topic.role.internal
+    )
+    check_files(bench, manifest, pieces_of(topics))
+    return replace(manifest, topics=topics)

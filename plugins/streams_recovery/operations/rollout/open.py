@@ -1,0 +1,145 @@
+"""The beginning of a switch, and the way out of one that failed."""
+
+from __future__ import annotations
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.approval import check_approved
+from streams_recovery.core.errors import LockLost, RecoveryError, Refused
+from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.rollout.cutover import Pair, Step, SwitchPlan, problems, switch_plan
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, Held, under_lock
+from streams_recovery.operations.rollout.discover import look, role
+from streams_recovery.operations.rollout.values import LeftAs, SwitchRequest, SwitchTicket
+
+
+def plan_switch(old: Workbench, clone: Workbench, request: SwitchRequest) -> SwitchPlan:
+    """What this switch would do now. Changes nothing. Raises ``Refused`` naming everything that stands against it at once."""
+    return _planned(look(old, clone), clone, request)
+
+
+def _planned(pair: Pair, clone: Workbench, request: SwitchRequest) -> SwitchPlan:
+    configured = clone.config.clone
+    max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
+    found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
+    refuse(found, f"{request.step} of {pair.clone.application_id}")
+    return switch_plan(pair, request.step)
+
+
+def refuse(found: tuple[str, ...], doing: str) -> None:
+    """Raise ``Refused`` with all of ``found``, if there is any. ``doing`` completes the sentence "... cannot begin"."""
+    if found:
+        raise Refused(
+            f"{doing} cannot begin, nothing was changed. " + " ".join(f"({number}) {one}." for number, one in enumerate(found, 1)),
+            next_step="deal with all of it, then run it again; step roll_back goes back to the old application whatever was begun",
+            findings=list(found),
+        )
+
+
+def open_switch(
+    old: Workbench, clone: Workbench, request: SwitchRequest, *, run_id: str, requested_by: str, approved_hash: str
+) -> SwitchTicket:
+    """Take the locks of both and plan again under them. Raises ``PlanChanged`` when that is another plan than the approved one, ``LockHeld``."""
+    first, second = _locks(old, clone, run_id, f"{request.step} of {clone.application_id}, a clone of {old.application_id}")
+    try:
+        planned = _planned(look(old, clone), clone, request)
+        check_approved(planned.hash, approved_hash, next_step="run it again and approve the new plan")
+    except BaseException:
+        clone.lock.release(second)
+        old.lock.release(first)
+        raise
+    return SwitchTicket(
+        step=request.step,
+        run=run_id,
+        requested_by=requested_by,
+        reason=request.reason,
+        plan_hash=planned.hash,
+        old=Held(lock=first),
+        clone=Held(lock=second),
+        running=tuple(application_id for application_id, alive in planned.running.items() if alive),
+        restore_first=request.restore_first,
+        started_at=clone.clock(),
+    )
+
+
+def _locks(old: Workbench, clone: Workbench, run_id: str, purpose: str) -> tuple[LockTicket, LockTicket]:
+    first = old.lock.acquire(f"switch {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+    try:
+        return first, clone.lock.acquire(f"switch {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+    except BaseException:
+        old.lock.release(first)
+        raise
+
+
+def hold_both(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
+    """Prove that both locks are still this run's, and extend them. Raises ``LockLost``."""
+    under_lock(old, ticket.old)
+    under_lock(clone, ticket.clone)
+
+
+def abandon(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LeftAs:
+    """Leave a switch that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
+    that writes them by now. One that is finished, or that another run has taken over from, is left alone.
+
+    Raises what a start raises; the locks are kept then, so that it may be tried again.
+    """
+    try:
+        hold_both(old, clone, ticket)
+    except LockLost:
+        # Of a run that died while it gave them back one may be left. What is another run's is not touched.
+        _release(old, clone, ticket)
+        return LeftAs(roles=_roles(old, clone), started=(), next_step="nothing: the switch is over, or another run works on it")
+    started: list[str] = []
+    failure: RecoveryError | None = None
+    for bench in (old, clone):
+        if _is_to_run(bench, old, ticket) and not running(bench):
+            try:
+                bench.application.start()
+                quiesce_record.end(bench, of=ticket.run)
+                started.append(bench.application_id)
+            except RecoveryError as error:
+                failure = error
+    if failure is not None:
+        raise failure
+    _release(old, clone, ticket)
+    return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=_next_step(old, clone, ticket))
+
+
+def _release(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
+    clone.lock.release(ticket.clone.lock)
+    old.lock.release(ticket.old.lock)
+
+
+def _is_to_run(bench: Workbench, old: Workbench, ticket: SwitchTicket) -> bool:
+    now, last = role(bench), bench.handovers.last()
+    ran = bench.application_id in ticket.running
+    if now is Role.LIVE:
+        return ran or (last is not None and last.run == ticket.run and not ticket.restore_first)
+    # Beside an application that was replaced already the clone would read on, and the output of what it read would be missing for ever.
+    waits = now is Role.BESIDE and ticket.step is Step.CUT_OVER and role(old) is not Role.REPLACED
+    return ran and waits and _trusted(bench)
+
+
+def _trusted(bench: Workbench) -> bool:
+    exactly_once = bench.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
+    return exactly_once or all(status.closed_cleanly for status in bench.application.status())
+
+
+def _next_step(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> str:
+    if role(old) is Role.REPLACED:
+        return f"run {ticket.step} again to finish it, or roll_back: {old.application_id} stays down until then"
+    if role(clone) is Role.BESIDE and ticket.step is Step.CUT_OVER:
+        return "nothing changed hands; see why it failed and run it again"
+    return f"run {ticket.step} again to finish it"
+
+
+def _roles(old: Workbench, clone: Workbench) -> dict[str, Role]:
+    return {bench.application_id: role(bench) for bench in (old, clone)}
+
+
+def running(bench: Workbench) -> bool:
+    """True when some instance is not proven gone."""
+    return any(status.state is not InstanceState.GONE for status in bench.application.status())

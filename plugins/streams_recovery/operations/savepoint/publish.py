@@ -1,0 +1,161 @@
+"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from importlib.metadata import version
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import RangeCopied
+from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.savepoint import warnings as cautions
+from streams_recovery.core.savepoint.chain import PartitionCopy, joined
+from streams_recovery.core.savepoint.survival import survives_cluster_loss
+from streams_recovery.core.version import VERSION
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
+from streams_recovery.operations.renewed_lock import under_lock
+from streams_recovery.operations.savepoint.copy import planned_copy
+from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
+
+_LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
+
+
+def publish(bench: Workbench, ticket: Ticket, gathered: NoteRef) -> SavepointSummary:
+    """Make the savepoint exist, of what ``gather`` has left. Repeating it is harmless; a run that was cleared after it had published is refused: a
+    savepoint's time is its capture time, and one run takes one savepoint.
+    """
+    under_lock(bench, ticket)
+    store = bench.safety if ticket.safety else bench.savepoints
+    earlier = store.published_by_run(ticket.request.run_id)
+    if earlier is not None and earlier != ticket.savepoint_id:
+        raise Refused(
+            f"run {ticket.request.run_id} has already published {earlier}",
+            next_step="trigger a new run to take another savepoint",
+            savepoint=earlier,
+        )
+    copied = bench.notes.read_own(Copied, ticket.savepoint_id, gathered)
+    copy, draft = planned_copy(bench, ticket, copied.planned)
+    plan = copy.plan
+    parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
+    manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
+    keep_with_savepoint(bench, copy.groups)
+    # Again: whoever was asleep while all that was read must not publish over what another run has done since.
+    under_lock(bench, ticket)
+    key = store.publish(manifest)
+    # What an exact label takes for granted. Any other promises nothing.
+    assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
+    unkept = cautions.of_promise(manifest) if bench.config.backup.survive_cluster_loss else ()
+    warnings = (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    return summary(manifest, key, copied, warnings)
+
+
+def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
+    """The manifest of a gathered copy."""
+    pieces: dict[TopicPartition, list[CopiedRange]] = {}
+    for piece in copied.ranges:
+        pieces.setdefault(piece.tp, []).append(piece.copied)
+    gaps: dict[TopicPartition, list[Gap]] = {}
+    for lost in copied.lost:
+        gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
+    plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        savepoint_id=ticket.savepoint_id,
+        application_id=ticket.application_id,
+        cluster_id=draft.cluster_id,
+        captured_at=draft.captured_at,
+        consistency=Consistency.DAMAGED if plan.damage else draft.consistency,
+        proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)),
+        guarantee=guarantee,
+        group_type=draft.group_type,
+        parent_id=plan.parent_id,
+        topics=tuple(_topic(topic, draft.captured_at, plans, pieces, gaps, parent) for topic in draft.topics),
+        claimed=draft.claimed,
+        provenance=Provenance(
+            run_id=ticket.request.run_id,
+            requested_by=ticket.request.requested_by,
+            reason=ticket.request.reason,
+            software=software(),
+            intended=plan.intended,
+        ),
+    )
+
+
+def software() -> dict[str, str]:
+    """Versions of what makes savepoints here, by name."""
+    return {name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION}
+
+
+def _topic(
+    topic: DraftTopic,
+    captured_at: int,
+    plans: dict[TopicPartition, PlannedPartition],
+    pieces: dict[TopicPartition, list[CopiedRange]],
+    gaps: dict[TopicPartition, list[Gap]],
+    parent: Manifest | None,
+) -> TopicImage:
+    before = parent.topic(topic.name) if parent else None
+    shares = any(plan.inherited for tp, plan in plans.items() if tp.topic == topic.name)
+    return TopicImage(
+        name=topic.name,
+        role=topic.role,
+        topic_id=topic.topic_id,
+        replication_factor=topic.replication_factor,
+        config=topic.config,
+        store=topic.store,
+        archived=topic.archived,
+        full_since=before.full_since if before and shares else captured_at,
+        partitions=tuple(
+            PartitionImage(
+                partition=cut.partition,
+                log_start=cut.log_start,
+                last_stable=cut.last_stable,
+                end=cut.end,
+                leader_epoch=cut.leader_epoch,
+                committed=cut.committed,
+                ranges=_ranges(cut.tp, topic.role, plans.get(cut.tp), pieces),
+                gaps=(*(plans[cut.tp].gaps if cut.tp in plans else ()), *gaps.get(cut.tp, ())),
+            )
+            for cut in topic.partitions
+        ),
+    )
+
+
+def _ranges(
+    tp: TopicPartition, role: TopicRole, plan: PlannedPartition | None, pieces: dict[TopicPartition, list[CopiedRange]]
+) -> tuple[CopiedRange, ...]:
+    if role is TopicRole.REPARTITION:
+        return tuple(pieces.get(tp, ()))
+    if plan is None:
+        return ()
+    copy = PartitionCopy(inherited=plan.inherited, gaps=plan.gaps, missing=plan.missing, full_because=plan.full_because)
+    return joined(copy, pieces)
+
+
+def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> SavepointSummary:
+    """A manifest in numbers."""
+    return SavepointSummary(
+        application_id=manifest.application_id,
+        savepoint_id=manifest.savepoint_id,
+        manifest_key=key,
+        consistency=manifest.consistency,
+        captured_at=manifest.captured_at,
+        parent_id=manifest.parent_id,
+        records=manifest.records,
+        new_records=_rows(copied.ranges),
+        fetched=sum(piece.fetched for piece in copied.ranges),
+        tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
+        files=sum(1 for _ in manifest.files()),
+        topics=len(manifest.topics),
+        warnings=warnings,
+        profile=manifest.profile,
+        survives_cluster_loss=survives_cluster_loss(manifest),
+    )
+
+
+def _rows(ranges: tuple[RangeCopied, ...]) -> int:
+    return sum(piece.copied.file.rows for piece in ranges if piece.copied.file is not None)

@@ -1,0 +1,80 @@
+"""The steps that look after a repository: audit and expiry. The Spark step of an audit is in spark.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from streams_recovery.core.repository.check import AuditReport
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import Workbench
+from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.run_facts import run_id_of
+from streams_recovery.operators.spark import SparkOutcome
+
+
+class PlanAuditOperator(StepOperator):
+    """Read manifests, ask for every file's size, and choose what to read. ``savepoint`` is an id or ``all``; see ``core.audit`` for levels."""
+
+    template_fields: Sequence[str] = ("application_name", "savepoint", "level")
+
+    def __init__(self, *, savepoint: str, level: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.savepoint = savepoint
+        self.level = level
+
+    def step(self, bench: Workbench, context: Context) -> maintenance.AuditTicket:
+        """Plan."""
+        return maintenance.plan_audit(bench, savepoint=self.savepoint, level=self.level, run_id=run_id_of(context))
+
+
+class ConcludeAuditOperator(StepOperator):
+    """The verdict. Fails the run when anything is wrong, and when nothing was checked."""
+
+    template_fields: Sequence[str] = ("application_name", "ticket", "outcome")
+
+    def __init__(self, *, ticket: str, outcome: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.ticket = ticket
+        self.outcome = outcome
+
+    def step(self, bench: Workbench, context: Context) -> AuditReport:
+        """Conclude."""
+        ticket = received(maintenance.AuditTicket, self.ticket, "plan")
+        report = maintenance.conclude_audit(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+        for found in report.findings:
+            self.log.error("%s", found)
+        maintenance.raise_unless_good(report)
+        return report
+
+
+class PlanExpiryOperator(StepOperator):
+    """Say what the rules keep and what they let go. Changes nothing."""
+
+    def step(self, bench: Workbench, context: Context) -> maintenance.ExpirePlan:
+        """Plan."""
+        plan = maintenance.plan_expiry(bench)
+        self.log.info("%s", maintenance.expiry_text(plan))
+        return plan
+
+
+class ExpireOperator(StepOperator):
+    """Carry it out, or skip unless ``apply`` renders as true."""
+
+    template_fields: Sequence[str] = ("application_name", "apply")
+
+    def __init__(self, *, apply: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.apply = apply
+
+    def step(self, bench: Workbench, context: Context) -> maintenance.ExpireReport:
+        """Expire."""
+        if str(self.apply) != "True":
+            raise AirflowSkipException("Nothing was touched: set the param `apply` to carry out what the plan task shows")
+        report = maintenance.expire(bench, run_id_of(context))
+        for left in report.left:
+            self.log.warning("Could not be removed: %s", left)
+        return report
