@@ -41,7 +41,7 @@ from streams_recovery.core.jobs import (
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.engine.child_process import run_submit, tail
 from streams_recovery.engine.outcome import read_outcome
@@ -100,7 +100,7 @@ class Stage:
             files = JobFiles(package=build_package(self.directory), secrets=secrets, receipt=self.directory / f"{job}.receipt")
             call = spark_call(
                 job,
-                spec=NoteRef.of(spec_key, written),
+                spec=ArtifactRef.of(spec_key, written),
                 result_key=result_key,
                 location=self.repository.location,
                 files=files,

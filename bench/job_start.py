@@ -23,10 +23,10 @@ from rich.table import Table
 from embedded import spark_start
 from streams_recovery.core import codec
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import AuditResult, AuditSpec
+from streams_recovery.core.repository.check import CheckResult, CheckSpec
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import run_submit, tail
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.package import build_package
@@ -74,20 +74,20 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
         repository = Repository(StorageLocation(backend="filesystem", path=str(work)))
         (work / "golden").symlink_to(GOLDEN / "golden")
         names = [f"work/{uuid.uuid4().hex}-{what}.json" for what in ("spec", "result")]
-        spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
+        spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
         repository.create(names[0], spec)
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
             call = spark_call(
                 "audit",
-                spec=NoteRef.of(names[0], spec),
+                spec=ArtifactRef.of(names[0], spec),
                 result_key=names[1],
                 location=repository.location,
                 files=JobFiles(package=build_package(work), secrets=secrets, receipt=work / "receipt.json"),
                 master=master,
             )
             run_submit(submit_argv(call, master), call.environment, log=work / "log")
-            read_outcome(repository, read_receipt(call.receipt), names[1], AuditResult, log_tail=tail(work / "log"))
+            read_outcome(repository, read_receipt(call.receipt), names[1], CheckResult, log_tail=tail(work / "log"))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return time.monotonic() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -32,7 +32,7 @@ CUSTOMERS = 300
 
 def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
     """Lose everything and bring it back: each step that was told with its seconds, from the approval to the start, and the records loaded."""
-    destroy(on.bench)
+    destroy(on.recovery)
     told: list[tuple[str, float]] = []
 
     def tell(step: str) -> None:
@@ -45,9 +45,9 @@ def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
 
     say: Callable[[str], None] = tell
     runner = replace(on.runner, say=say)
-    request = RestoreRequest(source="", savepoint="latest", confirm=on.bench.application_id, reason="benchmark")
+    request = RestoreRequest(source="", savepoint="latest", confirm=on.recovery.application_id, reason="benchmark")
     report = runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=approve)
-    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
         raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")
     steps = [(step, at - before) for (_, before), (step, at) in itertools.pairwise(told)]
@@ -64,7 +64,7 @@ def main() -> None:
     table = Table("restore", "step", "seconds")
     with tempfile.TemporaryDirectory(prefix="outage-") as directory, stage(Path(directory), CUSTOMERS) as on:
         on.generator.feed(arguments.orders)
-        wait_counted(on.bench, arguments.orders, seconds=300)
+        wait_counted(on.recovery, arguments.orders, seconds=300)
         on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None))
         for number in range(1, arguments.times + 1):
             steps, rows = outage(on)

@@ -32,7 +32,7 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.compaction import CompactRequest
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
 
 STEP_MS, PAST_MS = 20, 12 * 3_600_000
@@ -42,7 +42,7 @@ STEP_MS, PAST_MS = 20, 12 * 3_600_000
 class Stage:
     """An application with its input, and what runs jobs for it."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     generator: Generator
     runner: Runner
 
@@ -53,20 +53,20 @@ def stage(directory: Path, keys: int) -> Iterator[Stage]:
     stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
     world = World(seed=5, customers=keys, products=50, start_ms=time.time_ns() // 1_000_000 - PAST_MS, step_ms=STEP_MS)
     connections = EnvironmentConnections({**os.environ, **stack.variables})
-    with Processes(directory / "processes") as processes, open_workbench(stack.config(), connections) as bench:
+    with Processes(directory / "processes") as processes, open_context(stack.config(), connections) as recovery:
         stack.start_broker(processes)
         create_topics(stack.bootstrap)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()
-        bench.application.start()
+        recovery.application.start()
         try:
             yield Stage(
-                bench=bench,
+                recovery=recovery,
                 generator=generator,
-                runner=Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=directory / "logs"), say=print),
+                runner=Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=directory / "logs"), say=print),
             )
         finally:
-            bench.application.stop(timeout=30)
+            recovery.application.stop(timeout=30)
 
 
 def restored(on: Stage, savepoint: str) -> tuple[int, float]:
@@ -74,14 +74,14 @@ def restored(on: Stage, savepoint: str) -> tuple[int, float]:
     request = RestoreRequest(
         source="",
         savepoint=savepoint,
-        confirm=on.bench.application_id,
+        confirm=on.recovery.application_id,
         reason="benchmark",
     )
-    destroy(on.bench)
+    destroy(on.recovery)
     began = time.monotonic()
     report = on.runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=lambda _: True)
     seconds = time.monotonic() - began
-    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
         raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")
     return report.rows, seconds
@@ -90,7 +90,7 @@ def restored(on: Stage, savepoint: str) -> tuple[int, float]:
 def measure(on: Stage, orders: int) -> Table:
     """Both restores of the same state."""
     on.generator.feed(orders)
-    wait_counted(on.bench, orders, seconds=900)
+    wait_counted(on.recovery, orders, seconds=900)
     full = on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
     compact = CompactRequest(savepoint="latest", run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
     reduced = on.runner.compact(compact)

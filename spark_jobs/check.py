@@ -6,9 +6,9 @@ import sys
 
 from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.check import audit_files
-from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.check import CheckSpec
 
-JOB = Job(name="audit", kind=AuditSpec, work=audit_files)
+JOB = Job(name="audit", kind=CheckSpec, work=audit_files)
 
 if __name__ == "__main__":
     sys.exit(run_job(JOB))

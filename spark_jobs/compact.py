@@ -6,9 +6,9 @@ import sys
 
 from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.compact import reduce_partitions
-from streams_recovery.core.compaction.plan import ReduceSpec
+from streams_recovery.core.compaction.plan import CompactSpec
 
-JOB = Job(name="compact", kind=ReduceSpec, work=reduce_partitions)
+JOB = Job(name="compact", kind=CompactSpec, work=reduce_partitions)
 
 if __name__ == "__main__":
     sys.exit(run_job(JOB))

@@ -22,7 +22,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -46,7 +46,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     access = Access.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
-    spec = codec.loads(NoteRef, arguments.spec.encode(), where="--spec")
+    spec = codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec")
     # The tasks of a job that lost its lock end with this process and with nothing less.
     tell = partial(write_receipt, Path(arguments.receipt))
     return do_job(job, access, spec, arguments.result, session=lambda: _new_session(job.name), end=os._exit, tell=tell)
@@ -55,7 +55,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
 def do_job(
     job: Job[S],
     access: Access,
-    spec_ref: NoteRef,
+    spec_ref: ArtifactRef,
     result_key: str,
     *,
     session: Callable[[], AbstractContextManager[SparkSession]],
@@ -85,7 +85,7 @@ def do_job(
     return 0
 
 
-def _stored(repository: Repository, result_key: str, result: object) -> NoteRef:
+def _stored(repository: Repository, result_key: str, result: object) -> ArtifactRef:
     try:
         data = create_value(repository, result_key, result)
     except AlreadyExists:
@@ -94,7 +94,7 @@ def _stored(repository: Repository, result_key: str, result: object) -> NoteRef:
             next_step="it was not used; find out who can write to this repository and remove it, then run this step again",
             key=result_key,
         ) from None
-    return NoteRef.of(result_key, data)
+    return ArtifactRef.of(result_key, data)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streams_recovery.core.jobs import JobReceipt
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob
 
@@ -60,7 +60,7 @@ class InSession:
 
     spark: SparkSession
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Run it here, to its end."""
         from spark_jobs.access import Access
         from spark_jobs.job import do_job

@@ -14,7 +14,7 @@ from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
 
 BACKUP = f"streams_backup_{APPLICATION}"
@@ -27,7 +27,7 @@ class Scene:
     """Everything that is on stage. ``orders`` is how many the main story processes, what comes in during its savepoints aside; others have a few thousand."""
 
     stack: Stack
-    bench: Workbench
+    recovery: RecoveryContext
     airflow: AirflowClient
     generator: Generator
     teller: Teller
@@ -74,17 +74,17 @@ class Scene:
 
     def await_counted(self) -> None:
         """Wait until every order that Kafka acknowledged is counted."""
-        wait_counted(self.bench, self.generator.acknowledged, seconds=300)
+        wait_counted(self.recovery, self.generator.acknowledged, seconds=300)
 
     def await_running(self) -> None:
         """Wait until every instance is RUNNING."""
 
         def running() -> bool | None:
-            return True if all(status.streams_state == "RUNNING" for status in self.bench.application.status()) else None
+            return True if all(status.streams_state == "RUNNING" for status in self.recovery.application.status()) else None
 
         if poll(running, seconds=120, interval=0.5) is None:
             raise ApplicationNotReady(
-                "the application did not come up", next_step="see its logs", states=str(self.bench.application.status())
+                "the application did not come up", next_step="see its logs", states=str(self.recovery.application.status())
             )
 
     def several(self) -> Applications:
@@ -95,13 +95,13 @@ class Scene:
 
     def output_ends(self) -> dict[str, int]:
         """Where the application's outputs end, by partition."""
-        topics = self.bench.cluster.describe_topics(self.bench.config.topics.outputs)
+        topics = self.recovery.cluster.describe_topics(self.recovery.config.topics.outputs)
         partitions = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
-        return {str(tp): end for tp, end in self.bench.cluster.high_watermarks(partitions).items()}
+        return {str(tp): end for tp, end in self.recovery.cluster.high_watermarks(partitions).items()}
 
     def wrong(self, *, settle_seconds: float = 60.0) -> dict[str, int]:
         """Keys that differ from the truth of all orders fed so far, by store. Joins get that long to settle."""
-        found = differences(self.bench, truth(self.generator.world, range(self.generator.sent)), settle_seconds=settle_seconds)
+        found = differences(self.recovery, truth(self.generator.world, range(self.generator.sent)), settle_seconds=settle_seconds)
         self.teller.say(f"keys that differ from the truth, by store: {found}")
         return found
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.access import Access
 from spark_jobs.transforms.task_runner import spread
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.repository.check import AuditResult, AuditSpec, FileAudited, FileToAudit, content_problems
+from streams_recovery.core.repository.check import CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.kafka.workspace import workspace
@@ -18,17 +18,17 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 
-def audit_files(spark: SparkSession, spec: AuditSpec, access: Access) -> AuditResult:
+def audit_files(spark: SparkSession, spec: CheckSpec, access: Access) -> CheckResult:
     """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
     layout = Layout(spec.application_id)
     audited = spread(
-        spark, spec.files, lambda wanted: audit_file(access.repository(), layout, wanted), FileAudited, lambda wanted: wanted.file.rows
+        spark, spec.files, lambda wanted: audit_file(access.repository(), layout, wanted), FileChecked, lambda wanted: wanted.file.rows
     )
-    return AuditResult(files=tuple(audited), seconds=time.monotonic() - started)
+    return CheckResult(files=tuple(audited), seconds=time.monotonic() - started)
 
 
-def audit_file(repository: Repository, layout: Layout, wanted: FileToAudit) -> FileAudited:
+def audit_file(repository: Repository, layout: Layout, wanted: FileToCheck) -> FileChecked:
     """One file. Needs local space for it and memory for one batch. Raises what reading raises when the repository does not answer at all."""
     # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.segments.files import contents_of  # noqa: PLC0415
@@ -45,8 +45,8 @@ def audit_file(repository: Repository, layout: Layout, wanted: FileToAudit) -> F
         except UNREADABLE as error:
             return _wrong(wanted, Cause.NOT_READ, only_this_one(repository, layout, error))
     problems = content_problems(wanted, seen, ascending=ascending)
-    return FileAudited(key=wanted.file.key, rows=seen.rows, cause=Cause.ALTERED_FILE if problems else None, problems=problems)
+    return FileChecked(key=wanted.file.key, rows=seen.rows, cause=Cause.ALTERED_FILE if problems else None, problems=problems)
 
 
-def _wrong(wanted: FileToAudit, cause: Cause, problem: str) -> FileAudited:
-    return FileAudited(key=wanted.file.key, rows=0, cause=cause, problems=(problem,))
+def _wrong(wanted: FileToCheck, cause: Cause, problem: str) -> FileChecked:
+    return FileChecked(key=wanted.file.key, rows=0, cause=cause, problems=(problem,))

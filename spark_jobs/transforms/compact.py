@@ -23,9 +23,9 @@ from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.state_digest import State, no_state, states
 from spark_jobs.transforms.task_runner import collected, in_tasks, marking, spread
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.plan import PartitionReduced, PartitionToReduce, ReduceResult, ReduceSpec
-from streams_recovery.core.compaction.proof import Reduction, ReductionProof
-from streams_recovery.core.repository.check import FileAudited, FileToAudit
+from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
+from streams_recovery.core.compaction.proof import Compaction, CompactionProof
+from streams_recovery.core.repository.check import FileChecked, FileToCheck
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 
@@ -38,7 +38,7 @@ class FileWritten:
     copied: CopiedRange
 
 
-def reduce_partitions(spark: SparkSession, spec: ReduceSpec, access: Access) -> ReduceResult:
+def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) -> CompactResult:
     """Write the reduced rows of every partition as segments, read them back, and compare the state they stand for with that of all rows.
 
     What is found is reported, not judged: see ``core.synthetic``. Fails when a file of the original is damaged.
@@ -52,7 +52,7 @@ def reduce_partitions(spark: SparkSession, spec: ReduceSpec, access: Access) -> 
     before = states(rows_of(spark, originals, access), spec.partitions)
     after = states(rows_of(spark, files, access), spec.partitions)
     partitions = tuple(
-        PartitionReduced(
+        PartitionCompacted(
             topic=wanted.topic,
             partition=wanted.partition,
             ranges=ranges[log],
@@ -62,16 +62,16 @@ def reduce_partitions(spark: SparkSession, spec: ReduceSpec, access: Access) -> 
         )
         for log, wanted in enumerate(spec.partitions)
     )
-    return ReduceResult(partitions=partitions, seconds=time.monotonic() - started)
+    return CompactResult(partitions=partitions, seconds=time.monotonic() - started)
 
 
-def survivors(spark: SparkSession, spec: ReduceSpec, access: Access) -> DataFrame:
+def survivors(spark: SparkSession, spec: CompactSpec, access: Access) -> DataFrame:
     """The rows that stay. Those that carry the newest timestamp of a windowed store's log are named twice when they are the newest of their key."""
     rows = rows_of(spark, {log: wanted.files for log, wanted in enumerate(spec.partitions)}, access)
     return newest_of_each_key(rows, spec.partitions).unionByName(_newest_in_time(spark, spec.partitions, access))
 
 
-def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToReduce]) -> DataFrame:
+def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> DataFrame:
     """The newest row of each key of each log. Tombstones stay only where the store needs them; rows without a key are no state."""
     keeping = [log for log, wanted in enumerate(partitions) if wanted.keeps_deleted]
     newest = F.max_by(F.struct("offset", "timestamp", "timestamp_type", "value", "headers"), "offset").alias("row")
@@ -79,7 +79,7 @@ def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToReduce])
     return found.filter(F.col("row")["value"].isNotNull() | F.col("log").isin(keeping)).select("log", "key", "row.*")
 
 
-def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToReduce], access: Access) -> DataFrame:
+def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact], access: Access) -> DataFrame:
     """The last of the rows with the latest timestamp, of each log of a windowed store: a newer row of its key may be older in time."""
     wanted = [
         (log, max(one.files, key=lambda file: (file.max_timestamp, file.first_offset)))
@@ -99,7 +99,7 @@ def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToReduce]
     return in_tasks(spark, wanted, last_of_latest, ROWS, lambda item: item[1].rows)
 
 
-def _written(rows: DataFrame, spec: ReduceSpec, access: Access) -> dict[int, tuple[CopiedRange, ...]]:
+def _written(rows: DataFrame, spec: CompactSpec, access: Access) -> dict[int, tuple[CopiedRange, ...]]:
     """Segments of ``rows``, one task a log. Ranges follow each other from the start of the log's archive to its end."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,15 +114,15 @@ def _written(rows: DataFrame, spec: ReduceSpec, access: Access) -> dict[int, tup
     return {log: _to_the_end(wanted, found[log]) for log, wanted in enumerate(spec.partitions)}
 
 
-def _to_the_end(wanted: PartitionToReduce, pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
+def _to_the_end(wanted: PartitionToCompact, pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
     ordered = sorted(pieces, key=lambda piece: piece.start)
     end = ordered[-1].end if ordered else wanted.start
     if end == wanted.end:
         return tuple(ordered)
-    return (*ordered, CopiedRange(start=end, end=wanted.end, file=None, reduced=Reduction.LATEST_PER_KEY))
+    return (*ordered, CopiedRange(start=end, end=wanted.end, file=None, reduced=Compaction.LATEST_PER_KEY))
 
 
-def write_logs(batches: Iterator[pa.RecordBatch], spec: ReduceSpec, access: Access) -> Iterator[FileWritten]:
+def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Access) -> Iterator[FileWritten]:
     """Files of at most ``max_records`` rows. ``batches`` hold one log after the other in the order of offsets. Runs in a task."""
     # Parquet writing is shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.segments.files import write_segment  # noqa: PLC0415
@@ -143,7 +143,7 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: ReduceSpec, access: Acce
             repository.put_file(key, path)
             path.unlink()
             ends[log] = end
-            copied = CopiedRange(start=start, end=end, file=segment.stored_as(key), reduced=Reduction.LATEST_PER_KEY)
+            copied = CopiedRange(start=start, end=end, file=segment.stored_as(key), reduced=Compaction.LATEST_PER_KEY)
             yield FileWritten(log=log, copied=copied)
 
 
@@ -175,21 +175,21 @@ def as_segment(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch([batch.column(field.name).cast(field.type) for field in SEGMENT_SCHEMA], schema=SEGMENT_SCHEMA)
 
 
-def _audited(spark: SparkSession, spec: ReduceSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: Access) -> dict[str, FileAudited]:
+def _audited(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: Access) -> dict[str, FileChecked]:
     """What an audit says of every new file, by its key."""
     layout = Layout(spec.application_id)
     wanted = [
-        FileToAudit(topic=one.topic, partition=one.partition, start=copied.start, end=copied.end, file=copied.file, savepoints=())
+        FileToCheck(topic=one.topic, partition=one.partition, start=copied.start, end=copied.end, file=copied.file, savepoints=())
         for log, one in enumerate(spec.partitions)
         for copied in ranges[log]
         if copied.file is not None
     ]
-    done = spread(spark, wanted, lambda one: audit_file(access.repository(), layout, one), FileAudited, lambda one: one.file.rows)
+    done = spread(spark, wanted, lambda one: audit_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows)
     return {one.key: one for one in done}
 
 
-def _proof(wanted: PartitionToReduce, before: State, after: State) -> ReductionProof:
-    return ReductionProof(
+def _proof(wanted: PartitionToCompact, before: State, after: State) -> CompactionProof:
+    return CompactionProof(
         topic=wanted.topic,
         partition=wanted.partition,
         rows_before=before.rows,

@@ -13,7 +13,7 @@ from pathlib import Path
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.operations.context import Workbench, open_workbench, wall_clock
+from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
@@ -61,13 +61,15 @@ def write_config(directory: Path, location: StorageLocation, *, connection: str 
 
 
 @contextmanager
-def opened(directory: Path, location: StorageLocation, credentials: StorageCredentials, *, days_later: float = 0) -> Iterator[Workbench]:
+def opened(
+    directory: Path, location: StorageLocation, credentials: StorageCredentials, *, days_later: float = 0
+) -> Iterator[RecoveryContext]:
     """The workbench, at a time of the test's choice."""
     write_config(directory, location)
     connections = EnvironmentConnections(environment(credentials))
     ahead = int(days_later * 86_400_000)
-    with open_workbench(load_named("golden", directory, {}), connections, clock=lambda: wall_clock() + ahead) as bench:
-        yield bench
+    with open_context(load_named("golden", directory, {}), connections, clock=lambda: wall_clock() + ahead) as recovery:
+        yield recovery
 
 
 def command(directory: Path, variables: dict[str, str], *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:

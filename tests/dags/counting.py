@@ -21,7 +21,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
 
 PROGRAM = Path(__file__).with_name("counter.py")
@@ -96,15 +96,15 @@ class Counting:
         (self.directory / f"{self.name}.yaml").write_text(json.dumps(config | self.sections))
 
     @contextmanager
-    def bench(self, name: str | None = None) -> Iterator[Workbench]:
-        with open_workbench(load_named(name or self.name, self.directory, {}), EnvironmentConnections(self.variables)) as bench:
-            yield bench
+    def recovery(self, name: str | None = None) -> Iterator[RecoveryContext]:
+        with open_context(load_named(name or self.name, self.directory, {}), EnvironmentConnections(self.variables)) as recovery:
+            yield recovery
 
     def build(self) -> None:
         """Its input and its output."""
-        with self.bench() as bench:
+        with self.recovery() as recovery:
             for tp in (self.input, self.output):
-                bench.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
+                recovery.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
 
     def feed(self, keys: str) -> None:
         """One record for each letter."""
@@ -116,12 +116,12 @@ class Counting:
 
     def start(self) -> None:
         """As somebody else would: it counts what is there."""
-        with self.bench() as bench:
-            bench.application.start()
+        with self.recovery() as recovery:
+            recovery.application.start()
 
     def stop(self) -> None:
-        with self.bench() as bench:
-            bench.application.stop(timeout=30)
+        with self.recovery() as recovery:
+            recovery.application.stop(timeout=30)
 
     def worked(self, keys: str) -> None:
         """With these records fed and counted, and down again."""
@@ -135,23 +135,26 @@ class Counting:
 
     def lose(self) -> None:
         """Changelog and group are gone."""
-        with self.bench() as bench:
-            bench.cluster.delete_topics([self.changelog.topic])
-            bench.groups.delete(self.id)
+        with self.recovery() as recovery:
+            recovery.cluster.delete_topics([self.changelog.topic])
+            recovery.groups.delete(self.id)
 
     def end(self, tp: TopicPartition) -> int:
-        with self.bench() as bench:
-            return bench.cluster.high_watermarks([tp])[tp]
+        with self.recovery() as recovery:
+            return recovery.cluster.high_watermarks([tp])[tp]
 
     def committed(self, group: str | None = None, tp: TopicPartition | None = None) -> int | None:
         tp = tp or self.input
-        with self.bench() as bench:
-            found = bench.groups.committed(group or self.id, [tp])[tp]
+        with self.recovery() as recovery:
+            found = recovery.groups.committed(group or self.id, [tp])[tp]
         return None if found is None else found.offset
 
     def rows(self, tp: TopicPartition) -> list[tuple[str, str]]:
         """Key and value of every record."""
-        with self.bench() as bench, RangeReader(bench.connection, tp, bench.cluster.log_starts([tp])[tp], self.end(tp)) as reader:
+        with (
+            self.recovery() as recovery,
+            RangeReader(recovery.connection, tp, recovery.cluster.log_starts([tp])[tp], self.end(tp)) as reader,
+        ):
             return [(row["key"].decode(), row["value"].decode()) for batch in reader for row in batch.to_pylist()]
 
     def state(self, tp: TopicPartition | None = None) -> dict[str, int]:
@@ -165,28 +168,28 @@ class Counting:
 
     def topics(self) -> set[str]:
         """Everything on the cluster that has to do with it."""
-        with self.bench() as bench:
-            return {name for name in bench.cluster.topic_names() if self.id in name}
+        with self.recovery() as recovery:
+            return {name for name in recovery.cluster.topic_names() if self.id in name}
 
     def free(self) -> bool:
         """Whether nobody holds its lock."""
-        with self.bench() as bench:
-            return bench.lock.holder() is None
+        with self.recovery() as recovery:
+            return recovery.lock.holder() is None
 
     def savepoint(self, submitter: Submitter) -> str:
         """A savepoint, taken without Airflow. Its id."""
-        with self.bench() as bench:
+        with self.recovery() as recovery:
             request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
-            return Runner(bench=bench, submitter=submitter, say=print).backup(request).savepoint_id
+            return Runner(recovery=recovery, submitter=submitter, say=print).backup(request).savepoint_id
 
     def savepoints(self) -> Sequence[str]:
-        with self.bench() as bench:
-            return bench.savepoints.ids()
+        with self.recovery() as recovery:
+            return recovery.savepoints.ids()
 
     def newest(self) -> Manifest:
         """The newest savepoint."""
-        with self.bench() as bench:
-            found = bench.savepoints.latest()
+        with self.recovery() as recovery:
+            found = recovery.savepoints.latest()
         assert found is not None
         return found
 
@@ -197,5 +200,5 @@ class Counting:
         assert producer.flush(30) == 0
 
     def tidy(self) -> None:
-        with self.bench() as bench:
-            bench.cluster.delete_topics(sorted(self.topics()))
+        with self.recovery() as recovery:
+            recovery.cluster.delete_topics(sorted(self.topics()))

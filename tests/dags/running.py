@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operators.spark import SparkJobOperator
 from streams_recovery.sensors.application import WatchSensor
@@ -42,7 +42,7 @@ class Noting:
     submitter: Submitter
     jobs: list[str] = field(default_factory=list)
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Note it and pass it on."""
         self.jobs.append(job.name)
         return self.submitter.submit(job)

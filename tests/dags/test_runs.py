@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import SparkJobFailed
-from streams_recovery.core.repository.check import AuditReport
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from tests.dags.counting import Counting
 from tests.dags.running import run
 from tests.integration.small import aborted
@@ -50,7 +50,7 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
 class Failing:
     """See Submitter. No job succeeds."""
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Raise."""
         raise SparkJobFailed(f"no {job.name} succeeds here", next_step="none")
 
@@ -70,10 +70,10 @@ def test_an_audit_reads_every_byte_and_finds_the_one_that_changed(counting: Coun
     assert [[found.cause.value for found in report.findings] for report in audits(counting) if not report.good] == [["altered-file"]]
 
 
-def audits(counting: Counting) -> list[AuditReport]:
-    with counting.bench() as bench:
+def audits(counting: Counting) -> list[CheckReport]:
+    with counting.recovery() as recovery:
         ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "audits").iterdir())
-        return [NumberedLog(bench.repository, bench.layout.audit(each), AuditReport).read_all()[-1] for each in ids]
+        return [AppendLog(recovery.repository, recovery.layout.audit(each), CheckReport).read_all()[-1] for each in ids]
 
 
 def flip(path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_sess
 
 def test_a_run_ends_although_its_input_ends_in_records_that_were_aborted(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abc")
-    with counting.bench() as bench:
-        aborted(bench, counting.input)
+    with counting.recovery() as recovery:
+        aborted(recovery, counting.input)
     done = run(counting, "run", in_session, per_application=True)
     assert (done.state, counting.committed(), counting.end(counting.input)) == ("success", 3, 7)
     assert (done.results["stop_application"]["behind"], counting.running) == ({}, False)

@@ -32,9 +32,9 @@ def test_a_drill_proves_a_restore_and_leaves_nothing(counting: Counting, in_sess
     before = counting.topics()
     done = run(counting, "drill", in_session, per_application=True)
     assert (done.state, done.by("success")) == ("success", set(done.tasks)), done
-    with counting.bench() as bench:
-        [entry] = sandbox.drills(bench)
-        assert scratch not in bench.cluster.groups()
+    with counting.recovery() as recovery:
+        [entry] = sandbox.drills(recovery)
+        assert scratch not in recovery.cluster.groups()
     assert (entry.succeeded, entry.savepoint_id, entry.rows, entry.rto_seconds is not None) == (True, savepoint, 5, True)
     assert (counting.topics(), counting.committed(), counting.running) == (before, 5, False), "the application was not touched"
     assert (counting.directory / "drill.was").read_text() == output
@@ -60,9 +60,9 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     moments = {"from": "2026-09-21T14:13:22Z", "to": "2026-09-21T14:13:27Z", "lateness": "PT0S", "overlap": "PT2S"}
     done = run(counting, "reprocess", in_session, per_application=True, **moments)
     assert (done.state, done.by("success")) == ("success", set(done.tasks)), done
-    with counting.bench() as bench:
-        [entry] = interval.history(bench)
-        assert interval.busy(bench) == ()
+    with counting.recovery() as recovery:
+        [entry] = interval.history(recovery)
+        assert interval.busy(recovery) == ()
     assert (entry.succeeded, entry.records, entry.reason) == (True, 5, "test")
     [left] = counting.topics() - before
     assert left.startswith(output)

@@ -17,7 +17,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs import JobReceipt, VerifyResult
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.kafka.connection import KafkaConnection
@@ -28,7 +28,7 @@ from streams_recovery.storage.repository import Repository
 CANARY = "canary-61c0"
 KEY = "a/result.json"
 RESULT = codec.dumps(VerifyResult(partitions=(), keys=(), seconds=0.5))
-RECEIPT = JobReceipt(result=NoteRef.of(KEY, RESULT), failure=None)
+RECEIPT = JobReceipt(result=ArtifactRef.of(KEY, RESULT), failure=None)
 # Notes what it was given, and leaves a result and a receipt as a job does.
 SUBMIT = """#!{python}
 import json, os, pathlib, sys
@@ -71,7 +71,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         _AirflowSubmit(operator, {}, Spark(connection="spark_test", allow_insecure_rpc=allow_insecure_rpc)).submit(
             SparkJob(
                 name="verify",
-                spec=NoteRef.of("a/spec.json", b"{}"),
+                spec=ArtifactRef.of("a/spec.json", b"{}"),
                 result_key=KEY,
                 repository=repository,
                 connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import ReducedFrom, Reduction, ReductionProof
+from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import (
@@ -159,12 +159,12 @@ def reduced(root: Path) -> None:
     rows = pa.concat_tables(pq.read_table(root / file.key) for file in whole.files())
     newest = {row["key"]: row for row in rows.to_pylist() if row["key"] is not None}
     offsets = sorted(row["offset"] for row in newest.values() if row["value"] is not None)
-    piece = replace(segment(root, TopicPartition(CHANGELOG, 0), 0, offsets[-1] + 1, offsets), reduced=Reduction.LATEST_PER_KEY)
-    rest = CopiedRange(start=piece.end, end=whole.end, file=None, reduced=Reduction.LATEST_PER_KEY)
+    piece = replace(segment(root, TopicPartition(CHANGELOG, 0), 0, offsets[-1] + 1, offsets), reduced=Compaction.LATEST_PER_KEY)
+    rest = CopiedRange(start=piece.end, end=whole.end, file=None, reduced=Compaction.LATEST_PER_KEY)
     digest = RowDigest()
     for row in sorted((row for row in newest.values() if row["value"] is not None), key=lambda row: row["key"]):
         digest.update(rows.filter(pc.equal(rows["offset"], row["offset"])).combine_chunks().to_batches()[0])
-    proof = ReductionProof(
+    proof = CompactionProof(
         topic=CHANGELOG,
         partition=0,
         rows_before=whole.rows,
@@ -177,7 +177,7 @@ def reduced(root: Path) -> None:
     )
     partitions = (replace(whole, ranges=(piece, rest)), gapped)
     smaller = replace(changelog, full_since=source.captured_at, partitions=partitions)
-    provenance = replace(source.provenance, run_id="run-reduced", reduced_from=ReducedFrom(savepoint_id=SECOND, proofs=(proof,)))
+    provenance = replace(source.provenance, run_id="run-reduced", reduced_from=CompactedFrom(savepoint_id=SECOND, proofs=(proof,)))
     publish(root, replace(source, savepoint_id=REDUCED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
 
 

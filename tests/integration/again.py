@@ -21,7 +21,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import interval, restore
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.interval import Asked, Claimed, ReprocessRequest
 from streams_recovery.operations.restore.open import note
 from streams_recovery.waiting import poll
@@ -44,8 +44,8 @@ class Again:
     early: str
 
     @property
-    def own(self) -> Workbench:
-        return self.small.bench
+    def own(self) -> RecoveryContext:
+        return self.small.recovery
 
     @property
     def kafka(self) -> dict[str, str]:
@@ -61,39 +61,43 @@ class Again:
         assert found is not None
         return found
 
-    def scratch(self, wanted: Claimed | ReprocessRequest) -> Workbench:
+    def scratch(self, wanted: Claimed | ReprocessRequest) -> RecoveryContext:
         """What processes an interval, in its lane, or in the first one when it was not claimed."""
         name = wanted.application if isinstance(wanted, Claimed) else reprocessing_name("small", wanted.slice.interval.name, 0)
         config = load_named(name, self.directory, {})
-        return self.stack.enter_context(open_workbench(config, EnvironmentConnections(self.kafka)))
+        return self.stack.enter_context(open_context(config, EnvironmentConnections(self.kafka)))
 
-    def given(self, claimed: Claimed, meanwhile: Callable[[Workbench], None] = lambda _: None) -> tuple[Workbench, restore.RestoreTicket]:
+    def given(
+        self, claimed: Claimed, meanwhile: Callable[[RecoveryContext], None] = lambda _: None
+    ) -> tuple[RecoveryContext, restore.RestoreTicket]:
         """The interval up to where its input is loaded, as far as it is before the start. ``meanwhile`` happens once its topics are there."""
-        bench = self.scratch(claimed)
-        interval.clear(bench, self.own.application_id, claimed.request, run_id="run-1")
-        planned = interval.plan(bench, self.own.application_id, claimed.request)
-        ticket = interval.open_interval(bench, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
-        restore.stop(bench, ticket)
-        saved(bench, ticket)
-        restore.prepare(bench, ticket)
-        meanwhile(bench)
-        written(bench, ticket)
-        return bench, ticket
+        recovery = self.scratch(claimed)
+        interval.clear(recovery, self.own.application_id, claimed.request, run_id="run-1")
+        planned = interval.plan(recovery, self.own.application_id, claimed.request)
+        ticket = interval.open_interval(recovery, self.own.application_id, claimed.request, planned, run_id="run-1", requested_by="test")
+        restore.stop(recovery, ticket)
+        saved(recovery, ticket)
+        restore.prepare(recovery, ticket)
+        meanwhile(recovery)
+        written(recovery, ticket)
+        return recovery, ticket
 
-    def processed(self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]) -> tuple[Workbench, restore.RestoreTicket]:
+    def processed(
+        self, claimed: Claimed, results: Sequence[tuple[bytes, bytes | None, int]]
+    ) -> tuple[RecoveryContext, restore.RestoreTicket]:
         """The interval up to where its application stopped, having written these results: key, value, time."""
-        bench, ticket = self.given(claimed)
-        [output] = bench.config.topics.outputs
-        write(bench, output, results)
-        note(bench, ticket, Phase.RECOVERED)
-        return bench, ticket
+        recovery, ticket = self.given(claimed)
+        [output] = recovery.config.topics.outputs
+        write(recovery, output, results)
+        note(recovery, ticket, Phase.RECOVERED)
+        return recovery, ticket
 
     def ended(
         self,
-        bench: Workbench,
+        recovery: RecoveryContext,
         claimed: Claimed,
         ticket: restore.RestoreTicket | None,
-        handed: interval.HandOverReport | None = None,
+        handed: interval.PublishReport | None = None,
         run: str = "run-1",
         *,
         finished: bool = True,
@@ -101,8 +105,8 @@ class Again:
         """Removed and written down, as by a run that came to its end, or by one whose last step but the removal failed."""
         if ticket is not None:
             if finished:
-                note(bench, ticket, Phase.CLOSED)
-            interval.remove(bench, ticket, handed)
+                note(recovery, ticket, Phase.CLOSED)
+            interval.remove(recovery, ticket, handed)
         planned = interval.Planned(records=1, savepoint=None, text="")
         done = interval.Done(planned=planned, ticket=ticket, handed=handed, finished=finished, left=())
         return interval.conclude(self.own, claimed.request, done, run_id=run, requested_by="test")
@@ -113,25 +117,25 @@ class Again:
         return {name for name in names if name.startswith(("again-", "again.")) and self.own.application_id in name}
 
 
-def write(bench: Workbench, topic: str, records: Sequence[tuple[bytes, bytes | None, int]]) -> None:
-    producer = Producer(bench.connection.client_config())
+def write(recovery: RecoveryContext, topic: str, records: Sequence[tuple[bytes, bytes | None, int]]) -> None:
+    producer = Producer(recovery.connection.client_config())
     for key, value, at in records:
         producer.produce(topic, value, key, 0, timestamp=ZERO + at)
     assert producer.flush(30) == 0
 
 
-def read(bench: Workbench, topic: str) -> list[tuple[bytes, bytes | None, int]]:
+def read(recovery: RecoveryContext, topic: str) -> list[tuple[bytes, bytes | None, int]]:
     tp = TopicPartition(topic, 0)
 
     def decided() -> tuple[int] | None:
         """The end, once the marker of the last transaction is there: it comes a moment after its commit was answered."""
-        end = bench.cluster.high_watermarks([tp])[tp]
-        return (end,) if bench.cluster.last_stable_offsets([tp])[tp] == end else None
+        end = recovery.cluster.high_watermarks([tp])[tp]
+        return (end,) if recovery.cluster.last_stable_offsets([tp])[tp] == end else None
 
     found = poll(decided, seconds=60, interval=0.1)
     assert found is not None
     [end] = found
-    with RangeReader(bench.connection, tp, 0, end) as reader:
+    with RangeReader(recovery.connection, tp, 0, end) as reader:
         columns = [[batch.column(name).to_pylist() for name in ("key", "value", "timestamp")] for batch in reader]
     return [(key, value, at - ZERO) for batch in columns for key, value, at in zip(*batch, strict=True)]
 
@@ -154,30 +158,30 @@ def again_at(bootstrap: str, tmp_path: Path) -> Iterator[Again]:
             },
         }
         (tmp_path / "small.yaml").write_text(json.dumps(plain))
-        bench = replace(small.bench, config=ApplicationConfig.model_validate(plain))
+        recovery = replace(small.recovery, config=ApplicationConfig.model_validate(plain))
         for topic, policy in ((small.input.topic, "delete"), (small.output.topic, "compact")):
-            bench.cluster.delete_topics([topic])
+            recovery.cluster.delete_topics([topic])
             # The cleaner would take away what the tests look for.
             config = {"retention.ms": "-1", "cleanup.policy": policy, "min.compaction.lag.ms": str(2**63 - 1)}
-            bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
-        stamped(bench, small.input, FIRST)
-        commit(bench, {small.input: 2})
-        own = replace(small, bench=bench)
+            recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+        stamped(recovery, small.input, FIRST)
+        commit(recovery, {small.input: 2})
+        own = replace(small, recovery=recovery)
         early = publish(own)
-        stamped(bench, small.input, SECOND)
-        commit(bench, {small.input: 7})
+        stamped(recovery, small.input, SECOND)
+        commit(recovery, {small.input: 7})
         publish(own)
         found = Again(own, stack, tmp_path, early)
         yield found
-        bench.cluster.delete_topics([topic for topic in found.here() if topic in bench.cluster.topic_names()])
+        recovery.cluster.delete_topics([topic for topic in found.here() if topic in recovery.cluster.topic_names()])
 
 
 @contextmanager
-def configured(again: Again, bench: Workbench, **verbs: Sequence[str]) -> Iterator[Workbench]:
+def configured(again: Again, recovery: RecoveryContext, **verbs: Sequence[str]) -> Iterator[RecoveryContext]:
     """The same with other commands of the application."""
-    runs = bench.config.runs
+    runs = recovery.config.runs
     assert runs.command is not None
     command = runs.command.model_copy(update={verb: tuple(words) for verb, words in verbs.items()})
-    config = bench.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
-    with open_workbench(config, EnvironmentConnections(again.kafka)) as found:
+    config = recovery.config.model_copy(update={"runs": runs.model_copy(update={"command": command})})
+    with open_context(config, EnvironmentConnections(again.kafka)) as found:
         yield found

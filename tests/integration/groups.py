@@ -13,28 +13,28 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from tests.integration.small import RUNNING, STOPPED
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-def committed(bench: Workbench, *partitions: TopicPartition, group: str | None = None) -> list[tuple[int, str] | None]:
-    found = bench.groups.committed(group or bench.application_id, partitions)
+def committed(recovery: RecoveryContext, *partitions: TopicPartition, group: str | None = None) -> list[tuple[int, str] | None]:
+    found = recovery.groups.committed(group or recovery.application_id, partitions)
     return [None if (known := found[tp]) is None else (known.offset, known.metadata) for tp in partitions]
 
 
-def joining(bench: Workbench, group: str, topic: str) -> Consumer:
+def joining(recovery: RecoveryContext, group: str, topic: str) -> Consumer:
     settings = {"group.id": group, "client.id": "it-member", "enable.auto.commit": False, "auto.offset.reset": "error"}
-    consumer = Consumer(bench.connection.client_config(**settings))
+    consumer = Consumer(recovery.connection.client_config(**settings))
     consumer.subscribe([topic])
     return consumer
 
 
 @contextmanager
-def member(bench: Workbench, group: str, topic: str) -> Iterator[Consumer]:
+def member(recovery: RecoveryContext, group: str, topic: str) -> Iterator[Consumer]:
     """A consumer that has joined."""
-    consumer = joining(bench, group, topic)
+    consumer = joining(recovery, group, topic)
     try:
         while not consumer.assignment():
             consumer.poll(0.2)
@@ -43,9 +43,9 @@ def member(bench: Workbench, group: str, topic: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-def first_read(bench: Workbench, group: str, topic: str) -> int | None:
+def first_read(recovery: RecoveryContext, group: str, topic: str) -> int | None:
     """Where a consumer of this group really goes on: the offset of the first record it gets, None for none within a while."""
-    consumer = joining(bench, group, topic)
+    consumer = joining(recovery, group, topic)
     polls_left = 15
     try:
         while polls_left:
@@ -64,8 +64,8 @@ def running_once(started: Path) -> list[str]:
     return [sys.executable, "-c", f"import os; print({states[0]} if os.path.exists('{started}') else {states[1]})"]
 
 
-def cli(tmp_path: Path, bench: Workbench, *arguments: str) -> tuple[int, str, str]:
-    kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bench.connection.bootstrap_servers}})
+def cli(tmp_path: Path, recovery: RecoveryContext, *arguments: str) -> tuple[int, str, str]:
+    kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": recovery.connection.bootstrap_servers}})
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY"))}
     places = {"PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]), "COLUMNS": "1000"}
     done = subprocess.run(

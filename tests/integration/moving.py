@@ -17,7 +17,7 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.savepoint.cut import Readings
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.waiting import poll
 from tests.integration.small import RUNNING, STOPPED, says
 from tests.java import command_of
@@ -33,32 +33,32 @@ _SECONDS = 120
 class Moving:
     """The application, running."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     input: str
     keys: int
 
     def feed(self, numbers: range) -> None:
         """One record for a key of each partition, for each number; all acknowledged."""
-        producer = Producer({"bootstrap.servers": self.bench.connection.bootstrap_servers, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self.recovery.connection.bootstrap_servers, "log_level": 0})
         for number in numbers:
             for partition in range(PARTITIONS):
                 producer.produce(self.input, b"%d" % (number + 1), b"%d-%d" % (partition, number % self.keys), partition)
         assert producer.flush(30) == 0
 
     def changelogs(self) -> list[TopicPartition]:
-        names = [f"{self.bench.application_id}-{store}-changelog" for store in STORES]
+        names = [f"{self.recovery.application_id}-{store}-changelog" for store in STORES]
         return [TopicPartition(name, number) for name in names for number in range(PARTITIONS)]
 
     def await_moves(self) -> None:
         """Wait until what was fed is processed, and every task has moved its values."""
-        inputs, group = [TopicPartition(self.input, number) for number in range(PARTITIONS)], self.bench.application_id
+        inputs, group = [TopicPartition(self.input, number) for number in range(PARTITIONS)], self.recovery.application_id
 
         def moved() -> bool | None:
-            if not {tp.topic for tp in self.changelogs()} <= {*self.bench.cluster.topic_names()}:
+            if not {tp.topic for tp in self.changelogs()} <= {*self.recovery.cluster.topic_names()}:
                 return None
-            committed = self.bench.groups.committed(group, inputs)
-            behind = [tp for tp, end in self.bench.cluster.high_watermarks(inputs).items() if getattr(committed[tp], "offset", 0) < end]
-            fewest = min(self.bench.cluster.last_stable_offsets(self.changelogs()).values())
+            committed = self.recovery.groups.committed(group, inputs)
+            behind = [tp for tp, end in self.recovery.cluster.high_watermarks(inputs).items() if getattr(committed[tp], "offset", 0) < end]
+            fewest = min(self.recovery.cluster.last_stable_offsets(self.changelogs()).values())
             return True if not behind and fewest > self.keys else None
 
         assert poll(moved, seconds=_SECONDS, interval=0.5), "the application does not process, or moves nothing"
@@ -83,11 +83,11 @@ def moving(bootstrap: str, directory: Path, *, keys: int) -> Iterator[Moving]:
     (directory / "moving.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
     with (
-        open_workbench(load_named("moving", directory, {}), EnvironmentConnections(kafka)) as bench,
+        open_context(load_named("moving", directory, {}), EnvironmentConnections(kafka)) as recovery,
         Processes(directory / "processes") as processes,
     ):
-        found = Moving(bench, f"{name}.in", keys)
-        bench.cluster.create_topic(found.input, partitions=PARTITIONS, replication_factor=1, config={})
+        found = Moving(recovery, f"{name}.in", keys)
+        recovery.cluster.create_topic(found.input, partitions=PARTITIONS, replication_factor=1, config={})
         try:
             found.feed(range(keys))
             arguments = [bootstrap, name, found.input, str(directory / "state"), str(keys)]
@@ -96,7 +96,7 @@ def moving(bootstrap: str, directory: Path, *, keys: int) -> Iterator[Moving]:
             yield found
         finally:
             processes.stop("moving")
-            bench.cluster.delete_topics([topic for topic in bench.cluster.topic_names() if topic.startswith(name)])
+            recovery.cluster.delete_topics([topic for topic in recovery.cluster.topic_names() if topic.startswith(name)])
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Sums:
     def wrong(self, cut: Readings) -> int:
         """How many keys of a cut have another sum than came in below its committed offsets."""
         ends = {**cut.ends, **{tp: committed.offset for tp, committed in cut.committed_before.items() if committed}}
-        for tp, message in records_below(self.moving.bench.connection.bootstrap_servers, ends, self._ends):
+        for tp, message in records_below(self.moving.recovery.connection.bootstrap_servers, ends, self._ends):
             key, value = message.key() or b"", message.value() or b""
             if tp.topic == self.moving.input:
                 self.came[key] += int(value)

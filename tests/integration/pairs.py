@@ -14,11 +14,11 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations import restore, rollout
-from streams_recovery.operations.context import Workbench, open_workbench
-from streams_recovery.operations.rollout import Step, SwitchReport, SwitchRequest, SwitchTicket
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, CutoverTicket, Step
 from streams_recovery.operations.rollout.discover import role
 from streams_recovery.operations.savepoint import JobPlan
 from tests.integration.restoring import compare, load, loaded, opened, saved, verified
@@ -62,8 +62,8 @@ class Both:
     own: str
 
     @property
-    def old(self) -> Workbench:
-        return self.small.bench
+    def old(self) -> RecoveryContext:
+        return self.small.recovery
 
     @property
     def variables(self) -> dict[str, str]:
@@ -71,9 +71,9 @@ class Both:
         return {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka), "STREAMS_RECOVERY_CONFIG_DIR": str(self.directory)}
 
     @contextmanager
-    def clone(self) -> Iterator[Workbench]:
-        with open_workbench(load_named("next", self.directory, {}), EnvironmentConnections(self.variables)) as bench:
-            yield bench
+    def clone(self) -> Iterator[RecoveryContext]:
+        with open_context(load_named("next", self.directory, {}), EnvironmentConnections(self.variables)) as recovery:
+            yield recovery
 
     @property
     def tail(self) -> TopicPartition:
@@ -92,7 +92,7 @@ class Both:
             self.restored(clone, ticket, read_to=read_to)
 
     def restored(
-        self, clone: Workbench, ticket: restore.RestoreTicket, *, read_to: int = 5, before_start: bool = False
+        self, clone: RecoveryContext, ticket: restore.RestoreTicket, *, read_to: int = 5, before_start: bool = False
     ) -> restore.VerifySummary:
         """The steps of a restore behind the stop; with ``before_start`` only those before the start. Returns what was proven."""
         saved(clone, ticket)
@@ -104,7 +104,7 @@ class Both:
             self.begun(clone, ticket, proven, read_to=read_to)
         return proven
 
-    def begun(self, clone: Workbench, ticket: restore.RestoreTicket, proven: restore.VerifySummary, *, read_to: int = 5) -> None:
+    def begun(self, clone: RecoveryContext, ticket: restore.RestoreTicket, proven: restore.VerifySummary, *, read_to: int = 5) -> None:
         """The start and what follows."""
         started = restore.start(clone, ticket)
         commit(clone, {self.small.input: read_to})
@@ -116,33 +116,33 @@ class Both:
 class Here:
     """See Submitter. Jobs done here, without Spark, on this bench."""
 
-    bench: Workbench
+    recovery: RecoveryContext
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Do it."""
         plan = JobPlan(spec=job.spec, result_key=job.result_key, ranges=0, offsets=0)
-        left: NoteRef = {"backup": copied, "restore": load, "verify": compare}[job.name](self.bench, plan)
+        left: ArtifactRef = {"backup": copied, "restore": load, "verify": compare}[job.name](self.recovery, plan)
         return left
 
 
-def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> SwitchRequest:
-    return SwitchRequest(step=step, max_lag=max_lag, reason="test", restore_first=restore_first)
+def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> CutoverRequest:
+    return CutoverRequest(step=step, max_lag=max_lag, reason="test", restore_first=restore_first)
 
 
-def open_switch(old: Workbench, clone: Workbench, wanted: SwitchRequest, *, run: str | None = None) -> SwitchTicket:
+def open_switch(old: RecoveryContext, clone: RecoveryContext, wanted: CutoverRequest, *, run: str | None = None) -> CutoverTicket:
     """A switch whose plan was approved."""
-    planned = rollout.plan_switch(old, clone, wanted)
+    planned = rollout.plan_cutover(old, clone, wanted)
     run = run or uuid.uuid4().hex
-    return rollout.open_switch(old, clone, wanted, run_id=run, requested_by="test", approved_hash=planned.hash)
+    return rollout.open_cutover(old, clone, wanted, run_id=run, requested_by="test", approved_hash=planned.hash)
 
 
-def switched(both: Both, wanted: SwitchRequest, *, run: str | None = None) -> SwitchReport:
+def switched(both: Both, wanted: CutoverRequest, *, run: str | None = None) -> CutoverReport:
     """A whole switch, each of its steps taken twice, as a task that is repeated takes it."""
     with both.clone() as clone:
         ticket = open_switch(both.old, clone, wanted, run=run)
         stopped = [rollout.stop(both.old, clone, ticket) for _ in range(2)]
         for _ in range(2):
-            rollout.hand_over(both.old, clone, ticket)
+            rollout.transfer_outputs(both.old, clone, ticket)
         rollout.start_live(both.old, clone, ticket)
         started = rollout.start_live(both.old, clone, ticket)
         if started.instances:

@@ -21,12 +21,12 @@ from streams_recovery.core import codec
 from streams_recovery.core.jobs import BackupResult, BackupSpec
 from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.range_copy import copy_what_is_left
 from streams_recovery.operations import restore, savepoint
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import CutSummary, JobPlan, SavepointRequest, SavepointSummary, Ticket
 from streams_recovery.operations.savepoint.values import CutDraft
 
@@ -38,7 +38,7 @@ RUNNING = [{"name": "one", "state": "running", "streams_state": "RUNNING", "clos
 class Small:
     """An application that stopped cleanly with four records of five processed."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     input: TopicPartition
     output: TopicPartition
     changelog: TopicPartition
@@ -96,12 +96,12 @@ def small_application(
     (directory / "small.yaml").write_text(json.dumps(config))
     extra = {"bootstrap.servers": bootstrap} if isinstance(bootstrap, str) else bootstrap
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
-    with open_workbench(load_named("small", directory, {}), EnvironmentConnections(kafka)) as bench:
-        found = Small(bench, *(TopicPartition(topic, 0) for topic in names))
+    with open_context(load_named("small", directory, {}), EnvironmentConnections(kafka)) as recovery:
+        found = Small(recovery, *(TopicPartition(topic, 0) for topic in names))
         fill(found)
         yield found
         if tidy:
-            bench.cluster.delete_topics([topic for topic in names if topic in bench.cluster.topic_names()])
+            recovery.cluster.delete_topics([topic for topic in names if topic in recovery.cluster.topic_names()])
 
 
 @dataclass(frozen=True)
@@ -121,106 +121,106 @@ class _Same:
 @contextmanager
 def reopened(small: Small, connection: KafkaConnection | None = None) -> Iterator[Small]:
     """The same application with clients of its own, as the next task has them, or as another user has."""
-    with open_workbench(small.bench.config, _Same(connection or small.bench.connection)) as bench:
-        yield replace(small, bench=bench)
+    with open_context(small.recovery.config, _Same(connection or small.recovery.connection)) as recovery:
+        yield replace(small, recovery=recovery)
 
 
 def fill(small: Small) -> None:
     """Topics, records, offsets."""
     for topic in small.topics:
         config = {"cleanup.policy": "compact" if topic.endswith("changelog") else "delete"}
-        small.bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+        small.recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
     for tp, count in ((small.input, 5), (small.output, 4), (small.changelog, 4), (small.tail, 4)):
-        produce(small.bench, tp, count)
+        produce(small.recovery, tp, count)
     commits = {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}
     commits[small.tail] = CommittedOffset(offset=1, metadata="", leader_epoch=None)
-    small.bench.groups.set_offsets(small.bench.application_id, commits)
+    small.recovery.groups.set_offsets(small.recovery.application_id, commits)
 
 
-def produce(bench: Workbench, tp: TopicPartition, count: int, **settings: object) -> None:
+def produce(recovery: RecoveryContext, tp: TopicPartition, count: int, **settings: object) -> None:
     """``count`` records with keys and values of their own."""
-    producer = Producer({**bench.connection.client_config(), **settings})
+    producer = Producer({**recovery.connection.client_config(), **settings})
     for number in range(count):
         producer.produce(tp.topic, b"v%d" % number, b"k%d" % number, tp.partition)
     assert producer.flush(30) == 0
 
 
 @contextmanager
-def transaction(bench: Workbench) -> Iterator[Producer]:
+def transaction(recovery: RecoveryContext) -> Iterator[Producer]:
     """A producer with a transaction under way, that is aborted unless it was ended."""
-    producer = Producer({**bench.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer = Producer({**recovery.connection.client_config(), "transactional.id": uuid.uuid4().hex})
     producer.init_transactions(30)
     producer.begin_transaction()
     yield producer
 
 
-def aborted(bench: Workbench, tp: TopicPartition, count: int = 3) -> None:
+def aborted(recovery: RecoveryContext, tp: TopicPartition, count: int = 3) -> None:
     """So many records that nobody is ever given, and a marker behind them."""
-    with transaction(bench) as producer:
+    with transaction(recovery) as producer:
         for number in range(count):
             producer.produce(tp.topic, b"v", b"%d" % number, tp.partition)
         producer.flush(30)
         producer.abort_transaction(30)
 
 
-def commit(bench: Workbench, offsets: Mapping[TopicPartition, int]) -> None:
+def commit(recovery: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
     """Other committed offsets."""
-    bench.groups.set_offsets(
-        bench.application_id, {tp: CommittedOffset(offset=offset, metadata="", leader_epoch=None) for tp, offset in offsets.items()}
+    recovery.groups.set_offsets(
+        recovery.application_id, {tp: CommittedOffset(offset=offset, metadata="", leader_epoch=None) for tp, offset in offsets.items()}
     )
 
 
-def delete_below(bench: Workbench, tp: TopicPartition, offset: int) -> None:
+def delete_below(recovery: RecoveryContext, tp: TopicPartition, offset: int) -> None:
     """What retention does."""
-    admin = AdminClient({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
     for future in admin.delete_records([ClientPartition(tp.topic, tp.partition, offset)]).values():
         future.result(30)
 
 
-def recreate(bench: Workbench, topic: str) -> tuple[str, str]:
+def recreate(recovery: RecoveryContext, topic: str) -> tuple[str, str]:
     """Delete a topic and create it again under its name. Returns both ids."""
-    before = bench.cluster.describe_topics([topic])[topic]
-    bench.cluster.delete_topics([topic])
+    before = recovery.cluster.describe_topics([topic])[topic]
+    recovery.cluster.delete_topics([topic])
     policy = {"cleanup.policy": before.config["cleanup.policy"]}
-    return before.topic_id, bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config=policy).topic_id
+    return before.topic_id, recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=policy).topic_id
 
 
-def with_policy(bench: Workbench, **policy: object) -> Workbench:
+def with_policy(recovery: RecoveryContext, **policy: object) -> RecoveryContext:
     """A bench with another policy of consistency."""
-    consistency = bench.config.backup.consistency.model_copy(update=policy)
-    backup = bench.config.backup.model_copy(update={"consistency": consistency})
-    return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
+    consistency = recovery.config.backup.consistency.model_copy(update=policy)
+    backup = recovery.config.backup.model_copy(update={"consistency": consistency})
+    return replace(recovery, config=recovery.config.model_copy(update={"backup": backup}))
 
 
 def surviving(small: Small, **backup: object) -> Small:
     """The same application, with savepoints that survive the loss of the cluster."""
-    changed = small.bench.config.backup.model_copy(update={"survive_cluster_loss": True, **backup})
-    return replace(small, bench=replace(small.bench, config=small.bench.config.model_copy(update={"backup": changed})))
+    changed = small.recovery.config.backup.model_copy(update={"survive_cluster_loss": True, **backup})
+    return replace(small, recovery=replace(small.recovery, config=small.recovery.config.model_copy(update={"backup": changed})))
 
 
-def begun(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:
+def begun(recovery: RecoveryContext, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:
     request = SavepointRequest(
-        run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode, changed_state=changed_state, confirm=bench.application_id
+        run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode, changed_state=changed_state, confirm=recovery.application_id
     )
-    return savepoint.begin(bench, request)
+    return savepoint.begin(recovery, request)
 
 
-def cut(bench: Workbench, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
+def cut(recovery: RecoveryContext, mode: QuiesceMode = QuiesceMode.STOP) -> CutDraft:
     """A cut that is not published."""
-    ticket = begun(bench, mode)
+    ticket = begun(recovery, mode)
     try:
-        taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
+        taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
     finally:
-        savepoint.finish(bench, ticket)
-    return bench.notes.read(CutDraft, taken.draft)
+        savepoint.finish(recovery, ticket)
+    return recovery.notes.read(CutDraft, taken.draft)
 
 
-def asked(bench: Workbench, **changes: object) -> restore.RestoreRequest:
+def asked(recovery: RecoveryContext, **changes: object) -> restore.RestoreRequest:
     """A request of somebody who has read what it asks."""
     plain = restore.RestoreRequest(
         source="",
         savepoint="latest",
-        confirm=bench.application_id,
+        confirm=recovery.application_id,
         reason="test",
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
@@ -242,67 +242,69 @@ def take(
     after_copy: Callable[[], object] = nothing,
     mode: QuiesceMode = QuiesceMode.STOP,
     changed_state: ChangedState = ChangedState.REFUSE,
-    bench: Workbench | None = None,
+    recovery: RecoveryContext | None = None,
 ) -> SavepointSummary:
     """A savepoint, copied here as the tasks of the job would. The two callables meddle between its steps."""
-    bench = bench or small.bench
-    ticket = begun(bench, mode, changed_state)
+    recovery = recovery or small.recovery
+    ticket = begun(recovery, mode, changed_state)
     try:
-        taken = savepoint.capture(bench, ticket, savepoint.quiesce(bench, ticket))
+        taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
         after_cut()
-        done = copy(bench, ticket, taken)
+        done = copy(recovery, ticket, taken)
         after_copy()
-        return savepoint.publish(bench, ticket, savepoint.gather(bench, ticket, *done).copied)
+        return savepoint.publish(recovery, ticket, savepoint.gather(recovery, ticket, *done).copied)
     finally:
-        savepoint.finish(bench, ticket)
+        savepoint.finish(recovery, ticket)
 
 
-def copy(bench: Workbench, ticket: Ticket, taken: CutSummary) -> tuple[NoteRef | None, NoteRef | None]:
+def copy(recovery: RecoveryContext, ticket: Ticket, taken: CutSummary) -> tuple[ArtifactRef | None, ArtifactRef | None]:
     """What the job does, here. Returns its plan and its result."""
-    plan = savepoint.plan_copy(bench, ticket, taken.draft)
-    return plan.plan, copied(bench, plan)
+    plan = savepoint.plan_copy(recovery, ticket, taken.draft)
+    return plan.plan, copied(recovery, plan)
 
 
-def left(bench: Workbench, key: str, result: object) -> NoteRef:
+def left(recovery: RecoveryContext, key: str, result: object) -> ArtifactRef:
     """What a job leaves."""
     data = codec.dumps(result)
-    bench.repository.create(key, data)
-    return NoteRef.of(key, data)
+    recovery.repository.create(key, data)
+    return ArtifactRef.of(key, data)
 
 
-def copied(bench: Workbench, plan: JobPlan) -> NoteRef | None:
+def copied(recovery: RecoveryContext, plan: JobPlan) -> ArtifactRef | None:
     """A job that is planned already, done here."""
     if plan.spec is not None and plan.result_key is not None:
         done = [
-            copy_what_is_left(bench.connection, bench.repository, bench.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex)
-            for wanted in bench.notes.read(BackupSpec, plan.spec).ranges
+            copy_what_is_left(
+                recovery.connection, recovery.repository, recovery.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex
+            )
+            for wanted in recovery.notes.read(BackupSpec, plan.spec).ranges
         ]
         result = BackupResult(
             ranges=tuple(piece for outcome in done for piece in outcome.copied),
             lost=tuple(piece for outcome in done for piece in outcome.lost),
             seconds=0,
         )
-        return left(bench, plan.result_key, result)
+        return left(recovery, plan.result_key, result)
     return None
 
 
 def published(small: Small, **how: object) -> Manifest:
     """The savepoint itself."""
-    return small.bench.savepoints.read(take(small, **how).savepoint_id)  # type: ignore[arg-type]
+    return small.recovery.savepoints.read(take(small, **how).savepoint_id)  # type: ignore[arg-type]
 
 
-def rows_of(bench: Workbench, manifest: Manifest, tp: TopicPartition) -> list[dict[str, object]]:
+def rows_of(recovery: RecoveryContext, manifest: Manifest, tp: TopicPartition) -> list[dict[str, object]]:
     """The rows of one partition as its files have them."""
     found: list[dict[str, object]] = []
     for at, file in manifest.files():
         if at == tp:
-            with pq.ParquetFile(bench.repository.open(file.key)) as parquet:
+            with pq.ParquetFile(recovery.repository.open(file.key)) as parquet:
                 found += parquet.read().to_pylist()
     return found
 
 
 def untouched(small: Small) -> bool:
     """No savepoint, no lock, no compaction guard."""
-    found = small.bench.cluster.describe_topics([small.changelog.topic])
+    found = small.recovery.cluster.describe_topics([small.changelog.topic])
     guards = [topic.config.get("min.compaction.lag.ms") for topic in found.values()]
-    return small.bench.savepoints.ids() == [] and small.bench.lock.holder() is None and not any(guards)
+    return small.recovery.savepoints.ids() == [] and small.recovery.lock.holder() is None and not any(guards)

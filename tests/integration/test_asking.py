@@ -14,7 +14,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note, stored_plan
-from streams_recovery.operations.restore.query_check import Asked, ask_stores
+from streams_recovery.operations.restore.query_check import Queried, query_stores
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, asked, produce, publish, small_application
 
@@ -26,37 +26,37 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
     query = [sys.executable, "-c", "import sys; print(open(sys.argv[1]).read())", str(answers), "{store}"]
     with small_application(bootstrap, tmp_path, programs={"query": query}) as plain:
         small = declared(plain, kind="key-value", queryable=True)
-        bench, savepoint = small.bench, publish(small)
-        bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-        ticket = opened(bench, asked(bench, savepoint=savepoint))
-        saved(bench, ticket)
-        loaded(bench, ticket)
-        planned = stored_plan(bench, ticket)
+        recovery, savepoint = small.recovery, publish(small)
+        recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+        ticket = opened(recovery, asked(recovery, savepoint=savepoint))
+        saved(recovery, ticket)
+        loaded(recovery, ticket)
+        planned = stored_plan(recovery, ticket)
         answers.write_text(json.dumps(RESTORED | {"k9": "new"}))
-        [store] = ask_stores(bench, planned)
+        [store] = query_stores(recovery, planned)
         assert (store.store, store.sampled, store.equal, store.different) == ("totals", 4, 4, ())
-        assert restore.asked_before(bench, ticket) == ()
-        note(bench, ticket, Phase.RECOVERED, result=bench.notes.write(ticket.restore_id, "asked", Asked(stores=(store,))))
-        assert restore.asked_before(bench, ticket) == (store,), "for whoever resumes it"
+        assert restore.queried_before(recovery, ticket) == ()
+        note(recovery, ticket, Phase.RECOVERED, result=recovery.notes.write(ticket.restore_id, "asked", Queried(stores=(store,))))
+        assert restore.queried_before(recovery, ticket) == (store,), "for whoever resumes it"
 
         answers.write_text(json.dumps(RESTORED | {"k1": "v7"}))
         with pytest.raises(Damaged, match="answers otherwise than it was restored: totals: k1"):
-            ask_stores(bench, planned, patience=1)
+            query_stores(recovery, planned, patience=1)
         # k0 and k1 were processed again: what they are now is not what they were.
-        produce(bench, small.changelog, 2)
-        [store] = ask_stores(bench, planned, patience=1)
+        produce(recovery, small.changelog, 2)
+        [store] = query_stores(recovery, planned, patience=1)
         assert (store.equal, store.changed, store.different) == (2, 2, ())
 
         # More than is read of an answer tells nothing, and takes no memory.
         answers.write_text(json.dumps({"k1": "v7"}) + " " * (33 << 20))
-        assert ask_stores(bench, planned, patience=1) == ()
+        assert query_stores(recovery, planned, patience=1) == ()
 
         for declaration in ({"kind": "window", "queryable": True}, {"kind": "key-value", "queryable": False}):
-            assert ask_stores(declared(small, **declaration).bench, planned) == ()
-        restore.abandon(bench, ticket)
+            assert query_stores(declared(small, **declaration).recovery, planned) == ()
+        restore.abandon(recovery, ticket)
 
 
 def declared(small: Small, **store: object) -> Small:
     """The application with this said of its one store."""
-    config = json.loads(small.bench.config.model_dump_json()) | {"stores": {"totals": store}}
-    return replace(small, bench=replace(small.bench, config=ApplicationConfig.model_validate(config)))
+    config = json.loads(small.recovery.config.model_dump_json()) | {"stores": {"totals": store}}
+    return replace(small, recovery=replace(small.recovery, config=ApplicationConfig.model_validate(config)))

@@ -213,9 +213,9 @@ def test_without_a_command_all_are_listed(command: Command) -> None:
 
 def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp_path: Path) -> None:
     """Of an application that has nothing new, so that no job is submitted."""
-    bench = small.bench
+    recovery = small.recovery
     for name in (small.changelog.topic, small.input.topic):
-        alter(bench.cluster, {name: {"message.timestamp.type": "LogAppendTime"}})
+        alter(recovery.cluster, {name: {"message.timestamp.type": "LogAppendTime"}})
     publish(small)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
@@ -232,7 +232,7 @@ def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp
         timeout=180,
         check=False,
     )
-    assert (done.returncode, len(bench.savepoints.ids())) == (0, 2), done.stderr
+    assert (done.returncode, len(recovery.savepoints.ids())) == (0, 2), done.stderr
     told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     assert told
     assert [done.stderr.count(line.removeprefix("warning: ")) for line in told] == [1] * len(told)

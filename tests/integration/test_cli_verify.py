@@ -18,8 +18,8 @@ import pytest
 from embedded.ports import free_ports
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.repository.retention import KeepMark
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.core.repository.retention import Pin
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -64,9 +64,9 @@ def lose(root: Path) -> None:
 
 
 def mark(root: Path, *, count: int = 3) -> None:
-    log = NumberedLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.keeps, KeepMark)
+    log = AppendLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.keeps, Pin)
     for number in range(count):
-        log.append(KeepMark(savepoint_id=FIRST, keep=True, at=number, requested_by="me", reason=""))
+        log.append(Pin(savepoint_id=FIRST, keep=True, at=number, requested_by="me", reason=""))
 
 
 def hole(prefix: str) -> Callable[[Path], None]:

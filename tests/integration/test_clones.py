@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ApplicationNotReady, LockLost, Refused
-from streams_recovery.core.kafka_types import TopicRole, spaced
+from streams_recovery.core.kafka_types import TopicRole, partition_text
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.operations import quiesce_record, restore, rollout
 from streams_recovery.operations import savepoint as savepoints
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout import Step
 from streams_recovery.operations.rollout.cutover import entry
 from tests.integration.pairs import Both, free, open_switch, request, roles, switched, two_applications
@@ -38,26 +38,26 @@ def cloned(both: Both) -> Both:
     return both
 
 
-def patient(bench: Workbench, seconds: int) -> Workbench:
-    limit = bench.config.restore.model_copy(update={"catch_up_timeout_seconds": seconds})
-    return replace(bench, config=bench.config.model_copy(update={"restore": limit}))
+def patient(recovery: RecoveryContext, seconds: int) -> RecoveryContext:
+    limit = recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": seconds})
+    return replace(recovery, config=recovery.config.model_copy(update={"restore": limit}))
 
 
 def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: Both) -> None:
-    old, small, name = cloned.old, cloned.small, spaced(cloned.small.input)
+    old, small, name = cloned.old, cloned.small, partition_text(cloned.small.input)
     real, own = small.output.topic, cloned.own
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", own)
     produce(old, small.input, 2)
     commit(old, {small.input: 7})
     with cloned.clone() as clone:
-        plan = rollout.plan_switch(old, clone, request(CUT_OVER))
+        plan = rollout.plan_cutover(old, clone, request(CUT_OVER))
         assert (plan.again, plan.lag, plan.outputs) == ({name: 2}, {name: 2}, {own: real})
         with pytest.raises(Refused, match="2 records behind its input, more than 1"):
-            rollout.plan_switch(old, clone, request(CUT_OVER, max_lag=1))
+            rollout.plan_cutover(old, clone, request(CUT_OVER, max_lag=1))
 
     report = switched(cloned, request(CUT_OVER))
     assert (report.again, report.records_again, report.live) == ({name: 2}, 2, cloned.clone_id)
-    assert report.tail == {spaced(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
+    assert report.tail == {partition_text(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
     assert report.offsets == {old.application_id: {name: 7}, cloned.clone_id: {name: 5}}
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, real)
     assert (roles(cloned), free(cloned)) == ((Role.REPLACED, Role.LIVE), True)
@@ -73,7 +73,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
     with cloned.clone() as clone:
         clone.application.start()
         assert (cloned.started_with("next"), clone.config.topics.outputs) == (own, (own,))
-        assert rollout.plan_switch(old, clone, request(CUT_OVER)).again == {}
+        assert rollout.plan_cutover(old, clone, request(CUT_OVER)).again == {}
 
 
 def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_outputs(cloned: Both) -> None:
@@ -115,10 +115,10 @@ def test_the_old_application_is_waited_for_until_it_has_read_all_that_the_clone_
             time.sleep(0.1)
         with reopened(small) as elsewhere:
             time.sleep(1)
-            commit(elsewhere.bench, {small.input: 5})
+            commit(elsewhere.recovery, {small.input: 5})
             time.sleep(1)
             down.append(cloned.started_with("old"))
-            commit(elsewhere.bench, {small.tail: 4})
+            commit(elsewhere.recovery, {small.tail: 4})
 
     helper = threading.Thread(target=later)
     helper.start()
@@ -150,11 +150,13 @@ def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: B
     old.application.stop(timeout=10)
     with cloned.clone() as clone:
         commit(old, {small.input: 4})
-        with pytest.raises(Refused, match=f"has read input that it has not, whose output would be missing: {spaced(small.input)} by 1"):
-            rollout.plan_switch(old, clone, request(CUT_OVER))
+        with pytest.raises(
+            Refused, match=f"has read input that it has not, whose output would be missing: {partition_text(small.input)} by 1"
+        ):
+            rollout.plan_cutover(old, clone, request(CUT_OVER))
         commit(old, {small.input: 5, small.tail: 1})
-        with pytest.raises(Refused, match=f"unread records in repartition topics.*{spaced(small.tail)} by 3"):
-            rollout.plan_switch(old, clone, request(CUT_OVER))
+        with pytest.raises(Refused, match=f"unread records in repartition topics.*{partition_text(small.tail)} by 3"):
+            rollout.plan_cutover(old, clone, request(CUT_OVER))
     assert cloned.started_with("next") == cloned.own
 
 
@@ -163,9 +165,9 @@ def test_a_clone_whose_state_is_not_known_is_refused(both: Both) -> None:
     with both.clone() as clone:
         commit(clone, {both.small.input: 5})
         with pytest.raises(Refused, match="was not restored from a savepoint"):
-            rollout.plan_switch(both.old, clone, request(CUT_OVER))
+            rollout.plan_cutover(both.old, clone, request(CUT_OVER))
         with pytest.raises(Refused, match="not configured as a clone"):
-            rollout.plan_switch(clone, both.old, request(CUT_OVER))
+            rollout.plan_cutover(clone, both.old, request(CUT_OVER))
 
 
 def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transactions(bootstrap: str, tmp_path: Path) -> None:
@@ -196,10 +198,10 @@ def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reac
         if reached == "replaced":
             old.handovers.append(entry(old, clone, run, Role.REPLACED, again={}, tail={}))
         if reached == "handed over":
-            rollout.hand_over(old, clone, ticket)
-        for bench in (old, clone):
-            bench.lock.take_from(f"switch {run}")
-        for step in (rollout.stop, rollout.hand_over, rollout.start_live):
+            rollout.transfer_outputs(old, clone, ticket)
+        for recovery in (old, clone):
+            recovery.lock.take_from(f"switch {run}")
+        for step in (rollout.stop, rollout.transfer_outputs, rollout.start_live):
             with pytest.raises(LockLost):
                 step(old, clone, ticket)
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
@@ -233,8 +235,8 @@ def test_what_a_cut_over_that_was_killed_has_stopped_is_brought_back_by_the_next
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER))
         rollout.stop(old, clone, ticket)
-        for bench in (old, clone):
-            bench.lock.take_from(f"switch {ticket.run}")
+        for recovery in (old, clone):
+            recovery.lock.take_from(f"switch {ticket.run}")
         savepoints.finish(old, begun(old))
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
 
@@ -266,9 +268,9 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
         old.handovers.append(entry(old, clone, "dead", Role.REPLACED, again={}, tail={}))
         produce(old, small.input, 1)
         commit(clone, {small.input: 6})
-        with pytest.raises(Refused, match=f"whose output would be missing: {spaced(small.input)} by 1"):
-            rollout.plan_switch(old, clone, request(CUT_OVER))
-    assert switched(cloned, request(ROLL_BACK)).again == {spaced(small.input): 1}
+        with pytest.raises(Refused, match=f"whose output would be missing: {partition_text(small.input)} by 1"):
+            rollout.plan_cutover(old, clone, request(CUT_OVER))
+    assert switched(cloned, request(ROLL_BACK)).again == {partition_text(small.input): 1}
 
 
 def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_be_restored(cloned: Both) -> None:
@@ -276,7 +278,7 @@ def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_b
     switched(cloned, request(CUT_OVER))
     old.groups.set_offsets(old.application_id, {small.input: None})
     with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was replaced"):
-        rollout.plan_switch(old, clone, request(ROLL_BACK))
+        rollout.plan_cutover(old, clone, request(ROLL_BACK))
     assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
     report = switched(cloned, request(ROLL_BACK, restore_first=True))
     assert report.live == old.application_id

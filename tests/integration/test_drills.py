@@ -16,7 +16,7 @@ from streams_recovery.core.errors import Damaged, LockHeld, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore, sandbox, topic_holds
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from tests.integration.restoring import loaded, opened, saved
 from tests.integration.small import Small, produce, publish, says
 
@@ -29,12 +29,12 @@ class Trial:
     """The application, what its drills restore into, and the savepoint."""
 
     small: Small
-    scratch: Workbench
+    scratch: RecoveryContext
     savepoint: str
 
     @property
-    def own(self) -> Workbench:
-        return self.small.bench
+    def own(self) -> RecoveryContext:
+        return self.small.recovery
 
     def request(self) -> restore.RestoreRequest:
         return restore.RestoreRequest(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
@@ -51,7 +51,7 @@ class Trial:
 
 @pytest.fixture
 def trial(small: Small) -> Iterator[Trial]:
-    scratch = f"drill-{small.bench.application_id}"
+    scratch = f"drill-{small.recovery.application_id}"
     output = f"{scratch}.out"
     drill = {
         "application_id": scratch,
@@ -63,18 +63,18 @@ def trial(small: Small) -> Iterator[Trial]:
             "wipe": [*says(GONE)[:2], 'print(\'{"removed": ["/state/drill"], "remaining": []}\')'],
         },
     }
-    config = ApplicationConfig.model_validate(json.loads(small.bench.config.model_dump_json()) | {"drill": drill})
-    own = replace(small, bench=replace(small.bench, config=config))
+    config = ApplicationConfig.model_validate(json.loads(small.recovery.config.model_dump_json()) | {"drill": drill})
+    own = replace(small, recovery=replace(small.recovery, config=config))
     kafka = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
-            {"conn_type": "kafka", "extra": {"bootstrap.servers": own.bench.connection.bootstrap_servers}}
+            {"conn_type": "kafka", "extra": {"bootstrap.servers": own.recovery.connection.bootstrap_servers}}
         )
     }
     savepoint = publish(own)
-    with open_workbench(drilled(config), EnvironmentConnections(kafka)) as bench:
-        found = Trial(own, bench, savepoint)
+    with open_context(drilled(config), EnvironmentConnections(kafka)) as recovery:
+        found = Trial(own, recovery, savepoint)
         yield found
-        bench.cluster.delete_topics([name for name in found.here() if name in bench.cluster.topic_names()])
+        recovery.cluster.delete_topics([name for name in found.here() if name in recovery.cluster.topic_names()])
 
 
 def begun(trial: Trial) -> restore.RestoreTicket:
@@ -160,10 +160,10 @@ def test_a_topic_that_somebody_else_put_in_the_place_of_a_drills_own_stays(trial
     assert trial.scratch.cluster.describe_topics([output])[output].topic_id == theirs
 
 
-def recreate_plain(bench: Workbench, topic: str) -> tuple[str, str]:
-    before = bench.cluster.describe_topics([topic])[topic].topic_id
-    bench.cluster.delete_topics([topic])
-    return before, bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={}).topic_id
+def recreate_plain(recovery: RecoveryContext, topic: str) -> tuple[str, str]:
+    before = recovery.cluster.describe_topics([topic])[topic].topic_id
+    recovery.cluster.delete_topics([topic])
+    return before, recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={}).topic_id
 
 
 def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Trial) -> None:

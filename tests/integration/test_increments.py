@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.errors import ApplicationRunning, LockHeld
-from streams_recovery.core.kafka_types import spaced
+from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
 from tests.integration.small import RUNNING, STOPPED, Small, commit, produce, says, small_application
@@ -18,46 +18,48 @@ ENDS = parse_limit("ends")
 
 
 def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
-    bench, name = small.bench, spaced(small.input)
-    commit(bench, {small.tail: 4})
-    begun = scheduled_run.begin(bench, ENDS, run_id="first")
+    recovery, name = small.recovery, partition_text(small.input)
+    commit(recovery, {small.tail: 4})
+    begun = scheduled_run.begin(recovery, ENDS, run_id="first")
     assert (begun.ends, begun.before, begun.until) == ({name: 5}, {name: 4}, None)
-    produce(bench, small.input, 7)
+    produce(recovery, small.input, 7)
     facts = {"ends": begun.ends, "until": begun.until}
-    assert conditions.ends_reached(bench, facts) == conditions.Look(done=False, told=f"1 of 1 partitions are behind: {small.input} by 1")
-    assert scheduled_run.end(bench, begun).behind == {name: 1}
-    commit(bench, {small.input: 5})
-    assert conditions.ends_reached(bench, facts) == conditions.Look(done=True, told="2 partitions are read")
-    report = scheduled_run.end(bench, begun)
+    assert conditions.ends_reached(recovery, facts) == conditions.ConditionState(
+        done=False, told=f"1 of 1 partitions are behind: {small.input} by 1"
+    )
+    assert scheduled_run.end(recovery, begun).behind == {name: 1}
+    commit(recovery, {small.input: 5})
+    assert conditions.ends_reached(recovery, facts) == conditions.ConditionState(done=True, told="2 partitions are read")
+    report = scheduled_run.end(recovery, begun)
     assert (report.processed, report.behind, report.closed_cleanly) == ({name: 1}, {}, True)
-    assert bench.lock.holder() is None
+    assert recovery.lock.holder() is None
 
 
 def test_without_news_nothing_is_started_unless_there_is_a_time_to_run_for(bootstrap: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
-        commit(small.bench, {small.input: 5, small.tail: 4})
-        assert scheduled_run.begin(small.bench, ENDS, run_id="one").instances == ()
+        commit(small.recovery, {small.input: 5, small.tail: 4})
+        assert scheduled_run.begin(small.recovery, ENDS, run_id="one").instances == ()
         assert not started.exists()
-        timed = scheduled_run.begin(small.bench, parse_limit("duration:PT1H"), run_id="two")
+        timed = scheduled_run.begin(small.recovery, parse_limit("duration:PT1H"), run_id="two")
         assert started.exists()
         assert timed.until == timed.started_at + 3_600_000
-        assert not conditions.ends_reached(small.bench, {"ends": timed.ends, "until": timed.until}).done
-        assert conditions.ends_reached(small.bench, {"ends": {}, "until": timed.started_at}).done
+        assert not conditions.ends_reached(small.recovery, {"ends": timed.ends, "until": timed.until}).done
+        assert conditions.ends_reached(small.recovery, {"ends": {}, "until": timed.started_at}).done
 
 
 def test_an_application_that_runs_already_is_left_alone(bootstrap: str, tmp_path: Path) -> None:
     with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
         with pytest.raises(ApplicationRunning, match=r"runs already: one \(pid 1\)"):
-            scheduled_run.begin(small.bench, ENDS, run_id="x")
-        assert small.bench.lock.holder() is None
+            scheduled_run.begin(small.recovery, ENDS, run_id="x")
+        assert small.recovery.lock.holder() is None
 
 
 def test_nothing_is_started_while_another_run_works_on_the_application(small: Small) -> None:
-    held = small.bench.lock.acquire("somebody", lease_seconds=60, purpose="a test")
+    held = small.recovery.lock.acquire("somebody", lease_seconds=60, purpose="a test")
     with pytest.raises(LockHeld):
-        scheduled_run.begin(small.bench, ENDS, run_id="x")
-    small.bench.lock.release(held)
+        scheduled_run.begin(small.recovery, ENDS, run_id="x")
+    small.recovery.lock.release(held)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +76,12 @@ def test_a_state_is_waited_for_on_every_instance(
     bootstrap: str, tmp_path: Path, states: list[dict[str, Any]], wanted: str, done: bool
 ) -> None:
     with small_application(bootstrap, tmp_path, programs={"status": says(states)}) as small:
-        assert conditions.application_state(small.bench, {"state": wanted}).done is done
+        assert conditions.application_state(small.recovery, {"state": wanted}).done is done
 
 
 def test_a_group_is_empty_or_names_its_members(small: Small) -> None:
-    found = conditions.group_empty(small.bench, {})
-    assert (found.done, small.bench.application_id in found.told) == (True, True)
+    found = conditions.group_empty(small.recovery, {})
+    assert (found.done, small.recovery.application_id in found.told) == (True, True)
 
 
 def reporting(*told: tuple[str | None, int | None]) -> list[dict[str, Any]]:
@@ -105,7 +107,7 @@ def test_restoration_is_done_when_every_instance_runs_and_has_nothing_left_to_re
     bootstrap: str, tmp_path: Path, states: list[dict[str, Any]], done: bool, told: str
 ) -> None:
     with small_application(bootstrap, tmp_path, programs={"status": says(states)}) as small:
-        look = conditions.restoration_done(small.bench, {})
+        look = conditions.restoration_done(small.recovery, {})
         assert look.done is done
         assert told in look.told
 

@@ -38,20 +38,20 @@ def test_an_application_with_standby_tasks_is_paused_only_once_they_are_gone(
     paused.write_text(standing(standby_tasks=0, paused=True))
     programs = {"status": ["cat", str(now)], "pause": [sys.executable, "-c", PAUSE, str(now), str(paused)], "resume": ["true"]}
     with small_application(bootstrap, tmp_path, programs=programs) as small:
-        ticket = begun(small.bench, QuiesceMode.PAUSE)
+        ticket = begun(small.recovery, QuiesceMode.PAUSE)
         later = threading.Timer(1.0, lambda: now.write_text(standing(standby_tasks=after_a_second)))
         if before != after_a_second:
             later.start()
         try:
             if refused:
                 with pytest.raises(ApplicationNotReady, match=r"one has 3: .*KAFKA-20731") as error:
-                    savepoint.quiesce(small.bench, ticket)
+                    savepoint.quiesce(small.recovery, ticket)
                 assert "mode to stop" in error.value.next_step
                 assert json.loads(now.read_text())[0]["streams_state"] == "RUNNING"
             else:
-                assert savepoint.quiesce(small.bench, ticket).still
+                assert savepoint.quiesce(small.recovery, ticket).still
         finally:
-            savepoint.finish(small.bench, ticket)
+            savepoint.finish(small.recovery, ticket)
 
 
 @pytest.mark.fault("F41")
@@ -65,10 +65,10 @@ def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(boot
     become = [sys.executable, "-c", PAUSE, str(now)]
     programs = {"status": ["cat", str(now)], "pause": [*become, str(paused)], "resume": [*become, str(resumed)]}
     with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
-        config = small.bench.config
+        config = small.recovery.config
         configured = config.model_copy(update={"application": config.application.model_copy(update={"commit_interval_ms": 200})})
-        summary = take(small, mode=QuiesceMode.PAUSE, bench=replace(small.bench, config=configured))
-        held = small.bench.savepoints.read(summary.savepoint_id).proof.held_seconds
+        summary = take(small, mode=QuiesceMode.PAUSE, recovery=replace(small.recovery, config=configured))
+        held = small.recovery.savepoints.read(summary.savepoint_id).proof.held_seconds
         assumed = [warning for warning in summary.warnings if "its label assumes" in warning]
     if reported:
         assert held >= 1.5

@@ -21,7 +21,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.state.partitioner import default_partition, murmur2
 from streams_recovery.operations import restore
 from streams_recovery.operations import state as tables
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore import SafetyPolicy
 from streams_recovery.serdes.rows import RowCodec
 from tests.integration.restoring import loaded
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 class Running:
     """The application's bench, and its input."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     input: str
     directory: Path
     bootstrap: str
@@ -60,38 +60,45 @@ class Running:
     def run(self, records: int) -> dict[str, list[list[str]]]:
         """The application, on empty local state, until it has processed so many records. What its stores answer, by store."""
         state = self.directory / f"state{uuid.uuid4().hex[:6]}"
-        argv = [*command_of(HERE / "java" / "Stores.java"), self.bootstrap, self.bench.application_id, self.input, str(state), str(records)]
+        argv = [
+            *command_of(HERE / "java" / "Stores.java"),
+            self.bootstrap,
+            self.recovery.application_id,
+            self.input,
+            str(state),
+            str(records),
+        ]
         done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        self.bench.groups.wait_empty(self.bench.application_id, 60)
+        self.recovery.groups.wait_empty(self.recovery.application_id, 60)
         lines = [line.split("\t")[1:] for line in done.stdout.splitlines() if line.startswith("STATE\t")]
         return {store: sorted(line[1:] for line in lines if line[0] == store) for store in {line[0] for line in lines}}
 
     def rows(self, store: str, savepoint: str) -> list[Row]:
-        side = tables.open_side(self.bench, store, savepoint)
+        side = tables.open_side(self.recovery, store, savepoint)
         codec = RowCodec(side.form)
         return [row for one in tables.tables(side) for row in codec.rows(one, deleted=False)]
 
     def edit(self, store: str, base: str, rows: list[Row]) -> tables.EditSummary:
         """By way of a file, as a person would."""
-        side = tables.open_side(self.bench, store, base)
+        side = tables.open_side(self.recovery, store, base)
         path = self.directory / f"{store}{uuid.uuid4().hex[:6]}.json"
         tables.write_table(rows, side.form, tables.FileFormat.JSON, path)
         request = tables.EditRequest(store=store, base=base, run_id=uuid.uuid4().hex, requested_by="somebody", reason="a wrong sum")
-        return tables.write_state(self.bench, request, tables.read_table(path, side.form))
+        return tables.write_state(self.recovery, request, tables.read_table(path, side.form))
 
 
 @pytest.fixture
 def running(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
-    with opened_bench(bootstrap, tmp_path) as bench:
-        found = Running(bench, f"{bench.application_id}.in", tmp_path, bootstrap)
-        bench.cluster.create_topic(found.input, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
+    with opened_bench(bootstrap, tmp_path) as recovery:
+        found = Running(recovery, f"{recovery.application_id}.in", tmp_path, bootstrap)
+        recovery.cluster.create_topic(found.input, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
         yield found
-        bench.cluster.delete_topics([name for name in bench.cluster.topic_names() if name.startswith(bench.application_id)])
+        recovery.cluster.delete_topics([name for name in recovery.cluster.topic_names() if name.startswith(recovery.application_id)])
 
 
 @contextmanager
-def opened_bench(bootstrap: str, directory: Path) -> Iterator[Workbench]:
+def opened_bench(bootstrap: str, directory: Path) -> Iterator[RecoveryContext]:
     name = f"stores{uuid.uuid4().hex[:8]}"
     stores = {store: {"kind": WINDOWED.get(store, "key-value"), "key": "string", "value": value} for store, value in KINDS.items()}
     config = {
@@ -109,8 +116,8 @@ def opened_bench(bootstrap: str, directory: Path) -> Iterator[Workbench]:
     }
     (directory / "stores.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
-    with open_workbench(load_named("stores", directory, {}), EnvironmentConnections(kafka)) as bench:
-        yield bench
+    with open_context(load_named("stores", directory, {}), EnvironmentConnections(kafka)) as recovery:
+        yield recovery
 
 
 def as_said(store: str, row: Row) -> list[str]:
@@ -121,20 +128,20 @@ def as_said(store: str, row: Row) -> list[str]:
     return [row["key"], *window, str(row["value"]), str(row["timestamp"])]
 
 
-def restored(bench: Workbench, savepoint: str) -> None:
+def restored(recovery: RecoveryContext, savepoint: str) -> None:
     """In place, up to the offsets; loaded here instead of in tasks, and compared below."""
-    request = asked(bench, savepoint=savepoint, replace=True, safety=SafetyPolicy.SKIP)
-    planned = restore.plan(bench, request)
+    request = asked(recovery, savepoint=savepoint, replace=True, safety=SafetyPolicy.SKIP)
+    planned = restore.plan(recovery, request)
     assert planned.consistency is Consistency.EDITED
     assert any("edited by somebody (a wrong sum)" in warning for warning in planned.warnings)
-    ticket = restore.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restore.stop(bench, ticket)
-    restore.keep_state(bench, ticket, restore.save_state(bench, ticket))
-    loaded(bench, ticket)
-    reach(bench, ticket, Phase.VERIFIED)
-    restore.set_offsets(bench, ticket)
-    reach(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
+    ticket = restore.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(recovery, ticket)
+    restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket))
+    loaded(recovery, ticket)
+    reach(recovery, ticket, Phase.VERIFIED)
+    restore.set_offsets(recovery, ticket)
+    reach(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
 
 
 def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(running: Running) -> None:
@@ -144,9 +151,9 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
         key = bytes.fromhex(hexed)
         assert (murmur2(key), default_partition(key, 7)) == (int(digest) % 2**32, int(partition)), hexed
 
-    bench = running.bench
+    recovery = running.recovery
     none = TopicPartition(running.input, 0)
-    savepoint = take(Small(bench, none, none, none, none)).savepoint_id
+    savepoint = take(Small(recovery, none, none, none, none)).savepoint_id
     found = {store: running.rows(store, savepoint) for store in KINDS}
     assert {store: sorted(as_said(store, row) for row in rows) for store, rows in found.items()} == said
     assert {store: running.rows(store, "live") for store in KINDS} == found
@@ -175,10 +182,10 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
         "minutes": (len(found["minutes"]) - 2, 1, 0, 1),
         "sessions": (len(found["sessions"]), 0, 1, 0),
     }
-    newest = bench.savepoints.latest()
+    newest = recovery.savepoints.latest()
     assert newest is not None
     assert newest.savepoint_id == savepoint, "an edited one is never the newest"
-    compared = tables.compare(tables.open_side(bench, "totals", savepoint), tables.open_side(bench, "totals", base))
+    compared = tables.compare(tables.open_side(recovery, "totals", savepoint), tables.open_side(recovery, "totals", base))
     assert sorted((row["change"], (row["after"] or row["before"])["key"]) for row in compared.rows) == [
         ("added", "dora"),
         ("changed", "alice"),
@@ -186,9 +193,9 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
     ]
     assert (compared.counts.changed, compared.counts.added, compared.counts.removed) == (1, 1, 1)
 
-    restored(bench, base)
+    restored(recovery, base)
     for store in KINDS:
-        assert tables.compare(tables.open_side(bench, store, base), tables.open_side(bench, store, "live")).counts.equal, store
+        assert tables.compare(tables.open_side(recovery, store, base), tables.open_side(recovery, store, "live")).counts.equal, store
     running.feed(("alice", "5", T0 + 10), ("dora", "3", T0 + 20), ("bob", "1", T0 + 30), ("gül", "9", T0 + 7 * 40_000 + 1))
     after = running.run(4)
     value = {line[0]: line[1] for line in after["totals"]}

@@ -11,12 +11,12 @@ import pytest
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.upgrade import upgrade_steps
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, spaced
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, partition_text
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.operations import quiesce_record, rollout
 from streams_recovery.operations import savepoint as savepoints
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout import Step
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.waiting import poll
@@ -29,7 +29,7 @@ def wanted() -> SavepointRequest:
     return SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="upgrade", mode=QuiesceMode.STOP)
 
 
-def captured(old: Workbench) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
+def captured(old: RecoveryContext) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
     """The cut of an upgrade's savepoint."""
     ticket = savepoints.begin(old, wanted())
     return ticket, savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
@@ -74,7 +74,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
     assert roles(both) == (Role.REPLACED, Role.LIVE)
-    assert switched(both, request(Step.ROLL_BACK)).again == {spaced(both.small.input): 1}
+    assert switched(both, request(Step.ROLL_BACK)).again == {partition_text(both.small.input): 1}
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
 
@@ -105,7 +105,7 @@ def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_sa
         rollout.bring_back(old, clone, ticket)
     broken.unlink()
     assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.BESIDE), True, None)
-    assert quiesce_record.end_left(old) == ("one",)
+    assert quiesce_record.resume_abandoned(old) == ("one",)
     assert both.started_with("old") == ""
 
 
@@ -123,7 +123,7 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
         raise Refused("somebody thought better of it", next_step="none")
 
     with both.clone() as clone:
-        runners = [Runner(bench=bench, submitter=Here(bench), say=say) for bench in (old, clone)]
+        runners = [Runner(recovery=recovery, submitter=Here(recovery), say=say) for recovery in (old, clone)]
         with pytest.raises(Refused, match="somebody thought better of it"):
             upgrade_steps(*runners, wanted(), refuses)
     assert "it cannot be started" in told[-2]
@@ -155,7 +155,7 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
             commit(clone, {small.input: 5})
 
     with both.clone() as clone:
-        runners = [Runner(bench=bench, submitter=Here(bench), say=print) for bench in (old, clone)]
+        runners = [Runner(recovery=recovery, submitter=Here(recovery), say=print) for recovery in (old, clone)]
         helper = threading.Thread(target=reads)
         helper.start()
         report = upgrade_steps(
@@ -174,7 +174,7 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
     old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
     produce(old, TopicPartition(living, 0), 1)
     with both.clone() as clone:
-        runners = [Runner(bench=bench, submitter=Here(bench), say=print) for bench in (old, clone)]
+        runners = [Runner(recovery=recovery, submitter=Here(recovery), say=print) for recovery in (old, clone)]
         with pytest.raises(TargetNotEmpty):
             upgrade_steps(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)

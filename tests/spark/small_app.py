@@ -16,7 +16,7 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore as restores
-from streams_recovery.operations.context import open_workbench
+from streams_recovery.operations.context import open_context
 from streams_recovery.segments.schema import RowDigest
 from tests.spark.rows import connect, write
 
@@ -91,40 +91,40 @@ class SmallApp:
         )
         (self.directory / f"{name}.yaml").write_text(text)
 
-    def bench(self, name="small"):
+    def recovery(self, name="small"):
         """A context manager."""
-        return open_workbench(load_named(name, self.directory, {}), EnvironmentConnections(self.variables))
+        return open_context(load_named(name, self.directory, {}), EnvironmentConnections(self.variables))
 
     def build(self):
         """Topics, records, offsets; the application is stopped."""
         connection = connect(self.bootstrap)
-        with self.bench() as bench:
-            bench.cluster.create_topic(f"{self.id}.in", partitions=1, replication_factor=self.replication, config={"retention.ms": "-1"})
+        with self.recovery() as recovery:
+            recovery.cluster.create_topic(f"{self.id}.in", partitions=1, replication_factor=self.replication, config={"retention.ms": "-1"})
             config = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2**63 - 1)}
-            bench.cluster.create_topic(self.changelog, partitions=self.partitions, replication_factor=self.replication, config=config)
+            recovery.cluster.create_topic(self.changelog, partitions=self.partitions, replication_factor=self.replication, config=config)
             keys = max(1, self.rows // 10)
             for tp in self.logs:
                 values = ((number, b"k%d" % (number % keys), b"%d " % number + os.urandom(90)) for number in range(self.rows))
                 write(connection, tp, [(1_700_000_000_000 + at, key, value, [("n", b"%d" % at)]) for at, key, value in values])
             write(connection, TopicPartition(f"{self.id}.in", 0), [(1_700_000_000_000, b"k", b"v", None)] * 10)
-            self.commit(bench)
+            self.commit(recovery)
 
-    def commit(self, bench):
+    def commit(self, recovery):
         committed = CommittedOffset(offset=10, metadata="AgAAAYvP4/gA", leader_epoch=None)
-        bench.groups.set_offsets(self.id, {TopicPartition(f"{self.id}.in", 0): committed})
+        recovery.groups.set_offsets(self.id, {TopicPartition(f"{self.id}.in", 0): committed})
 
     def committed(self):
         """What the group has committed on the input."""
         tp = TopicPartition(f"{self.id}.in", 0)
-        with self.bench() as bench:
-            found = bench.groups.committed(self.id, [tp])[tp]
+        with self.recovery() as recovery:
+            found = recovery.groups.committed(self.id, [tp])[tp]
         return None if found is None else (found.offset, found.metadata)
 
     def contents(self):
         """Of every partition of the changelog: log start, log end, rows, digest of all rows in order."""
         connection = connect(self.bootstrap)
-        with self.bench() as bench:
-            starts, ends = bench.cluster.log_starts(self.logs), bench.cluster.high_watermarks(self.logs)
+        with self.recovery() as recovery:
+            starts, ends = recovery.cluster.log_starts(self.logs), recovery.cluster.high_watermarks(self.logs)
         found = {}
         for tp in self.logs:
             digest = RowDigest()
@@ -136,21 +136,21 @@ class SmallApp:
 
     def loaded(self):
         """Records in the changelog by its ends, 0 while there is none."""
-        with self.bench() as bench:
-            if self.changelog not in bench.cluster.topic_names():
+        with self.recovery() as recovery:
+            if self.changelog not in recovery.cluster.topic_names():
                 return 0
-            return sum(bench.cluster.high_watermarks(self.logs).values())
+            return sum(recovery.cluster.high_watermarks(self.logs).values())
 
     def lose(self):
         """The changelog and the group are gone."""
-        with self.bench() as bench:
-            bench.cluster.delete_topics([self.changelog])
-            bench.groups.delete(self.id)
+        with self.recovery() as recovery:
+            recovery.cluster.delete_topics([self.changelog])
+            recovery.groups.delete(self.id)
         (self.directory / "state").unlink(missing_ok=True)
 
     def plan_hash(self, name="small"):
-        with self.bench(name) as bench:
-            return restores.plan(bench, small_request()).hash
+        with self.recovery(name) as recovery:
+            return restores.plan(recovery, small_request()).hash
 
     def start(self, *arguments, log):
         """The command line as a process of its own, its output in a file."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.check import CheckSpec
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
@@ -33,7 +33,7 @@ def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path
     location = StorageLocation(backend="filesystem", path=str(tmp_path / "golden-repository"))
     store = SavepointStore(Repository(location), Layout("golden"))
     files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in IDS)
-    result = audit_files(spark, AuditSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
+    result = audit_files(spark, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
     assert {done.key for done in result.files} == {wanted.file.key for wanted in files}
     assert sum(1 for done in result.files if done.problems) == damaged
     assert sum(done.rows for done in result.files) > 0
@@ -53,7 +53,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(spark, access, tmp_path
     path = tmp_path / "golden-repository" / unreadable
     path.unlink()
     path.symlink_to(path.name)
-    result = audit_files(spark, AuditSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
+    result = audit_files(spark, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
     causes = {done.key: done.cause for done in result.files}
     assert causes.pop(unreadable) is Cause.NOT_READ
     assert sorted(causes.values(), key=str) == [None, None, Cause.ALTERED_FILE]

@@ -22,10 +22,10 @@ from embedded.ports import free_ports
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, SparkJobFailed
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.check import CheckSpec
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.spark_home import installed_spark
 from streams_recovery.engine.submitter import SparkJob
@@ -133,11 +133,11 @@ def job(tmp_path: Path) -> SparkJob:
     location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN, tmp_path / "repository")))
     repository = Repository(location)
     files, _ = check.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
-    spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
+    spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
     repository.create("golden/work/run/spec.json", spec)
     return SparkJob(
         name="audit",
-        spec=NoteRef.of("golden/work/run/spec.json", spec),
+        spec=ArtifactRef.of("golden/work/run/spec.json", spec),
         result_key="golden/work/run/result.json",
         repository=repository,
         connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),

@@ -28,12 +28,12 @@ def test_a_drill_from_a_terminal_is_measured_proven_and_removed(bootstrap, tmp_p
     assert code == 0, said
     assert "drill succeeded: RPO" in said
     assert (app.contents(), app.committed()) == before
-    with app.bench() as bench, app.bench("small:drill") as scratch:
-        [entry] = sandbox.drills(bench)
+    with app.recovery() as recovery, app.recovery("small:drill") as scratch:
+        [entry] = sandbox.drills(recovery)
         # Equal rows have equal keys, so no keys were compared.
         assert (entry.rows, entry.keys_compared, entry.left) == (400, 0, ())
-        assert not [name for name in bench.cluster.topic_names() if name.startswith(scratch.application_id)]
-        assert scratch.application_id not in bench.cluster.groups()
+        assert not [name for name in recovery.cluster.topic_names() if name.startswith(scratch.application_id)]
+        assert scratch.application_id not in recovery.cluster.groups()
         assert scratch.lock.holder() is None
         report, page = restore.evidence(scratch)
         assert "**Equal.**" in page

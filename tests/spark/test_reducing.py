@@ -14,8 +14,8 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.compact import reduce_partitions
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.compaction.compacted import judge
-from streams_recovery.core.compaction.plan import PartitionToReduce, ReduceSpec
-from streams_recovery.core.compaction.proof import Reduction
+from streams_recovery.core.compaction.plan import CompactSpec, PartitionToCompact
+from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.layout import Layout
@@ -46,7 +46,7 @@ def store(access, directory, rows, *, kind=KV, partition=0, cuts=(), end=None):
             key = Layout("app").segment(tp, start, stop, "original")
             access.repository().put_file(key, path)
             files.append(segment.stored_as(key))
-    return PartitionToReduce(topic=tp.topic, partition=partition, kind=kind, start=0, end=edges[-1], files=tuple(files))
+    return PartitionToCompact(topic=tp.topic, partition=partition, kind=kind, start=0, end=edges[-1], files=tuple(files))
 
 
 def as_batch(rows):
@@ -57,7 +57,7 @@ def as_batch(rows):
 
 
 def reduce(spark, access, *partitions):
-    spec = ReduceSpec(application_id="app", partitions=partitions, max_records=FILE_ROWS, compression_level=1)
+    spec = CompactSpec(application_id="app", partitions=partitions, max_records=FILE_ROWS, compression_level=1)
     return reduce_partitions(spark, spec, access).partitions
 
 
@@ -158,7 +158,7 @@ def test_a_reduced_log_is_the_newest_row_of_each_key(access, reduced, name):
     assert one.proof.holds
     assert one.problems == ()
     assert (one.ranges[0].start, one.ranges[-1].end) == (0, wanted.end)
-    assert {copied.reduced for copied in one.ranges} == {Reduction.LATEST_PER_KEY}
+    assert {copied.reduced for copied in one.ranges} == {Compaction.LATEST_PER_KEY}
     files = [copied.file for copied in one.ranges if copied.file]
     assert [file.rows for file in files[:-1]] == [FILE_ROWS] * (len(files) - 1)
     assert {file.min_timestamp for file in files} == {min(row[1] for row in part) for part in batched(expected, FILE_ROWS)}

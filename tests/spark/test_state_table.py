@@ -17,7 +17,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.state.export_job import StateSpec
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations import state
-from streams_recovery.operations.context import open_workbench
+from streams_recovery.operations.context import open_context
 from streams_recovery.serdes.rows import RowCodec, schema_of
 from tests.state_repository import SECOND, environment, fill
 
@@ -27,22 +27,22 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def shop(tmp_path):
     fill(tmp_path)
-    with open_workbench(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as bench:
-        yield bench
+    with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
+        yield recovery
 
 
-def spec_of(bench, store, *, deleted=False, directory=None):
+def spec_of(recovery, store, *, deleted=False, directory=None):
     request = state.ExportRequest(store=store, savepoint=SECOND, run_id=f"r{directory}", deleted=deleted, directory=directory)
-    return bench.notes.read(StateSpec, state.begin_export(bench, request).job.spec)
+    return recovery.notes.read(StateSpec, state.begin_export(recovery, request).job.spec)
 
 
-def access_of(bench):
-    return Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+def access_of(recovery):
+    return Access(connection=recovery.connection, location=recovery.repository.location, credentials=None)
 
 
-def alone(bench, store, *, deleted=False):
+def alone(recovery, store, *, deleted=False):
     """What one process makes of it."""
-    side = state.open_side(bench, store, SECOND)
+    side = state.open_side(recovery, store, SECOND)
     codec = RowCodec(side.form)
     return sorted(map(repr, (row for one in state.tables(side) for row in codec.rows(one, deleted=deleted))))
 
@@ -101,7 +101,7 @@ def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
 
 @pytest.mark.deep
 def test_the_command_writes_it_into_the_repository_by_a_real_submission(shop, tmp_path):
-    runner = Runner(bench=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
+    runner = Runner(recovery=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
     request = state.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
     savepoint, done = runner.export(replace(request, savepoint=SECOND))
     assert (savepoint, done.rows) == (SECOND, 6)

@@ -23,7 +23,7 @@ from streams_recovery.core.jobs import (
     VerifySpec,
 )
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import run_submit, tail
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.secrets import secrets_file
@@ -65,7 +65,7 @@ def submit(connection, location, package, tmp_path, new_key):
 
     def run(job, spec, kind, *, master=TWO_EXECUTORS, spec_ref=None, prefix=()):
         if spec_ref is None:
-            spec_ref = NoteRef.of(new_key(f"{job}-spec"), codec.dumps(spec))
+            spec_ref = ArtifactRef.of(new_key(f"{job}-spec"), codec.dumps(spec))
             repository.create(spec_ref.key, codec.dumps(spec))
         result_key = new_key(f"{job}-result")
         with secrets_file(connection, None, directory=tmp_path) as secrets:
@@ -113,7 +113,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
 
 def test_a_specification_that_is_not_there_ends_the_job_by_name(submit):
     with pytest.raises(NotFound, match=r"app/work/run/none\.json"):
-        submit("verify", None, VerifyResult, master="local[1]", spec_ref=NoteRef(key="app/work/run/none.json", sha256=""))
+        submit("verify", None, VerifyResult, master="local[1]", spec_ref=ArtifactRef(key="app/work/run/none.json", sha256=""))
 
 
 @pytest.mark.deep

@@ -26,7 +26,7 @@ from streams_recovery.core.jobs import (
 )
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob
@@ -59,7 +59,7 @@ class Side:
         left = self.submitter.submit(
             SparkJob(
                 name=job,
-                spec=NoteRef.of(f"{key}.spec.json", codec.dumps(spec)),
+                spec=ArtifactRef.of(f"{key}.spec.json", codec.dumps(spec)),
                 result_key=self.result_key,
                 repository=self.repository,
                 connection=self.connection,
@@ -134,7 +134,7 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
     ticket = lock.acquire("restore 1", lease_seconds=60, purpose="restore")
     result_key, told = "app/work/run/result.json", []
     data = codec.dumps(RestoreSpec(application_id="app", partitions=(), lock=ticket))
-    spec = NoteRef.of("app/work/run/spec.json", data)
+    spec = ArtifactRef.of("app/work/run/spec.json", data)
     repository.create(spec.key, data)
 
     def slow(session, *_):

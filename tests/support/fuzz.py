@@ -26,10 +26,10 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
-from streams_recovery.core.repository.retention import KeepMark
+from streams_recovery.core.repository.retention import Pin
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
-from streams_recovery.operations.quiesce_record import Standstill
+from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.segments.files import contents_of
 from streams_recovery.segments.queries import first_values, last_rows, rows_below
 from streams_recovery.storage.compressed_manifest import packed, unpacked
@@ -56,8 +56,8 @@ ENTRIES: Final = (
         clear=False,
     ),
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
-    Standstill(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
-    KeepMark(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
+    QuiesceRecord(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
+    Pin(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
     Publication(savepoint_id=SAVEPOINT, manifest="golden/x", sha256="0" * 64),
     OffsetSnapshot(
         format_version=1,

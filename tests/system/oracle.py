@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import CutDraft
 from tests.system.consuming import records_below
 
@@ -22,15 +22,15 @@ STORES = ("order-totals", "latest-orders", "product-sales", "ticks-first", "tick
 class Read:
     """The input and the changelogs as far as they were read, folded. Reading goes on where it stopped: a later cut costs what came since."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, recovery: RecoveryContext) -> None:
         self.totals: Sums = {}
         self.latest: dict[str, dict[str, Any]] = {}
         self.sales: Sums = {}
         self.newest: dict[TopicPartition, int] = {}
-        self.changelogs = {f"{bench.application_id}-{store}-changelog": store for store in STORES}
+        self.changelogs = {f"{recovery.application_id}-{store}-changelog": store for store in STORES}
         # The same key may be in several partitions: each is a state of its own.
         self.stores: dict[str, Partitions] = {store: {} for store in STORES}
-        self._bootstrap = bench.connection.bootstrap_servers
+        self._bootstrap = recovery.connection.bootstrap_servers
         self._ends: dict[TopicPartition, int] = {}
 
     def go_on(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -50,13 +50,13 @@ class Read:
         self._ends = dict(ends)
 
 
-def problems(bench: Workbench, draft: CutDraft, read: Read | None = None) -> list[str]:
+def problems(recovery: RecoveryContext, draft: CutDraft, read: Read | None = None) -> list[str]:
     """What the changelogs up to the cut's ends hold besides, or instead of, the effects of the input below its committed offsets.
 
     ``order-totals`` and ``latest-orders`` are one step from the input. ``product-sales`` is behind a repartition topic: what its changelog
     lacks must be in the copied tail. The two tick stores move together or not at all. ``read`` is what was read for earlier cuts.
     """
-    read = read or Read(bench)
+    read = read or Read(recovery)
     read.go_on(
         {
             cut.tp: (cut.committed.offset if cut.committed else 0) if topic.name == "orders" else cut.end
@@ -72,7 +72,7 @@ def problems(bench: Workbench, draft: CutDraft, read: Read | None = None) -> lis
     if _state(raw["latest-orders"]) != read.latest:
         found.append("latest-orders differs from the input below the committed offsets")
     unread: Sums = {}
-    for key, order in _tail(bench, draft, f"{bench.application_id}-by-product-repartition"):
+    for key, order in _tail(recovery, draft, f"{recovery.application_id}-by-product-repartition"):
         _count(unread, key, order)
     if _added(_sums(raw["product-sales"]), unread) != read.sales:
         found.append("product-sales with its unread tail differs from the input below the committed offsets")
@@ -98,10 +98,10 @@ def _state(partitions: Partitions) -> dict[str, Any]:
     return {key: json.loads(value) for part in partitions.values() for key, value in part.items() if value is not None}
 
 
-def _tail(bench: Workbench, draft: CutDraft, topic: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tail(recovery: RecoveryContext, draft: CutDraft, topic: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for tail in draft.tails:
         if tail.topic == topic and tail.copied.file is not None:
-            with pq.ParquetFile(bench.repository.open(tail.copied.file.key)) as file:
+            with pq.ParquetFile(recovery.repository.open(tail.copied.file.key)) as file:
                 for row in file.read(columns=["key", "value"]).to_pylist():
                     yield row["key"].decode(), json.loads(row["value"])
 

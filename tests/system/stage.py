@@ -17,7 +17,7 @@ from examples.order_processing.orders import World
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.names import internal_role
 from streams_recovery.operations import topic_holds
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.waiting import poll
 
 ORDERS = 4_000
@@ -31,18 +31,18 @@ class Stage:
 
     stack: Stack
     processes: Processes
-    bench: Workbench
+    recovery: RecoveryContext
     generator: Generator
 
     def instances(self) -> dict[str, str]:
         """Every instance's process and Kafka Streams state: equal before and after means that nobody touched them."""
-        return {status.name: f"{status.detail} {status.streams_state}" for status in self.bench.application.status()}
+        return {status.name: f"{status.detail} {status.streams_state}" for status in self.recovery.application.status()}
 
     def await_running(self) -> dict[str, str]:
         """Wait until every instance is RUNNING."""
 
         def running() -> bool | None:
-            statuses = self.bench.application.status()
+            statuses = self.recovery.application.status()
             return True if statuses and all(status.streams_state == "RUNNING" for status in statuses) else None
 
         assert poll(running, seconds=180, interval=0.5), self.instances()
@@ -50,13 +50,13 @@ class Stage:
 
     def held(self) -> list[str]:
         """The lock's holder and the topics under a hold: empty when a run has tidied up."""
-        holder = self.bench.lock.holder()
-        topics = sorted({item.hold.topic for item in topic_holds.outstanding(self.bench)})
+        holder = self.recovery.lock.holder()
+        topics = sorted({item.hold.topic for item in topic_holds.outstanding(self.recovery)})
         return ([f"lock: {holder.owner}"] if holder else []) + topics
 
     def internal_topics(self) -> list[str]:
         """The application's changelog and repartition topics."""
-        return sorted(name for name in self.bench.cluster.topic_names() if internal_role(name, self.bench.application_id))
+        return sorted(name for name in self.recovery.cluster.topic_names() if internal_role(name, self.recovery.application_id))
 
 
 @contextmanager
@@ -75,18 +75,18 @@ def stage(
     world = World(seed=3, customers=300, products=20, start_ms=begin, step_ms=step_ms)
     with (
         Processes(directory / "processes") as processes,
-        open_workbench(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as bench,
+        open_context(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as recovery,
     ):
         stack.start_broker(processes)
         create_topics(stack.bootstrap)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()
         try:
-            bench.application.start()
-            found = Stage(stack=stack, processes=processes, bench=bench, generator=generator)
+            recovery.application.start()
+            found = Stage(stack=stack, processes=processes, recovery=recovery, generator=generator)
             found.await_running()
             generator.feed(orders)
-            wait_counted(bench, orders, seconds=180)
+            wait_counted(recovery, orders, seconds=180)
             yield found
         finally:
-            bench.application.stop(timeout=30)
+            recovery.application.stop(timeout=30)

@@ -45,7 +45,7 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def read_to_the_end(on: Stage) -> None:
     """Another group that has read all orders."""
     consumer = Consumer(
-        on.bench.connection.client_config(**{"group.id": READER, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+        on.recovery.connection.client_config(**{"group.id": READER, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     )
     consumer.subscribe(["orders"])
     read = 0
@@ -56,29 +56,29 @@ def read_to_the_end(on: Stage) -> None:
 
 
 def orders(on: Stage) -> list[TopicPartition]:
-    return [TopicPartition("orders", number) for number in range(on.bench.cluster.describe_topics(["orders"])["orders"].partitions)]
+    return [TopicPartition("orders", number) for number in range(on.recovery.cluster.describe_topics(["orders"])["orders"].partitions)]
 
 
 def behind(on: Stage) -> int:
     """Orders that the other group has not read."""
-    ends, known = on.bench.cluster.high_watermarks(orders(on)), on.bench.groups.committed(READER, orders(on))
+    ends, known = on.recovery.cluster.high_watermarks(orders(on)), on.recovery.groups.committed(READER, orders(on))
     return sum(end - (0 if (found := known[tp]) is None else found.offset) for tp, end in ends.items())
 
 
 def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
-    bench, generator = on.bench, on.generator
-    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
+    recovery, generator = on.recovery, on.generator
+    runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
     def backup() -> str:
         return runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
 
     base = backup()
     generator.feed(MORE)
-    wait_counted(bench, ORDERS + MORE, seconds=180)
+    wait_counted(recovery, ORDERS + MORE, seconds=180)
     read_to_the_end(on)
     kept = ORDERS + MORE - LATER
     wanted = asked(
-        bench,
+        recovery,
         as_of=AsOf(moment=generator.world.timestamp(kept - 1), by=CutBy.TIMESTAMP),
         in_place=True,
         replace=True,
@@ -91,16 +91,16 @@ def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
 
     report = runner.restore(wanted, run_id="back", requested_by="test", approve=lambda planned: planned.savepoint_id == base)
     assert report.savepoint_id == base
-    assert {status.state for status in bench.application.status()} == {InstanceState.GONE}
-    assert sum(bench.cluster.high_watermarks(orders(on)).values()) == kept
+    assert {status.state for status in recovery.application.status()} == {InstanceState.GONE}
+    assert sum(recovery.cluster.high_watermarks(orders(on)).values()) == kept
     assert behind(on) == 0, "who had read everything has read everything that is left"
-    bench.application.start()
+    recovery.application.start()
     on.await_running()
-    wait_counted(bench, kept, seconds=180)
-    assert set(differences(bench, truth(generator.world, range(kept))).values()) == {0}
+    wait_counted(recovery, kept, seconds=180)
+    assert set(differences(recovery, truth(generator.world, range(kept))).values()) == {0}
 
     appended = runner.append("latest", run_id="forward", requested_by="test", approve=lambda planned: planned.savepoint_id == archive)
     assert (appended.rows, appended.present, behind(on)) == (LATER, 0, LATER)
-    wait_counted(bench, ORDERS + MORE, seconds=180)
-    assert set(differences(bench, truth(generator.world, range(ORDERS + MORE))).values()) == {0}
+    wait_counted(recovery, ORDERS + MORE, seconds=180)
+    assert set(differences(recovery, truth(generator.world, range(ORDERS + MORE))).values()) == {0}
     assert on.held() == []

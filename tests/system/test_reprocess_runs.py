@@ -67,7 +67,7 @@ class Play:
 
     def newest(self, topic: str, interval: Interval) -> dict[str, Any]:
         """The newest record of each key that is of the interval."""
-        ends = self.on.bench.cluster.high_watermarks([TopicPartition(topic, partition) for partition in range(4)])
+        ends = self.on.recovery.cluster.high_watermarks([TopicPartition(topic, partition) for partition in range(4)])
         return {
             message.key().decode(): json.loads(message.value())
             for _, message in records_below(self.on.stack.bootstrap, ends)
@@ -76,15 +76,15 @@ class Play:
 
     def around(self) -> tuple[Any, ...]:
         """All that reprocessing must not touch: instances, where the real outputs and inputs end, what is committed, lock and holds."""
-        bench = self.on.bench
-        topics = bench.cluster.describe_topics([*bench.config.topics.outputs, *bench.config.topics.inputs])
+        recovery = self.on.recovery
+        topics = recovery.cluster.describe_topics([*recovery.config.topics.outputs, *recovery.config.topics.inputs])
         logs = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
-        committed = bench.groups.committed(bench.application_id, logs)
-        return self.on.instances(), bench.cluster.high_watermarks(logs), committed, self.on.held()
+        committed = recovery.groups.committed(recovery.application_id, logs)
+        return self.on.instances(), recovery.cluster.high_watermarks(logs), committed, self.on.held()
 
     def here(self) -> set[str]:
         """Topics and groups of the cluster."""
-        return {*self.on.bench.cluster.topic_names(), *self.on.bench.cluster.groups()}
+        return {*self.on.recovery.cluster.topic_names(), *self.on.recovery.cluster.groups()}
 
     def alive(self) -> list[str]:
         """What is left on the machine of applications that processed intervals: processes, and files of their state."""
@@ -105,7 +105,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         _long_history(on)
         assert Command(on, "backup", "--json").result()["consistency"] == "exact"
         on.generator.feed(LATER)
-        wait_counted(on.bench, FIRST + LATER, seconds=180)
+        wait_counted(on.recovery, FIRST + LATER, seconds=180)
         assert Command(on, "backup", "--json").result()["consistency"] == "exact"
         client = Airflow(on.stack, on.processes).start()
         yield Play(on, client, hour_0)
@@ -162,11 +162,11 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
     tasks = play.airflow.tasks(DAG, by_hour[3])
     assert (tasks["open_restore"], tasks["start_application"], tasks["remove"], tasks["conclude"]) == ("skipped",) * 3 + ("success",)
 
-    kept = {f"reprocess.{output}-{play.hour(number).name}" for output in play.on.bench.config.topics.outputs for number in (1, 2)}
+    kept = {f"reprocess.{output}-{play.hour(number).name}" for output in play.on.recovery.config.topics.outputs for number in (1, 2)}
     assert play.around() == before
     assert play.here() == here | kept
-    assert (play.alive(), reprocessing.busy(play.on.bench)) == ([], ())
-    entries = reprocessing.history(play.on.bench)
+    assert (play.alive(), reprocessing.busy(play.on.recovery)) == ([], ())
+    entries = reprocessing.history(play.on.recovery)
     assert sorted((entry.start, entry.records, entry.succeeded) for entry in entries) == [
         (play.hour(1).start, 1_200, True),
         (play.hour(2).start, 1_000, True),
@@ -183,9 +183,9 @@ def test_the_schedule_itself_starts_nothing(play: Play) -> None:
 
 
 def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from_the_state_before_them(play: Play) -> None:
-    on, outputs = play.on, play.on.bench.config.topics.outputs
+    on, outputs = play.on, play.on.recovery.config.topics.outputs
     never = str(2**63 - 1)
-    alter(on.bench.cluster, {output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
+    alter(on.recovery.cluster, {output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
     both = Interval(start=play.hour(1).start, end=play.hour(2).end)
     expected = truth(on.generator.world, range(FIRST + LATER))
     assert play.newest("customer-totals", both) == expected["order-totals"]
@@ -194,8 +194,8 @@ def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from
     before, here = on.instances(), play.here()
     asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--hand-over", "replace")
     assert "only when its id is typed" in Command(on, "reprocess", *asked).refused(3)
-    entry = Command(on, "reprocess", *asked, "--confirm", on.bench.application_id, "--json").result()
-    assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.bench.savepoints.ids()))
+    entry = Command(on, "reprocess", *asked, "--confirm", on.recovery.application_id, "--json").result()
+    assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.recovery.savepoints.ids()))
     handed = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["handed"]["outputs"]}
     assert handed == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
     for output, store in RESULTS.items():

@@ -11,7 +11,7 @@ from tests.system.stage import Stage
 
 def topic_settings(on: Stage) -> dict[str, dict[str, str]]:
     """Those that were set, of every topic."""
-    cluster = on.bench.cluster
+    cluster = on.recovery.cluster
     return {name: found.config for name, found in cluster.describe_topics(cluster.topic_names()).items()}
 
 
@@ -19,8 +19,8 @@ class Watch:
     """What a run has done so far, by what it left in the repository since this was made."""
 
     def __init__(self, on: Stage) -> None:
-        self.on, self.root = on, on.stack.directory / "repository" / on.bench.application_id
-        self.known, self.ids = self._files(), on.bench.savepoints.ids()
+        self.on, self.root = on, on.stack.directory / "repository" / on.recovery.application_id
+        self.known, self.ids = self._files(), on.recovery.savepoints.ids()
         self.settings = topic_settings(on)
 
     def _files(self) -> set[Path]:
@@ -32,12 +32,12 @@ class Watch:
 
     def held(self) -> bool:
         """Every instance stands still, paused or gone."""
-        statuses = self.on.bench.application.status()
+        statuses = self.on.recovery.application.status()
         return all(status.state is InstanceState.GONE or status.streams_state == "PAUSED" for status in statuses)
 
     def going(self) -> bool:
         """Some instance works, or is on its way to."""
-        statuses = self.on.bench.application.status()
+        statuses = self.on.recovery.application.status()
         return any(status.state is InstanceState.RUNNING and status.streams_state != "PAUSED" for status in statuses)
 
     def moment(self, phase: str) -> Callable[[], bool]:

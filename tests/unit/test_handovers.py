@@ -13,16 +13,16 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.repository.ownership import Handover, Role
-from streams_recovery.operations.ownership import StartedByRole, handover_log, in_force
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
+from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 STARTING = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['OUT'])"
 
 
-def entry(role: Role) -> Handover:
-    return Handover(role=role, other="orders", run="r", at=1, offsets={}, again={}, tail={})
+def entry(role: Role) -> OwnershipEntry:
+    return OwnershipEntry(role=role, other="orders", run="r", at=1, offsets={}, again={}, tail={})
 
 
 def configured(directory: Path, *, clone: bool) -> ApplicationConfig:
@@ -49,8 +49,8 @@ def configured(directory: Path, *, clone: bool) -> ApplicationConfig:
     return load(path, {})
 
 
-def log_in(directory: Path) -> NumberedLog[Handover]:
-    return handover_log(Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None), Layout("next"))
+def log_in(directory: Path) -> AppendLog[OwnershipEntry]:
+    return ownership_log(Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None), Layout("next"))
 
 
 def test_a_clone_is_started_with_the_outputs_that_are_its_at_that_moment(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_clone_is_started_with_the_outputs_that_are_its_at_that_moment(tmp_pat
         if role is not None:
             log.append(entry(role))
         application.start()
-        told.append((started.read_text(), in_force(config, log).topics.outputs))
+        told.append((started.read_text(), current_owner(config, log).topics.outputs))
     assert told == [("own.out", ("own.out",)), ("out", ("out",)), ("own.out", ("own.out",))]
 
 
@@ -81,4 +81,4 @@ def test_any_other_application_is_started_as_it_is_configured(tmp_path: Path) ->
             log.append(entry(role))
         StartedByRole(config, log).start()
         assert (tmp_path / "started").read_text() == "own.out"
-        assert in_force(config, log) == config
+        assert current_owner(config, log) == config

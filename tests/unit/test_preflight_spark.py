@@ -10,7 +10,7 @@ import pytest
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.preflight.findings import Severity
-from streams_recovery.operations.context import open_workbench
+from streams_recovery.operations.context import open_context
 from streams_recovery.operations.preflight import _spark
 
 KAFKA = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
@@ -28,8 +28,8 @@ def found(directory: Path, *, spark: dict[str, object] | None, **section: object
     }
     (directory / "app.yaml").write_text(json.dumps(config))
     variables = KAFKA if spark is None else {**KAFKA, "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", **spark})}
-    with open_workbench(load_named("app", directory, {}), EnvironmentConnections(variables)) as bench:
-        return _spark(bench)
+    with open_context(load_named("app", directory, {}), EnvironmentConnections(variables)) as recovery:
+        return _spark(recovery)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_jobs.transforms.segment_reader import taken
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.sandbox.interval import Interval, Looked, Slice, bounds_of, slice_log
+from streams_recovery.core.sandbox.interval import Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
 from streams_recovery.segments.files import _writer
 from streams_recovery.segments.queries import first_timestamp, look_into
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
@@ -77,14 +77,16 @@ def stored(rows: tuple[tuple[int, int], ...]) -> tuple[Repository, SegmentFile]:
 def test_what_comes_before_an_interval_ends_with_its_first_record_however_large_the_file(at: int | None, lead: int) -> None:
     rows = tuple((offset, 9 if offset == at else 1) for offset in range(70_000))
     repository, file = stored(rows)
-    assert look_into(repository, file, bounds_of(Slice(interval=Interval(start=5, end=10)), whole=True)).lead == lead
+    assert look_into(repository, file, bounds_of(IntervalSlice(interval=Interval(start=5, end=10)), whole=True)).lead == lead
 
 
 def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> None:
     repository, file = stored(((0, 5), (1, 9), *((offset, 5) for offset in range(2, 70_000))))
-    wanted = Slice(interval=Interval(start=5, end=6), lateness=3)
-    assert look_into(repository, file, bounds_of(wanted, whole=False)) == Looked(rows=1, behind=0, own=1, lead=0, first_later=1, stop=1)
+    wanted = IntervalSlice(interval=Interval(start=5, end=6), lateness=3)
+    assert look_into(repository, file, bounds_of(wanted, whole=False)) == IntervalLook(
+        rows=1, behind=0, own=1, lead=0, first_later=1, stop=1
+    )
     later = replace(wanted, lateness=4)
-    assert look_into(repository, file, bounds_of(later, whole=False)) == Looked(
+    assert look_into(repository, file, bounds_of(later, whole=False)) == IntervalLook(
         rows=69_999, behind=69_998, own=69_999, lead=0, first_later=1, stop=None
     )

@@ -15,7 +15,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.operations import quiesce_record, savepoint
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
 
 # Answers with the first of the states in a file, and takes it away as long as there is another one.
@@ -31,7 +31,9 @@ print(json.dumps([{"name": "one", "state": "gone" if gone else "running", "strea
 
 
 @contextmanager
-def application(directory: Path, states: Sequence[str], started: Sequence[str] = ("RUNNING",), **sections: object) -> Iterator[Workbench]:
+def application(
+    directory: Path, states: Sequence[str], started: Sequence[str] = ("RUNNING",), **sections: object
+) -> Iterator[RecoveryContext]:
     """One whose instance is seen in these states, one after the other, and in others once it was started again."""
     (directory / "states").write_text(" ".join(states))
     (directory / "status.py").write_text(STATUS)
@@ -58,13 +60,13 @@ def application(directory: Path, states: Sequence[str], started: Sequence[str] =
     }
     (directory / "app.yaml").write_text(json.dumps(config))
     nowhere = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
-    with open_workbench(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as bench:
-        yield bench
+    with open_context(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as recovery:
+        yield recovery
 
 
 def test_an_application_that_goes_on_after_a_pause_is_let_go(tmp_path: Path) -> None:
-    with application(tmp_path, ["RUNNING"]) as bench:
-        assert quiesce_record.let_go(bench, QuiesceMode.PAUSE, ("one",)) == ("one",)
+    with application(tmp_path, ["RUNNING"]) as recovery:
+        assert quiesce_record.resume(recovery, QuiesceMode.PAUSE, ("one",)) == ("one",)
     assert not (tmp_path / "started").exists()
 
 
@@ -73,18 +75,18 @@ def test_an_application_that_goes_on_after_a_pause_is_let_go(tmp_path: Path) -> 
 def test_one_that_ends_after_it_was_resumed_is_started_again_and_told_of(tmp_path: Path, end: list[str], seen: int) -> None:
     # The resume itself looks twice.
     with (
-        application(tmp_path, ["RUNNING"] * seen + end) as bench,
+        application(tmp_path, ["RUNNING"] * seen + end) as recovery,
         pytest.raises(
             ApplicationNotReady, match=r"one of app ended after the pause, and were started again.*application\.standby_replicas"
         ),
     ):
-        quiesce_record.let_go(bench, QuiesceMode.PAUSE, ("one",))
+        quiesce_record.resume(recovery, QuiesceMode.PAUSE, ("one",))
     assert (tmp_path / "started").read_text() == "x"
 
 
 def test_an_instance_that_fails_does_not_work(tmp_path: Path) -> None:
-    with application(tmp_path, ["ERROR"]) as bench:
-        assert quiesce_record.working(bench, ("one",)) is None
+    with application(tmp_path, ["ERROR"]) as recovery:
+        assert quiesce_record.working(recovery, ("one",)) is None
 
 
 @pytest.mark.parametrize("consistency", [{"mode": "pause"}, {"mode": "live", "fallback": "pause"}, {"mode": "stop", "fallback": "pause"}])
@@ -103,15 +105,15 @@ def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_pat
         "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
         "backup": {"survive_cluster_loss": False, "consistency": consistency},
     }
-    with application(tmp_path, ["RUNNING"], **sections) as bench:
+    with application(tmp_path, ["RUNNING"], **sections) as recovery:
         with pytest.raises(Refused, match=r"app cannot be paused: it has standby replicas.*KAFKA-20731.*mode stop or live"):
-            savepoint.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
-        assert bench.lock.holder() is None
+            savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        assert recovery.lock.holder() is None
 
 
 def test_a_pause_that_is_not_offered_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     programs = {verb: ["false"] for verb in ("status", "stop", "start", "wipe")}
-    with application(tmp_path, ["RUNNING"], runs={"kind": "command", "command": programs}) as bench:
+    with application(tmp_path, ["RUNNING"], runs={"kind": "command", "command": programs}) as recovery:
         with pytest.raises(Refused, match=r"app cannot be paused: runs.command has no pause.*mode stop or live"):
-            savepoint.begin(bench, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
-        assert bench.lock.holder() is None
+            savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        assert recovery.lock.holder() is None

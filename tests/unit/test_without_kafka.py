@@ -13,7 +13,7 @@ from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from tests.state_repository import FIRST, SECOND, environment, fill
 
@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> Run:
     """Commands of an operator who has no Kafka connection any more."""
     fill(tmp_path)
     repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
-    journal = NumberedLog(repository, Layout("shop").journal(RESTORE), JournalEntry)
+    journal = AppendLog(repository, Layout("shop").journal(RESTORE), JournalEntry)
     journal.append(JournalEntry(phase=Phase.OPENED, at=1, created=()))
     bare = {name: value for name, value in environment().items() if "KAFKA" not in name}
     return lambda *words: CliRunner().invoke(app, [*words, "--configs", str(tmp_path)], env={**bare, "COLUMNS": "220"})

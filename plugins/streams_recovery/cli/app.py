@@ -25,9 +25,9 @@ from streams_recovery.cli.context import (
     Logs,
     Name,
     print_json,
+    recovery_of,
     runner,
     say,
-    workbench,
 )
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.report import evidence
@@ -38,7 +38,7 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.survival import lost_with_cluster, survives_cluster_loss
 from streams_recovery.core.text.restore_plan import moment
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import SavepointRequest
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -54,8 +54,8 @@ Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint."
 @savepoints_app.command("list")
 def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List an application's savepoints, newest last."""
-    with workbench(name, configs) as bench:
-        found = [_read(bench, savepoint_id) for savepoint_id in bench.savepoints.ids()]
+    with recovery_of(name, configs) as recovery:
+        found = [_read(recovery, savepoint_id) for savepoint_id in recovery.savepoints.ids()]
     if as_json:
         print_json([_summary(one) if isinstance(one, Manifest) else one for one in found])
         return
@@ -70,10 +70,10 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     Console().print(table)
 
 
-def _read(bench: Workbench, savepoint_id: str) -> Manifest | dict[str, Any]:
+def _read(recovery: RecoveryContext, savepoint_id: str) -> Manifest | dict[str, Any]:
     # One that is damaged must not hide the others.
     try:
-        return bench.savepoints.read(savepoint_id)
+        return recovery.savepoints.read(savepoint_id)
     except Damaged as error:
         return {"savepoint_id": savepoint_id, "damaged": error.reason, "survives_cluster_loss": False}
 
@@ -87,8 +87,8 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
 @savepoints_app.command("show")
 def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
     """Print a savepoint's whole manifest as JSON."""
-    with workbench(name, configs) as bench:
-        print_json(bench.savepoints.read(savepoint))
+    with recovery_of(name, configs) as recovery:
+        print_json(recovery.savepoints.read(savepoint))
 
 
 @app.command()
@@ -114,8 +114,8 @@ def backup(
         changed_state=changed_state,
         confirm=confirm,
     )
-    with workbench(name, configs) as bench:
-        summary = runner(bench, logs).backup(request)
+    with recovery_of(name, configs) as recovery:
+        summary = runner(recovery, logs).backup(request)
     if as_json:
         print_json(summary)
     else:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
 from streams_recovery.core import codec
 from streams_recovery.operations import restore
 
@@ -26,12 +26,12 @@ def append_quarantine(
     as_json: AsJson = False,
 ) -> None:
     """Append input again that a restore to a moment has taken out of the inputs in place. Nobody else may write to them meanwhile."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         if plan_only:
-            planned = restore.plan_append(bench, restore_id)
+            planned = restore.plan_append(recovery, restore_id)
             print_json({"hash": planned.hash, **codec.encode(planned)}) if as_json else Console().print(Markdown(planned.text))
             return
-        done = runner(bench, logs).append(
+        done = runner(recovery, logs).append(
             restore_id,
             run_id=f"cli-{uuid.uuid4().hex}",
             requested_by=getpass.getuser(),

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.cli.restore import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out
 from streams_recovery.cli.restore_steps import leave
 from streams_recovery.cli.upgrade import upgrade_steps
@@ -24,11 +24,11 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.restore.plan import RestoreRequest, SafetyPolicy
-from streams_recovery.core.rollout.cutover import Step, SwitchPlan
-from streams_recovery.core.text.cutover import switch_text, upgrade_text
+from streams_recovery.core.rollout.cutover import CutoverPlan, Step
+from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from streams_recovery.operations import rollout
 from streams_recovery.operations import savepoint as savepoints
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 MaxLag = Annotated[int | None, typer.Option("--max-lag", min=0, help="Records the clone may be behind its input; default as configured.")]
 RestoreFirst = Annotated[
@@ -52,29 +52,29 @@ def clone(
     as_json: AsJson = False,
 ) -> None:
     """Give APP, a clone, the state of the application that it is a clone of, and start it beside that one."""
-    with workbench(name, configs) as bench:
-        request = _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
-        carry_out(bench, request, logs, approve=approve, as_json=as_json)
+    with recovery_of(name, configs) as recovery:
+        request = _request(recovery, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
+        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
 
 
 def plan_cut_over(name: Name, configs: Configs = DEFAULT_CONFIGS, *, max_lag: MaxLag = None, as_json: AsJson = False) -> None:
     """Show what a cut-over would do, and how much output would come twice."""
-    _show(name, configs, rollout.SwitchRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=""), as_json=as_json)
+    _show(name, configs, rollout.CutoverRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=""), as_json=as_json)
 
 
 def plan_roll_back(name: Name, configs: Configs = DEFAULT_CONFIGS, *, restore_first: RestoreFirst = False, as_json: AsJson = False) -> None:
     """Show what a way back would do, and how much output would come twice."""
-    request = rollout.SwitchRequest(step=Step.ROLL_BACK, max_lag=None, reason="", restore_first=restore_first)
+    request = rollout.CutoverRequest(step=Step.ROLL_BACK, max_lag=None, reason="", restore_first=restore_first)
     _show(name, configs, request, as_json=as_json)
 
 
-def _show(name: str, configs: Path, request: rollout.SwitchRequest, *, as_json: bool) -> None:
-    with _pair(name, configs) as (old, bench):
-        planned = rollout.plan_switch(old, bench, request)
+def _show(name: str, configs: Path, request: rollout.CutoverRequest, *, as_json: bool) -> None:
+    with _pair(name, configs) as (old, recovery):
+        planned = rollout.plan_cutover(old, recovery, request)
     if as_json:
         print_json({"hash": planned.hash, **codec.encode(planned)})
     else:
-        Console().print(Markdown(switch_text(planned)))
+        Console().print(Markdown(cutover_text(planned)))
 
 
 def cut_over(
@@ -87,7 +87,7 @@ def cut_over(
     as_json: AsJson = False,
 ) -> None:
     """Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of. Shows the plan and asks first."""
-    request = rollout.SwitchRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=reason)
+    request = rollout.CutoverRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=reason)
     _switch(name, configs, request, approve=approve, as_json=as_json)
 
 
@@ -101,7 +101,7 @@ def roll_back(
     as_json: AsJson = False,
 ) -> None:
     """Stop APP, a clone, and start the application that it is a clone of where it stopped. Shows the plan and asks first."""
-    request = rollout.SwitchRequest(step=Step.ROLL_BACK, max_lag=None, reason=reason, restore_first=restore_first)
+    request = rollout.CutoverRequest(step=Step.ROLL_BACK, max_lag=None, reason=reason, restore_first=restore_first)
     _switch(name, configs, request, approve=approve, as_json=as_json)
 
 
@@ -119,18 +119,18 @@ def upgrade(
     as_json: AsJson = False,
 ) -> None:
     """Stop the application that APP is a clone of for an exact savepoint, and start APP from it with the real outputs. Shows the plan and asks first."""
-    with _pair(name, configs) as (old, bench):
-        text = upgrade_text(rollout.plan_upgrade(old, bench))
+    with _pair(name, configs) as (old, recovery):
+        text = upgrade_text(rollout.plan_upgrade(old, recovery))
         if not yes:
-            _ask(text, bench.application_id)
+            _ask(text, recovery.application_id)
         wanted = savepoints.SavepointRequest(
             run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=QuiesceMode.STOP
         )
 
         def restore_request(savepoint: str) -> RestoreRequest:
-            return _request(bench, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
+            return _request(recovery, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
 
-        report = upgrade_steps(runner(old, logs), runner(bench, logs), wanted, restore_request)
+        report = upgrade_steps(runner(old, logs), runner(recovery, logs), wanted, restore_request)
     if as_json:
         print_json(report)
     else:
@@ -138,7 +138,7 @@ def upgrade(
 
 
 def _request(
-    bench: Workbench,
+    recovery: RecoveryContext,
     configs: Path,
     savepoint: str,
     reason: str,
@@ -149,13 +149,13 @@ def _request(
     compare_keys: bool,
 ) -> RestoreRequest:
     return RestoreRequest(
-        source=load_named(_replaced_by(bench.config.name, configs), configs, os.environ).application.id,
+        source=load_named(_replaced_by(recovery.config.name, configs), configs, os.environ).application.id,
         savepoint=savepoint,
         replace=replace,
         delete=tuple(delete or ()),
         safety=safety,
         # The plan is shown, and the application id typed below it, or its hash given.
-        confirm=bench.application_id,
+        confirm=recovery.application_id,
         reason=reason,
         compare_keys=compare_keys,
     )
@@ -166,19 +166,19 @@ def _replaced_by(name: str, configs: Path) -> str:
 
 
 @contextmanager
-def _pair(name: str, configs: Path) -> Iterator[tuple[Workbench, Workbench]]:
-    with workbench(_replaced_by(name, configs), configs) as old, workbench(name, configs) as bench:
-        yield old, bench
+def _pair(name: str, configs: Path) -> Iterator[tuple[RecoveryContext, RecoveryContext]]:
+    with recovery_of(_replaced_by(name, configs), configs) as old, recovery_of(name, configs) as recovery:
+        yield old, recovery
 
 
-def _switch(name: str, configs: Path, request: rollout.SwitchRequest, *, approve: str | None, as_json: bool) -> None:
-    with _pair(name, configs) as (old, bench):
-        planned = rollout.plan_switch(old, bench, request)
+def _switch(name: str, configs: Path, request: rollout.CutoverRequest, *, approve: str | None, as_json: bool) -> None:
+    with _pair(name, configs) as (old, recovery):
+        planned = rollout.plan_cutover(old, recovery, request)
         _check_approved(planned, approve)
-        ticket = rollout.open_switch(
-            old, bench, request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approved_hash=planned.hash
+        ticket = rollout.open_cutover(
+            old, recovery, request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approved_hash=planned.hash
         )
-        report = _carried_out(old, bench, ticket)
+        report = _carried_out(old, recovery, ticket)
     if as_json:
         print_json(report)
         return
@@ -187,9 +187,9 @@ def _switch(name: str, configs: Path, request: rollout.SwitchRequest, *, approve
         Console().print(_way_back(name))
 
 
-def _check_approved(planned: SwitchPlan, approve: str | None) -> None:
+def _check_approved(planned: CutoverPlan, approve: str | None) -> None:
     if approve is None:
-        _ask(switch_text(planned), planned.clone)
+        _ask(cutover_text(planned), planned.clone)
     elif approve != planned.hash:
         raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
 
@@ -200,18 +200,18 @@ def _ask(text: str, application_id: str) -> None:
         raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
 
 
-def _carried_out(old: Workbench, bench: Workbench, ticket: rollout.SwitchTicket) -> rollout.SwitchReport:
+def _carried_out(old: RecoveryContext, recovery: RecoveryContext, ticket: rollout.CutoverTicket) -> rollout.CutoverReport:
     try:
-        stopped = rollout.stop(old, bench, ticket)
+        stopped = rollout.stop(old, recovery, ticket)
         say("stopped")
-        rollout.hand_over(old, bench, ticket)
+        rollout.transfer_outputs(old, recovery, ticket)
         say("handed over")
-        started = rollout.start_live(old, bench, ticket)
+        started = rollout.start_live(old, recovery, ticket)
         say(f"{started.application_id} started")
-        rollout.await_live(old, bench, ticket, started)
-        return rollout.finish(old, bench, ticket, stopped)
+        rollout.await_live(old, recovery, ticket, started)
+        return rollout.finish(old, recovery, ticket, stopped)
     except BaseException:
-        leave(lambda: _left(rollout.abandon(old, bench, ticket)), say)
+        leave(lambda: _left(rollout.abandon(old, recovery, ticket)), say)
         raise
 
 

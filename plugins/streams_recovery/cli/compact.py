@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.operations import compaction
 
 
@@ -25,15 +25,15 @@ def compact(
     as_json: AsJson = False,
 ) -> None:
     """Reduce a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         if dry_run:
-            plan = compaction.plan(bench, savepoint)
-            print_json(plan) if as_json else Console().print(Markdown(compaction.reduction_text(plan)))
+            plan = compaction.plan(recovery, savepoint)
+            print_json(plan) if as_json else Console().print(Markdown(compaction.compaction_text(plan)))
             return
         request = compaction.CompactRequest(
             savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
         )
-        done = runner(bench, logs).compact(request)
+        done = runner(recovery, logs).compact(request)
     if as_json:
         print_json(done)
     elif done is None:

@@ -22,7 +22,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.offsets.strategy import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.engine.child_process import SparkSubmit
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
@@ -38,27 +38,27 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def workbench(name: str, configs: Path) -> Iterator[Workbench]:
+def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
     """The workbench of a configured application, with connections from the environment."""
-    with open_workbench(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as bench:
-        yield bench
+    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as recovery:
+        yield recovery
 
 
-def runner(bench: Workbench, logs: Path) -> Runner:
+def runner(recovery: RecoveryContext, logs: Path) -> Runner:
     """Whole runs on this workbench, with jobs submitted to the configured master."""
-    master, allowed = bench.spark_master(), bench.config.spark.allow_insecure_rpc
-    return Runner(bench=bench, submitter=SparkSubmit(master=master, logs=logs, allow_insecure_rpc=allowed), say=say)
+    master, allowed = recovery.spark_master(), recovery.config.spark.allow_insecure_rpc
+    return Runner(recovery=recovery, submitter=SparkSubmit(master=master, logs=logs, allow_insecure_rpc=allowed), say=say)
 
 
-def asked_offsets(bench: Workbench, configs: Path, text: str) -> OffsetStrategy:
+def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> OffsetStrategy:
     """The strategy that was asked for, from any file this user may read; without one the configuration's."""
     read = anywhere if text else inside(configs)
-    return offset_strategy(bench.config, text, read=read)
+    return offset_strategy(recovery.config, text, read=read)
 
 
-def asked_moment(bench: Workbench, text: str, by: CutBy) -> AsOf | None:
+def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf | None:
     """The moment that was asked for, None without one. Nothing but ``configured`` means the configuration's."""
-    return None if not text else as_of(bench.config, "" if text == CONFIGURED else text, by)
+    return None if not text else as_of(recovery.config, "" if text == CONFIGURED else text, by)
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.cli.restore_steps import carry_out, removed
 from streams_recovery.config.drill_application import DRILL
 from streams_recovery.core.errors import RecoveryError
@@ -21,7 +21,7 @@ from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import restore
 from streams_recovery.operations import sandbox as trials
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import pinned
 
 Savepoint = Annotated[str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one.")]
@@ -32,10 +32,10 @@ def drill(
 ) -> None:
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing that lives, so it does not ask."""
     run_id = f"cli-{uuid.uuid4().hex}"
-    with workbench(name, configs) as bench, workbench(f"{name}{DRILL}", configs) as scratch:
-        tried = _tried(bench, scratch, logs, run_id=run_id, savepoint=savepoint)
+    with recovery_of(name, configs) as recovery, recovery_of(f"{name}{DRILL}", configs) as scratch:
+        tried = _tried(recovery, scratch, logs, run_id=run_id, savepoint=savepoint)
         entry = trials.conclude(
-            bench,
+            recovery,
             run_id=run_id,
             requested_by=getpass.getuser(),
             began_at=tried.began_at,
@@ -63,16 +63,16 @@ class _Tried:
     failure: RecoveryError | None
 
 
-def _tried(bench: Workbench, scratch: Workbench, logs: Path, *, run_id: str, savepoint: str) -> _Tried:
+def _tried(recovery: RecoveryContext, scratch: RecoveryContext, logs: Path, *, run_id: str, savepoint: str) -> _Tried:
     ticket: restore.RestoreTicket | None = None
     report: restore.RestoreReport | None = None
     left: tuple[str, ...] = ()
     failure: RecoveryError | None = None
-    began_at = bench.clock()
+    began_at = recovery.clock()
     try:
         trials.clear(scratch, run_id=run_id)
-        began_at = bench.clock()
-        request = RestoreRequest(source=bench.application_id, savepoint=savepoint, reason="drill")
+        began_at = recovery.clock()
+        request = RestoreRequest(source=recovery.application_id, savepoint=savepoint, reason="drill")
         planned = restore.plan(scratch, request)
         request = pinned(scratch, request, planned)
         ticket = restore.open_restore(scratch, request, run_id=run_id, requested_by=getpass.getuser(), approved_hash=planned.hash)
@@ -87,8 +87,8 @@ def _tried(bench: Workbench, scratch: Workbench, logs: Path, *, run_id: str, sav
 
 def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List an application's drills with what they measured, newest last."""
-    with workbench(name, configs) as bench:
-        found = trials.drills(bench)
+    with recovery_of(name, configs) as recovery:
+        found = trials.drills(recovery)
     if as_json:
         print_json(found)
         return

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
 from streams_recovery.core.repository.check_findings import Cause
@@ -35,8 +35,8 @@ def verify(
 ) -> None:
     """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
     try:
-        with workbench(name, configs) as bench:
-            report = runner(bench, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+        with recovery_of(name, configs) as recovery:
+            report = runner(recovery, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
     except RepositoryUnavailable as error:
         if as_json:
             print_json({"good": False, "exit_code": Cause.UNREACHABLE.exit_code, "causes": [Cause.UNREACHABLE]})
@@ -66,12 +66,12 @@ def expire(
     as_json: AsJson = False,
 ) -> None:
     """Expire savepoints that no rule of `retention` keeps, and remove files whose grace period is over."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         if not apply:
-            plan = maintenance.plan_expiry(bench)
+            plan = maintenance.plan_expiry(recovery)
             print_json(plan) if as_json else Console().print(Markdown(maintenance.expiry_text(plan)))
             return
-        report = maintenance.expire(bench, f"cli-{uuid.uuid4().hex}")
+        report = maintenance.expire(recovery, f"cli-{uuid.uuid4().hex}")
     if as_json:
         print_json(report)
     else:
@@ -94,8 +94,8 @@ def undelete(
     as_json: AsJson = False,
 ) -> None:
     """Bring back savepoints that were deleted from a bucket with versions, or written over in it."""
-    with workbench(name, configs) as bench:
-        done = maintenance.undelete(bench, run_id=f"cli-{uuid.uuid4().hex}", say=say) if apply else maintenance.plan_undelete(bench)
+    with recovery_of(name, configs) as recovery:
+        done = maintenance.undelete(recovery, run_id=f"cli-{uuid.uuid4().hex}", say=say) if apply else maintenance.plan_undelete(recovery)
     if as_json:
         print_json(done)
         return
@@ -111,8 +111,8 @@ def undelete(
 
 def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:
     """Keep a savepoint whatever the rules say."""
-    with workbench(name, configs) as bench:
-        maintenance.mark(bench, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
+    with recovery_of(name, configs) as recovery:
+        maintenance.mark(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
 
 
 def release(
@@ -124,8 +124,8 @@ def release(
     restore: Annotated[str | None, typer.Option("--restore", help="Give up the later input that this restore has set aside there.")] = None,
 ) -> None:
     """Leave a savepoint that was kept to the rules again."""
-    with workbench(name, configs) as bench:
-        left = maintenance.mark(bench, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
+    with recovery_of(name, configs) as recovery:
+        left = maintenance.mark(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
     for restore_id in left:
         say(
             f"still kept: it has the later input of restore {restore_id}. Next: `append-quarantine {name} {restore_id}` puts it back, "
@@ -137,8 +137,8 @@ def dismiss(
     name: Name, restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")], configs: Configs = DEFAULT_CONFIGS
 ) -> None:
     """Declare a restore over that broke off, because the application was brought back in another way. Savepoints are taken again after it."""
-    with workbench(name, configs) as bench:
-        unfinished.dismiss(bench, restore)
+    with recovery_of(name, configs) as recovery:
+        unfinished.dismiss(recovery, restore)
 
 
 def unlock(
@@ -149,8 +149,8 @@ def unlock(
     configs: Configs = DEFAULT_CONFIGS,
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is: one that lives stops at its next step."""
-    with workbench(name, configs) as bench:
-        say("taken" if bench.lock.take_from(owner) else "nobody holds the lock")
-        held = quiesce_record.left(bench)
+    with recovery_of(name, configs) as recovery:
+        say("taken" if recovery.lock.take_from(owner) else "nobody holds the lock")
+        held = quiesce_record.left(recovery)
         if held is not None:
             say(f"{', '.join(held.instances)} may still stand still (mode {held.mode}): the next savepoint brings them back first")

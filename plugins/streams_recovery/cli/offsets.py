@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.ids import new_id
@@ -34,12 +34,12 @@ def snapshot_offsets(
     as_json: AsJson = False,
 ) -> None:
     """Keep what groups have committed now, on every topic."""
-    with workbench(name, configs) as bench:
-        wanted = group or [bench.application_id, *snapshots.included_groups(bench)]
+    with recovery_of(name, configs) as recovery:
+        wanted = group or [recovery.application_id, *snapshots.included_groups(recovery)]
         taken = snapshots.take(
-            bench,
+            recovery,
             wanted,
-            snapshot_id=new_id(bench.clock(), uuid.uuid4().hex),
+            snapshot_id=new_id(recovery.clock(), uuid.uuid4().hex),
             topics=None,
             requested_by=getpass.getuser(),
             reason=reason,
@@ -50,7 +50,7 @@ def snapshot_offsets(
         missing = sorted(set(wanted) - {found.group_id for found in taken.groups})
         if missing:
             raise NotFound(f"groups without committed offsets: {', '.join(missing)}", next_step="nothing was kept; check the names")
-        snapshots.keep(bench, taken)
+        snapshots.keep(recovery, taken)
     if as_json:
         print_json(taken)
     else:
@@ -65,8 +65,8 @@ def show_offsets(
     configs: Configs = DEFAULT_CONFIGS,
 ) -> None:
     """Print a snapshot as JSON, or the ids of all, newest last."""
-    with workbench(name, configs) as bench:
-        print_json(snapshots.ids(bench) if snapshot is None else snapshots.find(bench, snapshot))
+    with recovery_of(name, configs) as recovery:
+        print_json(snapshots.ids(recovery) if snapshot is None else snapshots.find(recovery, snapshot))
 
 
 @offsets_app.command("restore")
@@ -81,16 +81,16 @@ def restore_offsets(
     as_json: AsJson = False,
 ) -> None:
     """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks, unless --approve names exactly that plan."""
-    with workbench(name, configs) as bench:
-        group_id = group or bench.application_id
-        planned = restore_snapshot.plan(bench, snapshot, group_id)
+    with recovery_of(name, configs) as recovery:
+        group_id = group or recovery.application_id
+        planned = restore_snapshot.plan(recovery, snapshot, group_id)
         if plan_only:
             print_json({"hash": planned.hash, **codec.encode(planned)}) if as_json else Console().print(Markdown(_text(planned)))
             return
         if approve != planned.hash and (approve is not None or not _typed(planned)):
             raise Refused("the plan was not approved", next_step="nothing was changed; look at the plan with --plan")
         done = restore_snapshot.carry_out(
-            bench, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
+            recovery, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
         )
     if as_json:
         print_json(done)

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.preflight.findings import Obstacle, blocking
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.operations import preflight as looking
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 LATEST = "latest"
 
@@ -28,8 +28,8 @@ def preflight(
     as_json: AsJson = False,
 ) -> None:
     """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something stands against the run."""
-    with workbench(name, configs) as bench:
-        found = looking.before_backup(bench, mode) if purpose == "backup" else _before_restore(bench, savepoint)
+    with recovery_of(name, configs) as recovery:
+        found = looking.before_backup(recovery, mode) if purpose == "backup" else _before_restore(recovery, savepoint)
     stopping = blocking(found)
     if as_json:
         print_json({"ready": not stopping, "findings": codec.encode(found)})
@@ -39,12 +39,12 @@ def preflight(
         raise typer.Exit(Refused.exit_code)
 
 
-def _before_restore(bench: Workbench, savepoint: str) -> tuple[Obstacle, ...]:
-    manifest = bench.savepoints.latest(consistency=None) if savepoint == LATEST else bench.savepoints.read(savepoint)
-    return looking.before_restore(bench, manifest)
+def _before_restore(recovery: RecoveryContext, savepoint: str) -> tuple[PreflightFinding, ...]:
+    manifest = recovery.savepoints.latest(consistency=None) if savepoint == LATEST else recovery.savepoints.read(savepoint)
+    return looking.before_restore(recovery, manifest)
 
 
-def _tell(found: tuple[Obstacle, ...]) -> None:
+def _tell(found: tuple[PreflightFinding, ...]) -> None:
     console = Console()
     for finding in found:
         console.print(f"{finding.severity}: {finding.text}", highlight=False, markup=False)

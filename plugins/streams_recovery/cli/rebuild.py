@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
 from streams_recovery.cli.restore import Approve, Delete, Reason, Replace, Safety, carry_out, show
 from streams_recovery.core.restore.plan import FROM_INPUT, OutputPolicy, RestoreRequest, SafetyPolicy
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 Begin = Annotated[
     str,
@@ -42,11 +42,11 @@ def plan_rebuild(
     as_json: AsJson = False,
 ) -> None:
     """Show what a rebuild would do."""
-    with workbench(name, configs) as bench:
-        request = _begun(bench, configs, offsets)
+    with recovery_of(name, configs) as recovery:
+        request = _begun(recovery, configs, offsets)
         begun = changed(request, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
         chosen = changed(begun, replace=replace, delete=tuple(delete or ()), safety=safety)
-        show(bench, chosen, as_json=as_json)
+        show(recovery, chosen, as_json=as_json)
 
 
 def rebuild(
@@ -66,18 +66,20 @@ def rebuild(
     as_json: AsJson = False,
 ) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
-    with workbench(name, configs) as bench:
-        request = changed(_begun(bench, configs, offsets), reason=reason, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
+    with recovery_of(name, configs) as recovery:
+        request = changed(
+            _begun(recovery, configs, offsets), reason=reason, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs
+        )
         chosen = changed(request, replace=replace, delete=tuple(delete or ()), safety=safety)
-        carry_out(bench, chosen, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, chosen, logs, approve=approve, as_json=as_json)
 
 
-def _begun(bench: Workbench, configs: Path, offsets: str) -> RestoreRequest:
+def _begun(recovery: RecoveryContext, configs: Path, offsets: str) -> RestoreRequest:
     return RestoreRequest(
         source="",
         savepoint=FROM_INPUT,
         # The plan is shown, and the application id typed below it, or its hash given.
-        confirm=bench.application_id,
+        confirm=recovery.application_id,
         reason="plan only",
-        offsets=asked_offsets(bench, configs, offsets),
+        offsets=asked_offsets(recovery, configs, offsets),
     )

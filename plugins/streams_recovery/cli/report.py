@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.operations import restore
@@ -22,8 +22,8 @@ def evidence(
     as_json: AsJson = False,
 ) -> None:
     """Print what a restore compared, and the hashes of it. Exits with 6 unless something was compared and all of it was equal."""
-    with workbench(name, configs) as bench:
-        report, page = restore.evidence(bench, restore_id)
+    with recovery_of(name, configs) as recovery:
+        report, page = restore.evidence(recovery, restore_id)
     if as_json:
         print_json({"verdict": report.verdict, **codec.encode(report)})
     else:

@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.cli.restore_steps import carry_out, removed
 from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.sandbox.interval_log import Asked, Base, ReprocessEntry, written_interval
-from streams_recovery.core.sandbox.results import HandOver
+from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import interval as again
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 
 From = Annotated[str, typer.Option("--from", help="The interval's start, with its time zone, such as 2026-11-21T12:00:00Z.")]
@@ -28,7 +28,7 @@ Lateness = Annotated[str, typer.Option("--lateness", help="How much later a reco
 Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interval that fills windows and joins.")]
 Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
 Start = Annotated[Base | None, typer.Option("--base", help="The state to begin from; default as configured.")]
-How = Annotated[HandOver, typer.Option("--hand-over", help="Leave results in topics of their own, or put them into the outputs.")]
+How = Annotated[PublishPolicy, typer.Option("--hand-over", help="Leave results in topics of their own, or put them into the outputs.")]
 Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come again.")]
 Confirm = Annotated[str, typer.Option("--confirm", help="With replace: the application id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the entry.")]
@@ -45,7 +45,7 @@ def reprocess(
     overlap: Overlap = "",
     beyond: Beyond = "",
     base: Start = None,
-    hand_over: How = HandOver.SIDE_BY_SIDE,
+    hand_over: How = PublishPolicy.SIDE_BY_SIDE,
     confirm: Confirm = "",
     reason: Reason = "",
     tombstones: Tombstones = False,
@@ -63,15 +63,15 @@ def reprocess(
         reason=reason,
     )
     run_id, interval = f"cli-{uuid.uuid4().hex}", written_interval(begin, end)
-    with workbench(name, configs) as bench:
-        claimed = again.claim(bench, again.requested(bench, asked, interval), run_id=run_id)
+    with recovery_of(name, configs) as recovery:
+        claimed = again.claim(recovery, again.requested(recovery, asked, interval), run_id=run_id)
         if claimed is None:
             raise Refused(
-                f"all lanes are taken, by the intervals {', '.join(again.busy(bench))}",
+                f"all lanes are taken, by the intervals {', '.join(again.busy(recovery))}",
                 next_step="wait until one of them has ended; one that died keeps its lane until it is run again",
             )
-        with workbench(claimed.application, configs) as scratch:
-            entry, failure = _done(bench, scratch, claimed, logs, run_id=run_id)
+        with recovery_of(claimed.application, configs) as scratch:
+            entry, failure = _done(recovery, scratch, claimed, logs, run_id=run_id)
     if as_json:
         print_json(entry)
     else:
@@ -82,13 +82,13 @@ def reprocess(
 
 
 def _done(
-    bench: Workbench, scratch: Workbench, claimed: Claimed, logs: Path, *, run_id: str
+    recovery: RecoveryContext, scratch: RecoveryContext, claimed: Claimed, logs: Path, *, run_id: str
 ) -> tuple[ReprocessEntry, RecoveryError | None]:
     """The entry of the interval, and why it failed."""
-    request, source = claimed.request, bench.application_id
+    request, source = claimed.request, recovery.application_id
     planned: Planned | None = None
     ticket: restore.RestoreTicket | None = None
-    handed: list[again.HandOverReport] = []
+    handed: list[again.PublishReport] = []
     finished = False
     left: tuple[str, ...] = ()
     failure: RecoveryError | None = None
@@ -106,14 +106,14 @@ def _done(
     finally:
         report = handed[-1] if handed else None
         if ticket is not None:
-            left = removed(lambda bench, ticket: again.remove(bench, ticket, report), scratch, ticket, say)
+            left = removed(lambda recovery, ticket: again.remove(recovery, ticket, report), scratch, ticket, say)
         done = again.Done(planned=planned, ticket=ticket, handed=report, finished=finished, left=left)
-        entry = again.conclude(bench, request, done, run_id=run_id, requested_by=getpass.getuser())
+        entry = again.conclude(recovery, request, done, run_id=run_id, requested_by=getpass.getuser())
     return entry, failure
 
 
-def _handed(scratch: Workbench, ticket: restore.RestoreTicket, request: again.ReprocessRequest) -> again.HandOverReport:
-    report = again.hand_over(scratch, ticket, request)
+def _handed(scratch: RecoveryContext, ticket: restore.RestoreTicket, request: again.ReprocessRequest) -> again.PublishReport:
+    report = again.publish_results(scratch, ticket, request)
     for output in report.outputs:
         say(f"{output.output}: {output.results} results in {output.topic}, {output.written} written, {output.same} there already")
     return report
@@ -121,8 +121,8 @@ def _handed(scratch: Workbench, ticket: restore.RestoreTicket, request: again.Re
 
 def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List the intervals that were processed again, newest last."""
-    with workbench(name, configs) as bench:
-        found = again.history(bench)
+    with recovery_of(name, configs) as recovery:
+        found = again.history(recovery)
     if as_json:
         print_json(found)
         return

@@ -22,8 +22,8 @@ from streams_recovery.cli.context import (
     asked_moment,
     asked_offsets,
     print_json,
+    recovery_of,
     runner,
-    workbench,
 )
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
@@ -32,7 +32,7 @@ from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, Safe
 from streams_recovery.core.restore.point_in_time import CutBy
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore as restores
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
 Savepoint = Annotated[
@@ -102,7 +102,7 @@ def plan_restore(
     as_json: AsJson = False,
 ) -> None:
     """Show what a restore would do."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         request = RestoreRequest(
             source=_application_id(source, configs),
             savepoint=savepoint,
@@ -111,14 +111,14 @@ def plan_restore(
             replace=replace,
             delete=tuple(delete or ()),
             safety=safety,
-            confirm=bench.application_id,
+            confirm=recovery.application_id,
             reason="plan only",
-            offsets=_strategy(bench, configs, offsets, as_of),
-            as_of=asked_moment(bench, as_of, by),
+            offsets=_strategy(recovery, configs, offsets, as_of),
+            as_of=asked_moment(recovery, as_of, by),
             in_place=in_place,
             groups=tuple(other_group or ()),
         )
-        show(bench, request, as_json=as_json)
+        show(recovery, request, as_json=as_json)
 
 
 def restore(
@@ -144,7 +144,7 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Restore an application in place. Shows the plan and asks, unless --approve names exactly that plan."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         request = RestoreRequest(
             source=_application_id(source, configs),
             savepoint=savepoint,
@@ -154,15 +154,15 @@ def restore(
             delete=tuple(delete or ()),
             safety=safety,
             # The plan is shown with all of this in it, and the application id typed below it, or its hash given.
-            confirm=bench.application_id,
+            confirm=recovery.application_id,
             reason=reason,
-            offsets=_strategy(bench, configs, offsets, as_of),
-            as_of=asked_moment(bench, as_of, by),
+            offsets=_strategy(recovery, configs, offsets, as_of),
+            as_of=asked_moment(recovery, as_of, by),
             in_place=in_place,
             groups=tuple(other_group or ()),
             compare_keys=compare_keys,
         )
-        carry_out(bench, request, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
 
 
 def undo(
@@ -180,7 +180,7 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Bring back what was there before a restore, from its safety savepoint. What is there now is saved first in its turn."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         request = RestoreRequest(
             source="",
             savepoint=f"before:{restore_id}",
@@ -189,11 +189,11 @@ def undo(
             replace=True,
             delete=tuple(delete or ()),
             safety=SafetyPolicy.REQUIRED,
-            confirm=bench.application_id,
+            confirm=recovery.application_id,
             reason=reason,
             compare_keys=compare_keys,
         )
-        carry_out(bench, request, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
 
 
 def resume(
@@ -209,40 +209,40 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a restore that broke off after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
-    with workbench(name, configs) as bench:
-        report = runner(bench, logs).resume(
+    with recovery_of(name, configs) as recovery:
+        report = runner(recovery, logs).resume(
             restore_id, run_id=f"cli-{uuid.uuid4().hex}", take_over=take_over, approve=lambda planned: _approved(planned, approve)
         )
-    _tell(report, bench.config.name, as_json=as_json)
+    _tell(report, recovery.config.name, as_json=as_json)
 
 
-def _strategy(bench: Workbench, configs: Path, offsets: str, as_of: str) -> OffsetStrategy:
+def _strategy(recovery: RecoveryContext, configs: Path, offsets: str, as_of: str) -> OffsetStrategy:
     # The configuration's own strategy is for savepoints as they are.
-    return asked_offsets(bench, configs, offsets or (EXACT.text if as_of else ""))
+    return asked_offsets(recovery, configs, offsets or (EXACT.text if as_of else ""))
 
 
 def _application_id(name: str, configs: Path) -> str:
     return load_named(name, configs, os.environ).application.id if name else ""
 
 
-def show(bench: Workbench, request: RestoreRequest, *, as_json: bool) -> None:
+def show(recovery: RecoveryContext, request: RestoreRequest, *, as_json: bool) -> None:
     """Print the plan of a request."""
-    planned = restores.plan(bench, request)
+    planned = restores.plan(recovery, request)
     if as_json:
         print_json({"hash": planned.hash, **codec.encode(planned)})
     else:
         Console().print(Markdown(markdown(planned)))
 
 
-def carry_out(bench: Workbench, request: RestoreRequest, logs: Path, *, approve: str | None, as_json: bool) -> None:
+def carry_out(recovery: RecoveryContext, request: RestoreRequest, logs: Path, *, approve: str | None, as_json: bool) -> None:
     """Plan, ask unless ``approve`` is the plan's hash, and do it."""
-    report = runner(bench, logs).restore(
+    report = runner(recovery, logs).restore(
         request,
         run_id=f"cli-{uuid.uuid4().hex}",
         requested_by=getpass.getuser(),
         approve=lambda planned: _approved(planned, approve),
     )
-    _tell(report, bench.config.name, as_json=as_json)
+    _tell(report, recovery.config.name, as_json=as_json)
 
 
 def _approved(planned: RestorePlan, approve: str | None) -> bool:

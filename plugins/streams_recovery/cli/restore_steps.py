@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 from streams_recovery.core.errors import Damaged, RecoveryError, TransientError
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import JobName
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.sandbox import Removed
 from streams_recovery.operations.savepoint import JobPlan
 
 Say = Callable[[str], None]
-Job = Callable[[JobName, JobPlan, restore.RestoreTicket], NoteRef | None]
-Plan = Callable[[Workbench, restore.RestoreTicket], JobPlan]
-Check = Callable[[Workbench, restore.RestoreTicket, NoteRef | None], restore.LoadSummary]
+Job = Callable[[JobName, JobPlan, restore.RestoreTicket], ArtifactRef | None]
+Plan = Callable[[RecoveryContext, restore.RestoreTicket], JobPlan]
+Check = Callable[[RecoveryContext, restore.RestoreTicket, ArtifactRef | None], restore.LoadSummary]
 
 # A load that was interrupted goes on behind what it left, so trying again costs what is missing and no more.
 LOAD_ATTEMPTS = 3
@@ -27,7 +27,7 @@ _LEAVE_AGAIN_SECONDS = 5.0
 
 
 def carry_out(
-    bench: Workbench,
+    recovery: RecoveryContext,
     ticket: restore.RestoreTicket,
     job: Job,
     say: Say,
@@ -39,31 +39,31 @@ def carry_out(
     before the last one. On an error the restore is left in a state that can be resumed, or, while nothing was destroyed, as if it had not begun.
     """
     try:
-        phase = restore.phase_of(bench, ticket)
+        phase = restore.phase_of(recovery, ticket)
         if phase.rank < Phase.STARTED.rank:
-            loaded = _until_loaded(bench, ticket, phase, job, say)
-            verified: restore.VerifySummary | None = _until_wiped(bench, ticket, loaded, job, say)
+            loaded = _until_loaded(recovery, ticket, phase, job, say)
+            verified: restore.VerifySummary | None = _until_wiped(recovery, ticket, loaded, job, say)
         else:
-            verified = restore.verified_before(bench, ticket)
+            verified = restore.verified_before(recovery, ticket)
         before_start()
         if phase.rank < Phase.RECOVERED.rank:
-            started = restore.start(bench, ticket)
+            started = restore.start(recovery, ticket)
             say(f"started {', '.join(started.instances)}")
-            recovered = restore.await_recovered(bench, ticket, started)
+            recovered = restore.await_recovered(recovery, ticket, started)
             say(f"recovered in {recovered.seconds} s")
             asked = recovered.asked
         else:
-            asked = restore.asked_before(bench, ticket)
-        planned = restore.stored_plan(bench, ticket)
+            asked = restore.queried_before(recovery, ticket)
+        planned = restore.stored_plan(recovery, ticket)
         if planned.held_back:
-            verified = _feed(bench, ticket, phase, verified, job, say)
+            verified = _feed(recovery, ticket, phase, verified, job, say)
         if planned.point is not None:
-            ended = restore.stop_at_ends(bench, ticket)
+            ended = restore.drain(recovery, ticket)
             say(f"stopped at the ends of {ended.partitions} partitions")
         at_ends()
-        return restore.finish(bench, ticket, verified, asked)
+        return restore.finish(recovery, ticket, verified, asked)
     except BaseException:
-        leave(lambda: abandoned(bench, ticket), say)
+        leave(lambda: abandoned(recovery, ticket), say)
         raise
 
 
@@ -86,31 +86,31 @@ def leave(abandon: Callable[[], str], say: Say, *, again_seconds: float = _LEAVE
     say("what could not be put back stays on record: the next savepoint of the application tries again")
 
 
-def abandoned(bench: Workbench, ticket: restore.RestoreTicket) -> str:
+def abandoned(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> str:
     """Abandon a restore; what became of it."""
-    left = restore.abandon(bench, ticket)
+    left = restore.abandon(recovery, ticket)
     return f"stopped in phase {left.phase}: {left.next_step}"
 
 
-def _until_loaded(bench: Workbench, ticket: restore.RestoreTicket, phase: Phase, job: Job, say: Say) -> NoteRef | None:
+def _until_loaded(recovery: RecoveryContext, ticket: restore.RestoreTicket, phase: Phase, job: Job, say: Say) -> ArtifactRef | None:
     """The load's result, None when there was none, or when it was loaded before: then nothing says so but the repository."""
-    restore.stop(bench, ticket)
+    restore.stop(recovery, ticket)
     say("application stopped")
     if phase.rank < Phase.SAVED.rank:
-        _save(bench, ticket, job, say)
+        _save(recovery, ticket, job, say)
     if phase.rank < Phase.CREATED.rank:
-        prepared = restore.prepare(bench, ticket)
+        prepared = restore.prepare(recovery, ticket)
         say(f"{len(prepared.created)} topics created")
     if phase.rank < Phase.LOADED.rank:
-        loaded = _loaded(bench, ticket, job, say, plan=restore.plan_load, check=restore.check_load)
+        loaded = _loaded(recovery, ticket, job, say, plan=restore.plan_load, check=restore.check_load)
         if loaded.partitions:
             say(f"{loaded.rows} records loaded" + (f", {loaded.present} of them were there and equal" if loaded.present else ""))
         return loaded.result
     return None
 
 
-def _save(bench: Workbench, ticket: restore.RestoreTicket, job: Job, say: Say) -> None:
-    begun = restore.save_state(bench, ticket)
+def _save(recovery: RecoveryContext, ticket: restore.RestoreTicket, job: Job, say: Say) -> None:
+    begun = restore.save_state(recovery, ticket)
     copied = None
     try:
         copied = job("backup", begun.job, ticket)
@@ -118,67 +118,71 @@ def _save(bench: Workbench, ticket: restore.RestoreTicket, job: Job, say: Say) -
         if ticket.request.safety is restore.SafetyPolicy.REQUIRED:
             raise
         say(f"the safety savepoint could not be copied: {error}")
-    saved = restore.keep_state(bench, ticket, begun, copied)
+    saved = restore.keep_state(recovery, ticket, begun, copied)
     told = f"{saved.consistency}, {saved.records} records" if saved.savepoint_id else saved.none_because
     say(f"safety savepoint {saved.savepoint_id or 'not taken'}: {told}")
 
 
 def _feed(
-    bench: Workbench, ticket: restore.RestoreTicket, phase: Phase, verified: restore.VerifySummary | None, job: Job, say: Say
+    recovery: RecoveryContext, ticket: restore.RestoreTicket, phase: Phase, verified: restore.VerifySummary | None, job: Job, say: Say
 ) -> restore.VerifySummary | None:
     if phase.rank < Phase.FED.rank:
-        ended = restore.stop_before_interval(bench, ticket)
+        ended = restore.stop_before_interval(recovery, ticket)
         say(f"stopped behind what comes before the interval, in {ended.seconds} s")
-        verified = _give(bench, ticket, verified, job, say)
-    started = restore.start_again(bench, ticket)
+        verified = _give(recovery, ticket, verified, job, say)
+    started = restore.start_again(recovery, ticket)
     say(f"started again: {', '.join(started.instances)}")
     return verified
 
 
 def _give(
-    bench: Workbench, ticket: restore.RestoreTicket, before: restore.VerifySummary | None, job: Job, say: Say
+    recovery: RecoveryContext, ticket: restore.RestoreTicket, before: restore.VerifySummary | None, job: Job, say: Say
 ) -> restore.VerifySummary:
     if before is None:
         raise Damaged(
             f"nothing says what the verification of restore {ticket.restore_id} found",
             next_step="stop the application, and process the interval again from its beginning",
         )
-    fed = _loaded(bench, ticket, job, say, plan=restore.plan_feed, check=restore.check_feed)
-    compared = _compare(job, restore.plan_verify_feed(bench, ticket, fed.result), ticket, say)
-    verified = restore.check_verify_feed(bench, ticket, before, fed.result, compared)
+    fed = _loaded(recovery, ticket, job, say, plan=restore.plan_feed, check=restore.check_feed)
+    compared = _compare(job, restore.plan_verify_feed(recovery, ticket, fed.result), ticket, say)
+    verified = restore.check_verify_feed(recovery, ticket, before, fed.result, compared)
     say(f"{fed.partitions} partitions of inputs have all of their {fed.rows} records, compared and equal")
     return verified
 
 
-def _loaded(bench: Workbench, ticket: restore.RestoreTicket, job: Job, say: Say, *, plan: Plan, check: Check) -> restore.LoadSummary:
+def _loaded(
+    recovery: RecoveryContext, ticket: restore.RestoreTicket, job: Job, say: Say, *, plan: Plan, check: Check
+) -> restore.LoadSummary:
     attempt = 1
     while True:
         try:
-            result = job("restore", plan(bench, ticket), ticket)
+            result = job("restore", plan(recovery, ticket), ticket)
         except TransientError as error:
             if attempt == LOAD_ATTEMPTS:
                 raise
             say(f"load attempt {attempt} of {LOAD_ATTEMPTS}: {error.reason}")
             attempt += 1
         else:
-            return check(bench, ticket, result)
+            return check(recovery, ticket, result)
 
 
-def _until_wiped(bench: Workbench, ticket: restore.RestoreTicket, loaded: NoteRef | None, job: Job, say: Say) -> restore.VerifySummary:
-    compared = _compare(job, restore.plan_verify(bench, ticket, loaded), ticket, say)
-    verified = restore.check_verify(bench, ticket, loaded, compared)
+def _until_wiped(
+    recovery: RecoveryContext, ticket: restore.RestoreTicket, loaded: ArtifactRef | None, job: Job, say: Say
+) -> restore.VerifySummary:
+    compared = _compare(job, restore.plan_verify(recovery, ticket, loaded), ticket, say)
+    verified = restore.check_verify(recovery, ticket, loaded, compared)
     keys = f" and {verified.keys_compared} keys" if verified.keys_compared else ""
     if verified.partitions:
         say(f"{verified.rows_compared} records{keys} compared, all equal")
     if ticket.request.from_input:
-        say(f"{len(restore.verify_cleared(bench, ticket, verified).gone)} internal topics are gone")
-    offsets = restore.set_offsets(bench, ticket)
+        say(f"{len(restore.verify_cleared(recovery, ticket, verified).gone)} internal topics are gone")
+    offsets = restore.set_offsets(recovery, ticket)
     say(f"{offsets.partitions} offsets set, {offsets.with_metadata} with metadata")
-    restore.wipe(bench, ticket)
+    restore.wipe(recovery, ticket)
     return verified
 
 
-def _compare(job: Job, check: JobPlan, ticket: restore.RestoreTicket, say: Say) -> NoteRef | None:
+def _compare(job: Job, check: JobPlan, ticket: restore.RestoreTicket, say: Say) -> ArtifactRef | None:
     # What the load has read back is proof enough for the other partitions.
     if check.spec is None:
         return None
@@ -187,7 +191,7 @@ def _compare(job: Job, check: JobPlan, ticket: restore.RestoreTicket, say: Say) 
 
 
 def removed(
-    remove: Callable[[Workbench, restore.RestoreTicket], Removed], scratch: Workbench, ticket: restore.RestoreTicket, say: Say
+    remove: Callable[[RecoveryContext, restore.RestoreTicket], Removed], scratch: RecoveryContext, ticket: restore.RestoreTicket, say: Say
 ) -> tuple[str, ...]:
     """Take an application away that was there for a while; told, with what is left of it when that failed, but never in the way of what happened before."""
     try:

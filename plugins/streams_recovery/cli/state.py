@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.state.cells import canonical, from_text
 from streams_recovery.core.state.table import StoreFormat
 from streams_recovery.operations import state as tables
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state import FileFormat, Side
 from streams_recovery.serdes.rows import Row, RowCodec, schema_of
 
@@ -49,11 +49,11 @@ def state(
     ] = False,
 ) -> None:
     """Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         if spark:
-            _by_spark(bench, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
+            _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
             return
-        side = tables.open_side(bench, store, savepoint)
+        side = tables.open_side(recovery, store, savepoint)
         rows = _limited(_rows(side, key, deleted=deleted), limit)
         if out:
             if form is FileFormat.TABLE:
@@ -101,12 +101,12 @@ def _folded(*names: str) -> Table:
     return shown
 
 
-def _by_spark(bench: Workbench, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
+def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
     if not plain or savepoint == tables.LIVE:
         raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --key and --limit out, and name a savepoint")
     directory = out if "://" in out else Path(out).absolute().as_uri() if out else None
     request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", deleted=deleted, directory=directory)
-    savepoint_id, done = runner(bench, logs).export(request)
+    savepoint_id, done = runner(recovery, logs).export(request)
     for part in done.parts:
         Console().print(part.key, highlight=False, soft_wrap=True)
     say(f"{done.rows} rows of store {store} in {savepoint_id}" + ("" if directory is None else f", written to {directory}"))
@@ -123,8 +123,8 @@ def state_diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare a store at two moments, key by key. Exit code 0 when they are equal, 9 when not, 10 when neither has a key."""
-    with workbench(name, configs) as bench:
-        one, other = tables.open_side(bench, store, before), tables.open_side(bench, store, after)
+    with recovery_of(name, configs) as recovery:
+        one, other = tables.open_side(recovery, store, before), tables.open_side(recovery, store, after)
         found = tables.compare(one, other)
     rows = found.rows[:limit] if limit else found.rows
     if as_json:
@@ -192,9 +192,9 @@ def state_write(
     request = tables.EditRequest(
         store=store, base=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
     )
-    with workbench(name, configs) as bench:
-        form = tables.open_side(bench, store, savepoint).form
-        done = tables.write_state(bench, request, tables.read_table(table, form), dry_run=dry_run)
+    with recovery_of(name, configs) as recovery:
+        form = tables.open_side(recovery, store, savepoint).form
+        done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=dry_run)
     if as_json:
         print_json(done)
         return

@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.restore.point_in_time import RowCut
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.throttle import Throttle
 
 
@@ -279,7 +279,7 @@ class JobReceipt:
     repository alone may be anybody's.
     """
 
-    result: NoteRef | None
+    result: ArtifactRef | None
     failure: JobFailure | None
 
 

@@ -17,12 +17,12 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def spaced(tp: TopicPartition) -> str:
+def partition_text(tp: TopicPartition) -> str:
     """As a key of JSON objects: ``<topic> <partition>``. No topic has a space in its name, so it can be read back."""
     return f"{tp.topic} {tp.partition}"
 
 
-def spaced_partition(text: str) -> TopicPartition:
+def partition_of_text(text: str) -> TopicPartition:
     """What ``spaced`` wrote."""
     topic, number = text.rsplit(" ", 1)
     return TopicPartition(topic, int(number))

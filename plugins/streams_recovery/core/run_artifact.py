@@ -13,14 +13,14 @@ from streams_recovery.core.errors import Altered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteRef:
+class ArtifactRef:
     """Where a note is, and the SHA-256 of its bytes as its own run wrote them."""
 
     key: str
     sha256: str
 
     @classmethod
-    def of(cls, key: str, data: bytes) -> NoteRef:
+    def of(cls, key: str, data: bytes) -> ArtifactRef:
         """The reference of what is written at ``key``."""
         return cls(key=key, sha256=hashlib.sha256(data).hexdigest())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kafka_types import TopicPartition, spaced
+from streams_recovery.core.kafka_types import TopicPartition, partition_text
 from streams_recovery.core.lag import Lag
 
 ENDS = "ends"
@@ -59,7 +59,7 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
     """
     if reading.hop >= len({tp.topic for tp in own}):
         return None
-    return Reading(targets={spaced(tp): end for tp, end in sorted(own.items())}, hop=reading.hop + 1, lag=reading.lag)
+    return Reading(targets={partition_text(tp): end for tp, end in sorted(own.items())}, hop=reading.hop + 1, lag=reading.lag)
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.spark_submit import submit_argv
 from streams_recovery.engine.submitter import RESULTS, SparkJob, prepared
@@ -30,7 +30,7 @@ class SparkSubmit:
     logs: Path
     allow_insecure_rpc: bool = False
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Run it in a process of its own."""
         log = self.logs / f"{job.name}.log"
         with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged, SparkJobFailed
 from streams_recovery.core.jobs import JobReceipt
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import read_noted
 from streams_recovery.storage.repository import Repository
 
 
-def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key: str, kind: type, *, log_tail: str = "") -> NoteRef:
+def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key: str, kind: type, *, log_tail: str = "") -> ArtifactRef:
     """The result that the job has stored at ``result_key``, by its ``receipt``. Raises the error that the job tells of instead, and ``SparkJobFailed``
     with ``log_tail`` when it told nothing.
 

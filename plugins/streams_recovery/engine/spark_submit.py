@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from streams_recovery.core import codec
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.environment import driver_environment
 from streams_recovery.engine.master import is_local, shuffle_partitions
 from streams_recovery.engine.package import project_root
@@ -56,7 +56,7 @@ class SparkCall:
 def spark_call(
     job: JobName,
     *,
-    spec: NoteRef,
+    spec: ArtifactRef,
     result_key: str,
     location: StorageLocation,
     files: JobFiles,

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from streams_recovery.core.compaction.plan import ReduceResult
+from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
-from streams_recovery.core.repository.check import AuditResult
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.repository.check import CheckResult
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.export_job import StateResult
 from streams_recovery.engine.package import build_package
 from streams_recovery.engine.secrets import secrets_file
@@ -27,8 +27,8 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "backup": BackupResult,
         "restore": RestoreResult,
         "verify": VerifyResult,
-        "audit": AuditResult,
-        "compact": ReduceResult,
+        "audit": CheckResult,
+        "compact": CompactResult,
         "state": StateResult,
     }
 )
@@ -49,7 +49,7 @@ class SparkJob:
     """
 
     name: JobName
-    spec: NoteRef
+    spec: ArtifactRef
     result_key: str
     repository: Repository
     connection: KafkaConnection | None
@@ -59,7 +59,7 @@ class SparkJob:
 class Submitter(Protocol):
     """Runs jobs. The product's are spark-submit, from the command line and from Airflow."""
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Return the result of ``job`` when it has left it.
 
         Raises the error that the job tells of instead, and ``SparkJobFailed`` when it told nothing.

@@ -10,14 +10,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.errors import PermanentError
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 
 
 @contextmanager
-def workbench_of(application_name: str) -> Iterator[Workbench]:
+def context_of(application_name: str) -> Iterator[RecoveryContext]:
     """The workbench of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
-    with open_workbench(load_application(application_name), AirflowConnections()) as bench:
-        yield bench
+    with open_context(load_application(application_name), AirflowConnections()) as recovery:
+        yield recovery
 
 
 @contextmanager

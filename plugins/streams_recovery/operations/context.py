@@ -12,18 +12,18 @@ from typing import Protocol
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import Handover
+from streams_recovery.core.repository.ownership import OwnershipEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
-from streams_recovery.operations.ownership import StartedByRole, handover_log, in_force
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
-from streams_recovery.storage.run_artifacts import Notes
+from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -46,7 +46,7 @@ def wall_clock() -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workbench:
+class RecoveryContext:
     """The open tools of one application. Not shared between threads."""
 
     config: ApplicationConfig
@@ -60,9 +60,9 @@ class Workbench:
     layout: Layout
     savepoints: SavepointStore
     safety: SavepointStore
-    notes: Notes
-    hold_log: NumberedLog[HoldEntry]
-    handovers: NumberedLog[Handover]
+    notes: RunArtifacts
+    hold_log: AppendLog[HoldEntry]
+    handovers: AppendLog[OwnershipEntry]
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
@@ -87,9 +87,9 @@ class Workbench:
 
 
 @contextmanager
-def open_workbench(
+def open_context(
     config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
-) -> Iterator[Workbench]:
+) -> Iterator[RecoveryContext]:
     """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
     cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live.
     """
@@ -102,14 +102,14 @@ def open_workbench(
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
-    handovers = handover_log(repository, layout)
+    handovers = ownership_log(repository, layout)
     with (
         KafkaCluster(connect, timeout=timeout) as cluster,
         ConsumerGroups(connect, timeout=timeout) as groups,
         Transactions(connect, timeout=timeout) as transactions,
     ):
-        yield Workbench(
-            config=in_force(config, handovers),
+        yield RecoveryContext(
+            config=current_owner(config, handovers),
             connections=connections,
             connect=connect,
             credentials=credentials,
@@ -120,8 +120,8 @@ def open_workbench(
             layout=layout,
             savepoints=SavepointStore(repository, layout),
             safety=SavepointStore(repository, layout.safety),
-            notes=Notes(repository, layout),
-            hold_log=NumberedLog(repository, layout.holds, HoldEntry),
+            notes=RunArtifacts(repository, layout),
+            hold_log=AppendLog(repository, layout.holds, HoldEntry),
             handovers=handovers,
             lock=ApplicationLock(repository, layout, clock),
             application=StartedByRole(config, handovers),

@@ -16,15 +16,15 @@ from streams_recovery.core.kafka_types import (
     TopicRole,
 )
 from streams_recovery.core.names import internal_role, store_kind, store_name
-from streams_recovery.core.savepoint.topology import Inventory, claimed_topics, discover, owned_role
-from streams_recovery.operations.context import Workbench
+from streams_recovery.core.savepoint.topology import Topology, claimed_topics, owned_role, topology_of
+from streams_recovery.operations.context import RecoveryContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Discovery:
     """The application's topics, described, and its consumer group."""
 
-    inventory: Inventory
+    inventory: Topology
     topics: dict[str, TopicDescription]
     group: GroupDescription
 
@@ -47,22 +47,26 @@ class Survey:
         return store_kind(topic, application_id, config, entry.declared_store)
 
 
-def survey(bench: Workbench) -> Survey:
+def discover(recovery: RecoveryContext) -> Discovery:
     """The application as the cluster has it. Raises ``NotFound`` for a group without offsets or declared topics that do not exist,
     ``Refused`` when not one changelog is there and state is to be saved: without any there is none.
     """
-    profile = bench.config.backup.profile
-    application_id = bench.application_id
-    group = bench.groups.describe(application_id)
-    committed = bench.groups.committed_partitions(application_id)
+    profile = recovery.config.backup.profile
+    application_id = recovery.application_id
+    group = recovery.groups.describe(application_id)
+    committed = recovery.groups.committed_partitions(application_id)
     if not committed:
         raise NotFound(
             f"the consumer group {application_id} has no committed offsets on this cluster",
             next_step="check application.id and the Kafka connection, and that the application has processed something",
             group=application_id,
         )
-    inventory = discover(
-        application_id, bench.config.declared(profile), bench.cluster.topic_names(), {tp.topic for tp in committed}, other_groups(bench)
+    inventory = topology_of(
+        application_id,
+        recovery.config.declared(profile),
+        recovery.cluster.topic_names(),
+        {tp.topic for tp in committed},
+        other_groups(recovery),
     )
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
         taken = "".join(f"; {one.topic} is taken for a topic of {one.group}, a consumer group" for one in inventory.claimed)
@@ -72,57 +76,59 @@ def survey(bench: Workbench) -> Survey:
             "one's; for an application without state set backup.profile to minimal",
             application_id=application_id,
         )
-    return _described(bench, inventory, group)
+    return _described(recovery, inventory, group)
 
 
-def survey_remains(bench: Workbench, expected: Collection[str]) -> tuple[Survey, tuple[str, ...]]:
+def discover_remaining(recovery: RecoveryContext, expected: Collection[str]) -> tuple[Discovery, tuple[str, ...]]:
     """What is left of an application, and what is missing: offsets, and topics that are ``expected`` or declared."""
-    group = bench.groups.describe(bench.application_id)
-    committed = bench.groups.committed_partitions(bench.application_id)
+    group = recovery.groups.describe(recovery.application_id)
+    committed = recovery.groups.committed_partitions(recovery.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
-    existing, wanted = bench.cluster.topic_names(), bench.config.declared(Profile.FULL)
-    changelogs = [name for name in expected if internal_role(name, bench.application_id) is TopicRole.CHANGELOG]
+    existing, wanted = recovery.cluster.topic_names(), recovery.config.declared(Profile.FULL)
+    changelogs = [name for name in expected if internal_role(name, recovery.application_id) is TopicRole.CHANGELOG]
     there = replace(
         wanted,
         # Whoever else might claim them: they are what is replaced.
-        stores={**dict.fromkeys(store_name(name, bench.application_id) for name in changelogs), **wanted.stores},
+        stores={**dict.fromkeys(store_name(name, recovery.application_id) for name in changelogs), **wanted.stores},
         inputs=tuple(name for name in wanted.inputs if name in existing),
         outputs=tuple(name for name in wanted.outputs if name in existing),
         globals=tuple(name for name in wanted.globals if name in existing),
     )
-    inventory = discover(bench.application_id, there, existing, {tp.topic for tp in committed}, other_groups(bench))
+    inventory = topology_of(recovery.application_id, there, existing, {tp.topic for tp in committed}, other_groups(recovery))
     gone = sorted({*expected, *wanted.inputs, *wanted.outputs, *wanted.globals} - set(existing))
     missing = (*(() if committed else ("the committed offsets",)), *(f"topic {name}" for name in gone))
-    return _described(bench, inventory, group), missing
+    return _described(recovery, inventory, group), missing
 
 
-def other_groups(bench: Workbench) -> list[str]:
+def other_groups(recovery: RecoveryContext) -> list[str]:
     """Every consumer group of the cluster but the application's own: any of them may be an application whose id begins alike."""
-    return [group for group in bench.cluster.groups() if group != bench.application_id]
+    return [group for group in recovery.cluster.groups() if group != recovery.application_id]
 
 
-def _described(bench: Workbench, inventory: Inventory, group: GroupDescription) -> Survey:
-    topics = bench.cluster.describe_topics(inventory.names())
+def _described(recovery: RecoveryContext, inventory: Topology, group: GroupDescription) -> Discovery:
+    topics = recovery.cluster.describe_topics(inventory.names())
     vanished = sorted(set(inventory.names()) - set(topics))
     if vanished:
         raise Refused(f"topics vanished while they were described: {', '.join(vanished)}", next_step="run again", topics=vanished)
-    return Survey(inventory=inventory, topics=topics, group=group)
+    return Discovery(inventory=inventory, topics=topics, group=group)
 
 
-def internal_topics(bench: Workbench) -> list[str]:
+def internal_topics(recovery: RecoveryContext) -> list[str]:
     """Every changelog and repartition topic of the application that the cluster has now, whoever knows of it."""
-    stores, others = bench.config.stores, other_groups(bench)
-    return sorted(name for name in bench.cluster.topic_names() if owned_role(name, bench.application_id, stores, others))
+    stores, others = recovery.config.stores, other_groups(recovery)
+    return sorted(name for name in recovery.cluster.topic_names() if owned_role(name, recovery.application_id, stores, others))
 
 
-def claimed(bench: Workbench) -> tuple[ClaimedTopic, ...]:
+def claimed(recovery: RecoveryContext) -> tuple[ClaimedTopic, ...]:
     """Topics that ``internal_topics`` leaves out because a consumer group has a longer name that they begin with too."""
-    return claimed_topics(bench.application_id, bench.config.stores, bench.cluster.topic_names(), other_groups(bench))
+    return claimed_topics(recovery.application_id, recovery.config.stores, recovery.cluster.topic_names(), other_groups(recovery))
 
 
-def repartition_partitions(bench: Workbench) -> list[TopicPartition]:
+def repartition_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
     """Every partition of the application's repartition topics."""
-    names = [name for name in internal_topics(bench) if internal_role(name, bench.application_id) is TopicRole.REPARTITION]
+    names = [name for name in internal_topics(recovery) if internal_role(name, recovery.application_id) is TopicRole.REPARTITION]
     return [
-        TopicPartition(name, number) for name, found in bench.cluster.describe_topics(names).items() for number in range(found.partitions)
+        TopicPartition(name, number)
+        for name, found in recovery.cluster.describe_topics(names).items()
+        for number in range(found.partitions)
     ]

@@ -11,7 +11,7 @@ from streams_recovery.core.lag import Found, Lag
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
 
 # Ranges that one look at a running application reads: by the next look most of the others will have moved.
@@ -21,9 +21,9 @@ _AT_ONCE = 50
 class RecordLag:
     """Looks again and again how far an application is behind. What one look has found in a partition that does not move the next one need not read."""
 
-    def __init__(self, bench: Workbench, known: Mapping[TopicPartition, Lag] | None = None) -> None:
+    def __init__(self, recovery: RecoveryContext, known: Mapping[TopicPartition, Lag] | None = None) -> None:
         """``known`` is what the last look of another one has found."""
-        self._bench = bench
+        self._bench = recovery
         self.known: Mapping[TopicPartition, Lag] = known or {}
 
     def look(
@@ -38,14 +38,14 @@ class RecordLag:
         return lagging.behind(self.known, ends)
 
 
-def next_records(bench: Workbench, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Found]:
+def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Found]:
     """The first committed record in each range of offsets, as far as transactions are decided. What was deleted holds none."""
     if not ranges:
         return {}
-    starts = bench.cluster.log_starts(list(ranges))
-    stable = bench.cluster.last_stable_offsets(list(ranges))
+    starts = recovery.cluster.log_starts(list(ranges))
+    stable = recovery.cluster.last_stable_offsets(list(ranges))
     wanted = [OffsetRange(tp, max(start, starts[tp]), min(end, stable[tp])) for tp, (start, end) in sorted(ranges.items())]
-    with Consumers(bench.connection, cluster=bench.cluster) as consumers:
+    with Consumers(recovery.connection, cluster=recovery.cluster) as consumers:
         consumers.announce(wanted)
         found = {each.tp: _next_record(consumers, each) for each in wanted}
     return {tp: result for tp, result in found.items() if result is not None}
@@ -62,8 +62,11 @@ def _next_record(consumers: Consumers, wanted: OffsetRange) -> Found | None:
     return Found(upto=max(wanted.start, wanted.end), record=False)
 
 
-def own_partitions(bench: Workbench) -> list[TopicPartition]:
+def own_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
     """Partitions of topics that the application writes for itself to read: repartition topics, and outputs that are inputs too."""
-    read_back = sorted({*bench.config.topics.inputs} & {*bench.config.topics.outputs})
-    found = bench.cluster.describe_topics(read_back) if read_back else {}
-    return [*repartition_partitions(bench), *(TopicPartition(name, number) for name in found for number in range(found[name].partitions))]
+    read_back = sorted({*recovery.config.topics.inputs} & {*recovery.config.topics.outputs})
+    found = recovery.cluster.describe_topics(read_back) if read_back else {}
+    return [
+        *repartition_partitions(recovery),
+        *(TopicPartition(name, number) for name in found for number in range(found[name].partitions)),
+    ]

@@ -9,17 +9,17 @@ from streams_recovery.application.port import InstanceStatus, StopReport, Stream
 from streams_recovery.config.clone_application import live
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import Handover, Role, require_startable, role_of
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 
-def handover_log(repository: Repository, layout: Layout) -> NumberedLog[Handover]:
+def ownership_log(repository: Repository, layout: Layout) -> AppendLog[OwnershipEntry]:
     """The log of what an application has been."""
-    return NumberedLog(repository, layout.handovers, Handover)
+    return AppendLog(repository, layout.handovers, OwnershipEntry)
 
 
-def in_force(config: ApplicationConfig, log: NumberedLog[Handover]) -> ApplicationConfig:
+def current_owner(config: ApplicationConfig, log: AppendLog[OwnershipEntry]) -> ApplicationConfig:
     """The configuration that counts: a clone that is live has the real outputs. Only for a clone the log is read."""
     if config.clone is None:
         return config
@@ -31,7 +31,7 @@ class StartedByRole:
     all. Whoever starts it (a restore, a savepoint that had stopped it, a run) need not know.
     """
 
-    def __init__(self, config: ApplicationConfig, log: NumberedLog[Handover]) -> None:
+    def __init__(self, config: ApplicationConfig, log: AppendLog[OwnershipEntry]) -> None:
         self._id, self._log = config.application.id, log
         self._application: StreamsApplication = open_application(config.runs, self._id)
         self._live = None if config.clone is None else open_application(live(config).runs, self._id)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.repository.retention import KeepMark
-from streams_recovery.operations.context import Workbench
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.core.repository.retention import Pin
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
 
 
-def marks(bench: Workbench) -> NumberedLog[KeepMark]:
+def pin_log(recovery: RecoveryContext) -> AppendLog[Pin]:
     """All of them, oldest first."""
-    return NumberedLog(bench.repository, bench.layout.keeps, KeepMark)
+    return AppendLog(recovery.repository, recovery.layout.keeps, Pin)
 
 
-def mark(bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None) -> None:
+def pin(recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None) -> None:
     """Set or end a mark: that of ``restore_id``, or the one that persons set. Checks nothing: neither that the savepoint is there nor that nobody
     expires it meanwhile.
     """
-    marks(bench).append(
-        KeepMark(savepoint_id=savepoint_id, keep=keep, at=bench.clock(), requested_by=requested_by, reason=reason, restore_id=restore_id)
+    pin_log(recovery).append(
+        Pin(savepoint_id=savepoint_id, keep=keep, at=recovery.clock(), requested_by=requested_by, reason=reason, restore_id=restore_id)
     )

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from streams_recovery.core.errors import LockLost, TransientError
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 # Long enough for an orchestrator to lose a worker and start the task again on another one.
 LEASE_SECONDS = 1_800
@@ -26,30 +26,30 @@ class Locked(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldLock:
     """A lock and nothing else, for steps that need no more of a ticket."""
 
     lock: LockTicket
 
 
-def under_lock(bench: Workbench, ticket: Locked) -> None:
+def require_lock(recovery: RecoveryContext, ticket: Locked) -> None:
     """Prove that the lock is still this run's, and extend it. Called first by every step that changes something. Raises ``LockLost``."""
-    bench.lock.renew(ticket.lock, lease_seconds=LEASE_SECONDS)
+    recovery.lock.renew(ticket.lock, lease_seconds=LEASE_SECONDS)
 
 
 @contextmanager
-def kept(bench: Workbench, ticket: Locked) -> Iterator[None]:
+def renewed_lock(recovery: RecoveryContext, ticket: Locked) -> Iterator[None]:
     """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then; a repository
     that does not answer is asked again a minute later, and most of a lease is left for that.
     """
-    under_lock(bench, ticket)
+    require_lock(recovery, ticket)
     done = threading.Event()
 
     def extend() -> None:
         wait = LEASE_SECONDS / 3
         while not done.wait(wait):
             try:
-                under_lock(bench, ticket)
+                require_lock(recovery, ticket)
             except LockLost:
                 return
             except TransientError:

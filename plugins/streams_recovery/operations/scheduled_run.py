@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, NotFound
-from streams_recovery.core.kafka_types import TopicPartition, spaced, spaced_partition
+from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, processed
 from streams_recovery.operations import quiesce_record
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag, own_partitions
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -23,7 +23,7 @@ from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Increment:
+class ScheduledRun:
     """A run under way. ``ends`` are the last stable offsets of its inputs when it began and ``before`` what was committed then, both by
     ``<topic> <partition>``; ``until`` is the moment it ends at, None when it ends by its input. ``instances`` were started.
     """
@@ -37,7 +37,7 @@ class Increment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementReport:
+class ScheduledRunReport:
     """What a run did, as it was found when the application was down. ``processed`` counts offsets by partition, ``behind`` those that are left below the
     ends it was to reach, and ``unread`` those that are left in topics that the application writes for itself: input that came after the ends has
     caused them, and the next run begins with them. Partitions without a record that is left are in neither.
@@ -51,93 +51,93 @@ class IncrementReport:
     closed_cleanly: bool
 
 
-def begin(bench: Workbench, limit: Limit, *, run_id: str) -> Increment:
+def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledRun:
     """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started.
 
     Raises ``ApplicationRunning`` when an instance runs already: something else starts this application, and stopping it at the end would take it
     from whoever that is. Raises ``Refused`` after a restore that broke off, ``NotFound`` for inputs that do not exist, and ``LockHeld``.
     """
-    lock = _lock(bench, run_id, "start")
+    lock = _lock(recovery, run_id, "start")
     try:
-        refuse_if_unfinished(bench)
-        quiesce_record.end_left(bench)
-        alive = [f"{i.name} ({i.detail})" for i in bench.application.status() if i.state is not InstanceState.GONE]
+        refuse_if_unfinished(recovery)
+        quiesce_record.resume_abandoned(recovery)
+        alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
         if alive:
             raise ApplicationRunning(
-                f"{bench.application_id} runs already: {', '.join(alive)}",
+                f"{recovery.application_id} runs already: {', '.join(alive)}",
                 next_step="a run of this kind needs an application that is down in between: stop it, or leave it to whatever starts it",
                 instances=alive,
             )
-        inputs = _inputs(bench)
-        ends = bench.cluster.last_stable_offsets(inputs)
-        committed = bench.groups.committed(bench.application_id, inputs)
-        now = bench.clock()
+        inputs = _inputs(recovery)
+        ends = recovery.cluster.last_stable_offsets(inputs)
+        committed = recovery.groups.committed(recovery.application_id, inputs)
+        now = recovery.clock()
         until = limit.until(now)
-        needed = until is not None or any(_unread(bench, ends))
+        needed = until is not None or any(_unread(recovery, ends))
         if needed:
-            bench.application.start()
-        return Increment(
+            recovery.application.start()
+        return ScheduledRun(
             run_id=run_id,
             started_at=now,
             until=until,
-            ends={spaced(tp): end for tp, end in ends.items()},
-            before={spaced(tp): known.offset for tp, known in committed.items() if known is not None},
-            instances=tuple(i.name for i in bench.application.status() if i.state is not InstanceState.GONE) if needed else (),
+            ends={partition_text(tp): end for tp, end in ends.items()},
+            before={partition_text(tp): known.offset for tp, known in committed.items() if known is not None},
+            instances=tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE) if needed else (),
         )
     finally:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
 
 
-def _lock(bench: Workbench, run_id: str, what: str) -> LockTicket:
-    return bench.lock.acquire(
-        f"increment {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of an increment of {bench.application_id}"
+def _lock(recovery: RecoveryContext, run_id: str, what: str) -> LockTicket:
+    return recovery.lock.acquire(
+        f"increment {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of an increment of {recovery.application_id}"
     )
 
 
-def _inputs(bench: Workbench) -> list[TopicPartition]:
-    wanted = bench.config.topics.inputs
-    found = bench.cluster.describe_topics(wanted)
+def _inputs(recovery: RecoveryContext) -> list[TopicPartition]:
+    wanted = recovery.config.topics.inputs
+    found = recovery.cluster.describe_topics(wanted)
     missing = sorted(set(wanted) - set(found))
     if missing:
         raise NotFound(
-            f"inputs of {bench.application_id} do not exist: {', '.join(missing)}",
+            f"inputs of {recovery.application_id} do not exist: {', '.join(missing)}",
             next_step="create them or correct topics.inputs in the application's configuration",
             topics=missing,
         )
     return [TopicPartition(name, number) for name in wanted for number in range(found[name].partitions)]
 
 
-def end(bench: Workbench, increment: Increment) -> IncrementReport:
+def end(recovery: RecoveryContext, increment: ScheduledRun) -> ScheduledRunReport:
     """Stop the application and prove that it is down. Idempotent. Raises ``ApplicationRunning`` naming what remains, and ``LockHeld`` while another
     run works on the application: then it is stopped later.
     """
-    lock = _lock(bench, increment.run_id, "stop")
+    lock = _lock(recovery, increment.run_id, "stop")
     try:
-        report = bring_down(bench)
+        report = bring_down(recovery)
         # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
-        quiesce_record.end(bench)
-        ends = {spaced_partition(name): offset for name, offset in increment.ends.items()}
-        committed = bench.groups.committed(bench.application_id, list(ends))
+        quiesce_record.end(recovery)
+        ends = {partition_of_text(name): offset for name, offset in increment.ends.items()}
+        committed = recovery.groups.committed(recovery.application_id, list(ends))
         after = {tp: known.offset for tp, known in committed.items() if known is not None}
-        before = {spaced_partition(name): offset for name, offset in increment.before.items()}
-        behind, unread = _unread(bench, ends)
-        return IncrementReport(
+        before = {partition_of_text(name): offset for name, offset in increment.before.items()}
+        behind, unread = _unread(recovery, ends)
+        return ScheduledRunReport(
             run_id=increment.run_id,
-            seconds=round((bench.clock() - increment.started_at) / 1000, 1),
-            processed={spaced(tp): count for tp, count in processed(before, after).items()},
+            seconds=round((recovery.clock() - increment.started_at) / 1000, 1),
+            processed={partition_text(tp): count for tp, count in processed(before, after).items()},
             behind=behind,
             unread=unread,
             closed_cleanly=report.clean,
         )
     finally:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
 
 
-def _unread(bench: Workbench, ends: Mapping[TopicPartition, int]) -> tuple[dict[str, int], dict[str, int]]:
+def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[str, int], dict[str, int]]:
     """Of an application that is down: how far it is behind these ends of its inputs, and behind those of the topics that it writes for itself."""
-    own = own_partitions(bench)
-    committed = bench.groups.committed(bench.application_id, [*ends, *own])
-    own_ends = bench.cluster.high_watermarks(own) if own else {}
-    lag = RecordLag(bench)
+    own = own_partitions(recovery)
+    committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
+    own_ends = recovery.cluster.high_watermarks(own) if own else {}
+    lag = RecordLag(recovery)
     behind, unread = lag.look(ends, committed, down=True), lag.look(own_ends, committed, down=True)
-    return {spaced(tp): count for tp, count in behind.items()}, {spaced(tp): count for tp, count in unread.items()}
+    return {partition_text(tp): count for tp, count in behind.items()}, {partition_text(tp): count for tp, count in unread.items()}

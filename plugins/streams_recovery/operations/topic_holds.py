@@ -19,7 +19,7 @@ from streams_recovery.core.names import internal_role
 from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 LOGGER = logging.getLogger("streams_recovery.operations.topic_holds")
 
@@ -29,15 +29,15 @@ _DAY_MS = 86_400_000
 _NAMED = 5
 
 
-def outstanding(bench: Workbench) -> tuple[OutstandingHold, ...]:
+def outstanding(recovery: RecoveryContext) -> tuple[OutstandingHold, ...]:
     """All holds in force on the application's topics, oldest first. An entry that cannot be read is passed over: what is held is in the topics' settings,
     and nobody must be able to end all savepoints by one strange object.
     """
-    recent = list(itertools.takewhile(lambda entry: not entry.clear, bench.hold_log.readable_back()))
+    recent = list(itertools.takewhile(lambda entry: not entry.clear, recovery.hold_log.readable_back()))
     return holding.outstanding(reversed(recent))
 
 
-def guard(bench: Workbench, run: str, descriptions: Iterable[TopicDescription]) -> int:
+def guard(recovery: RecoveryContext, run: str, descriptions: Iterable[TopicDescription]) -> int:
     """Keep the log cleaner away from every topic it may compact, and return the mark that ``run`` has on their guards: others may guard the same
     topics, from other repositories too.
 
@@ -45,33 +45,38 @@ def guard(bench: Workbench, run: str, descriptions: Iterable[TopicDescription]) 
     ``TransientError`` when too many others guard one of the topics.
     """
     descriptions = tuple(descriptions)
-    free = guarding.free_marks((topic.config for topic in descriptions), _today(bench))
+    free = guarding.free_marks((topic.config for topic in descriptions), _today(recovery))
     if not free:
         raise TransientError(
-            f"{len(guarding.COPY_MARKS)} other savepoints copy topics of {bench.application_id} now, and no more can guard them at once",
+            f"{len(guarding.COPY_MARKS)} other savepoints copy topics of {recovery.application_id} now, and no more can guard them at once",
             next_step="try again when some of them have finished",
         )
     mark = random.choice(free)  # noqa: S311  # so that two who choose at the same moment rarely choose the same
-    keep_guard(bench, run, mark, descriptions)
+    keep_guard(recovery, run, mark, descriptions)
     return mark
 
 
-def keep_guard(bench: Workbench, run: str, mark: int, descriptions: Iterable[TopicDescription]) -> None:
+def keep_guard(recovery: RecoveryContext, run: str, mark: int, descriptions: Iterable[TopicDescription]) -> None:
     """Guard those of the topics that have no mark of ``run`` on a guard: new ones, and those whose guard somebody has removed or overwritten. Only before
     the first of them is read.
     """
-    topics = guarding.unguarded(descriptions, mark, bench.cluster.default_cleanup_policy())
+    topics = guarding.unguarded(descriptions, mark, recovery.cluster.default_cleanup_policy())
     if topics:
         record(
-            bench, "applied", HoldPurpose.COPY, run, mark, tuple(TopicHold(topic=topic.name, topic_id=topic.topic_id) for topic in topics)
+            recovery,
+            "applied",
+            HoldPurpose.COPY,
+            run,
+            mark,
+            tuple(TopicHold(topic=topic.name, topic_id=topic.topic_id) for topic in topics),
         )
-        bench.cluster.change_configs([topic.name for topic in topics], partial(guarding.joined, mark=mark, today=_today(bench)))
+        recovery.cluster.change_configs([topic.name for topic in topics], partial(guarding.joined, mark=mark, today=_today(recovery)))
 
 
-def require_guard(bench: Workbench, mark: int, topics: Iterable[str]) -> None:
+def require_guard(recovery: RecoveryContext, mark: int, topics: Iterable[str]) -> None:
     """Raise ``GuardLost`` unless the cleaner was kept away from these topics until now, as far as their settings tell."""
-    found = bench.cluster.describe_topics(list(topics))
-    lost = guarding.unguarded(found.values(), mark, bench.cluster.default_cleanup_policy())
+    found = recovery.cluster.describe_topics(list(topics))
+    lost = guarding.unguarded(found.values(), mark, recovery.cluster.default_cleanup_policy())
     if lost:
         settings = {topic.name: {key: topic.config.get(key) for key in guarding.GUARD_SETTINGS} for topic in lost}
         raise GuardLost(
@@ -82,98 +87,105 @@ def require_guard(bench: Workbench, mark: int, topics: Iterable[str]) -> None:
         )
 
 
-def _today(bench: Workbench) -> int:
-    return bench.clock() // _DAY_MS
+def _today(recovery: RecoveryContext) -> int:
+    return recovery.clock() // _DAY_MS
 
 
 def record(
-    bench: Workbench, kind: Literal["applied", "released"], purpose: HoldPurpose, run: str, mark: int, topics: tuple[TopicHold, ...]
+    recovery: RecoveryContext,
+    kind: Literal["applied", "released"],
+    purpose: HoldPurpose,
+    run: str,
+    mark: int,
+    topics: tuple[TopicHold, ...],
 ) -> None:
     """Add an entry to the hold log."""
-    others = {(held.run, held.hold) for held in outstanding(bench)} - {(run, topic) for topic in topics}
+    others = {(held.run, held.hold) for held in outstanding(recovery)} - {(run, topic) for topic in topics}
     clear = kind == "released" and not others
-    entry = HoldEntry(kind=kind, purpose=purpose, run=run, at=bench.clock(), mark=mark, topics=topics, clear=clear)
-    bench.hold_log.append(entry)
+    entry = HoldEntry(kind=kind, purpose=purpose, run=run, at=recovery.clock(), mark=mark, topics=topics, clear=clear)
+    recovery.hold_log.append(entry)
 
 
-def release(bench: Workbench, held: Iterable[OutstandingHold]) -> tuple[str, ...]:
+def release(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> tuple[str, ...]:
     """End these holds, put the owners' settings back where nobody else guards the topic, and return the topics' names. Topics that are gone, or that are
     others under the same name, need nothing put back. What is recorded of a topic that is not the application's own is logged, and nothing else is done; of
     a copy it stays recorded as long as ``_for_later`` says.
     """
     held = tuple(held)
-    own = _own(bench, held)
-    there = _there(bench, own)
+    own = _own(recovery, held)
+    there = _there(recovery, own)
     for (_, purpose, mark), topics in _by_run(there).items():
-        bench.cluster.change_configs([topic.topic for topic in topics], holding.change_of_release(purpose, mark))
-    later = _for_later(bench, set(held).difference(own))
+        recovery.cluster.change_configs([topic.topic for topic in topics], holding.change_of_release(purpose, mark))
+    later = _for_later(recovery, set(held).difference(own))
     for (run, purpose, mark), topics in _by_run(item for item in held if item not in later).items():
-        record(bench, "released", purpose, run, mark, tuple(topics))
+        record(recovery, "released", purpose, run, mark, tuple(topics))
     return tuple(sorted({item.hold.topic for item in there}))
 
 
-def release_copy_holds(bench: Workbench) -> tuple[str, ...]:
+def release_copy_holds(recovery: RecoveryContext) -> tuple[str, ...]:
     """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: nobody else reads then."""
-    return release(bench, [held for held in outstanding(bench) if held.purpose is HoldPurpose.COPY])
+    return release(recovery, [held for held in outstanding(recovery) if held.purpose is HoldPurpose.COPY])
 
 
-def release_restore_holds(bench: Workbench) -> tuple[str, ...]:
+def release_restore_holds(recovery: RecoveryContext) -> tuple[str, ...]:
     """Release the restore holds that can go and name those that must stay. Repartition topics keep nothing that anybody needs twice, so theirs
     always go. What is recorded of a topic that is not the application's own stays recorded: a clone that is live has other outputs than before.
     """
-    held = _own(bench, [item for item in outstanding(bench) if item.purpose is HoldPurpose.RESTORE])
-    found = _there(bench, held)
-    defaults = bench.cluster.topic_defaults() if found else ()
-    keep = {item.hold.topic for item, topic in found.items() if _would_expire(bench, topic, defaults)}
-    release(bench, [item for item in held if item.hold.topic not in keep])
+    held = _own(recovery, [item for item in outstanding(recovery) if item.purpose is HoldPurpose.RESTORE])
+    found = _there(recovery, held)
+    defaults = recovery.cluster.topic_defaults() if found else ()
+    keep = {item.hold.topic for item, topic in found.items() if _would_expire(recovery, topic, defaults)}
+    release(recovery, [item for item in held if item.hold.topic not in keep])
     return tuple(sorted(keep))
 
 
-def _would_expire(bench: Workbench, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
-    if internal_role(topic.name, bench.application_id) is TopicRole.REPARTITION:
+def _would_expire(recovery: RecoveryContext, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
+    if internal_role(topic.name, recovery.application_id) is TopicRole.REPARTITION:
         return False
     owner = guarding.owner_config(topic.config)
-    newest = bench.cluster.newest_timestamps([TopicPartition(topic.name, number) for number in range(topic.partitions)])
+    newest = recovery.cluster.newest_timestamps([TopicPartition(topic.name, number) for number in range(topic.partitions)])
     return any(
-        holding.expires_on_release(timestamp, {**default, **owner}, bench.clock(), _ADDITIONAL_RETENTION_MS)
+        holding.expires_on_release(timestamp, {**default, **owner}, recovery.clock(), _ADDITIONAL_RETENTION_MS)
         for default in defaults
         for timestamp in newest.values()
     )
 
 
-def _there(bench: Workbench, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:
+def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:
     """Those of the holds whose topic is still the one that was held, with the topic."""
     held = tuple(held)
     # A name from the repository is not asked for before the cluster has shown it.
-    found = bench.cluster.describe_topics({item.hold.topic for item in held}.intersection(bench.cluster.topic_names())) if held else {}
+    found = (
+        recovery.cluster.describe_topics({item.hold.topic for item in held}.intersection(recovery.cluster.topic_names())) if held else {}
+    )
     return {item: found[name] for item in held if (name := item.hold.topic) in found and found[name].topic_id == item.hold.topic_id}
 
 
-def _own(bench: Workbench, held: Iterable[OutstandingHold]) -> list[OutstandingHold]:
+def _own(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> list[OutstandingHold]:
     """Those of the holds whose topic is the application's own: internal, named in the configuration, or read by its group."""
     held = tuple(held)
-    known = {*bench.config.topics.declared, *bench.config.restore.topic_map.values()}
-    known |= {item.hold.topic for item in held if internal_role(item.hold.topic, bench.application_id) is not None}
+    known = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
+    known |= {item.hold.topic for item in held if internal_role(item.hold.topic, recovery.application_id) is not None}
     if any(item.hold.topic not in known for item in held):
-        known |= {tp.topic for tp in bench.groups.committed_partitions(bench.application_id)}
+        known |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
     if strange := sorted({item.hold.topic for item in held} - known):
         LOGGER.warning(
             "recorded as held, and left as they are because they are no topics of %s: %r; to end a hold on one of them, declare it under `topics` until "
             "the next savepoint, or set it right by hand (docs/architecture.md, topic settings under hold)",
-            bench.application_id,
+            recovery.application_id,
             strange[:_NAMED],
         )
     return [item for item in held if item.hold.topic in known]
 
 
-def _for_later(bench: Workbench, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:
+def _for_later(recovery: RecoveryContext, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:
     """Those of the holds on topics that are not the application's own that may be released when it has them again: a topic may have left the
     configuration while a run that is dead guarded it. Only as long as a guard is taken for one that is needed, by name and not by what is on the topic:
     somebody else may have written these.
     """
-    now = bench.clock()
+    now = recovery.clock()
     recent = {item for item in strange if 0 <= now - item.since < guarding.FORGOTTEN_DAYS * _DAY_MS}
-    there = set(bench.cluster.topic_names()) if recent else set()
+    there = set(recovery.cluster.topic_names()) if recent else set()
     return {item for item in recent if item.hold.topic in there}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from streams_recovery.operations import restore as restores
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.operators.spark import SparkOutcome
@@ -23,9 +23,9 @@ class PlanAppendOperator(StepOperator):
         super().__init__(**kwargs)
         self.restore = restore
 
-    def step(self, bench: Workbench, context: Context) -> dict[str, str]:
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
         """Plan."""
-        planned = restores.plan_append(bench, self.restore)
+        planned = restores.plan_append(recovery, self.restore)
         self.log.info("%s", planned.text)
         return {"hash": planned.hash, "restore": planned.restore_id, "text": planned.text}
 
@@ -40,10 +40,10 @@ class OpenAppendOperator(StepOperator):
         self.restore = restore
         self.approved_hash = approved_hash
 
-    def step(self, bench: Workbench, context: Context) -> restores.AppendTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> restores.AppendTicket:
         """Open."""
         return restores.open_append(
-            bench, self.restore, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+            recovery, self.restore, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )
 
 
@@ -57,10 +57,10 @@ class FinishAppendOperator(StepOperator):
         self.ticket = ticket
         self.outcome = outcome
 
-    def step(self, bench: Workbench, context: Context) -> restores.AppendReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> restores.AppendReport:
         """Finish."""
         ticket = received(restores.AppendTicket, self.ticket, "open")
-        return restores.finish_append(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+        return restores.finish_append(recovery, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
 
 
 class LeaveAppendOperator(StepOperator):
@@ -72,6 +72,6 @@ class LeaveAppendOperator(StepOperator):
         super().__init__(**kwargs)
         self.ticket = ticket
 
-    def step(self, bench: Workbench, context: Context) -> None:
+    def step(self, recovery: RecoveryContext, context: Context) -> None:
         """Leave."""
-        restores.leave_append(bench, received(restores.AppendTicket, self.ticket, "open"))
+        restores.leave_append(recovery, received(restores.AppendTicket, self.ticket, "open"))

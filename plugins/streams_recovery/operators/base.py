@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from airflow.sdk import BaseOperator, Context
 
 from streams_recovery.core import codec
-from streams_recovery.hooks.context import airflow_errors, workbench_of
-from streams_recovery.operations.context import Workbench
+from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.operations.context import RecoveryContext
 
 T = TypeVar("T")
 # What a task that did not succeed, or had nothing to say, has returned, as JSON.
@@ -36,13 +36,13 @@ class StepOperator(BaseOperator):
     def execute(self, context: Context) -> Any:
         """Open the workbench, take the step, return what it reports as plain JSON."""
         started = time.monotonic()
-        with airflow_errors(), workbench_of(self.application_name) as bench:
-            result = codec.encode(self.step(bench, context))
+        with airflow_errors(), context_of(self.application_name) as recovery:
+            result = codec.encode(self.step(recovery, context))
         self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(result)[:_LOGGED_CHARACTERS])
         return result
 
     @abstractmethod
-    def step(self, bench: Workbench, context: Context) -> Any:
+    def step(self, recovery: RecoveryContext, context: Context) -> Any:
         """The one call. Returns a dataclass or plain JSON."""
 
 

@@ -12,10 +12,10 @@ from airflow.sdk import Context
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.text.cutover import switch_text, upgrade_text
-from streams_recovery.hooks.context import workbench_of
+from streams_recovery.core.text.cutover import cutover_text, upgrade_text
+from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import restore, rollout, savepoint
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator
 from streams_recovery.operators.run_facts import requested_by, run_id_of
@@ -45,31 +45,31 @@ class ChooseStepOperator(BaseBranchOperator):
 class PlanCloneOperator(PlanRestoreOperator):
     """Say what the restore would do by which the clone begins: from a savepoint of the application that it is a clone of."""
 
-    def request(self, bench: Workbench) -> restore.RestoreRequest:
+    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
         """With the source that the configuration names."""
         self.asked["source"] = replaced_by(self.application_name)
-        return super().request(bench)
+        return super().request(recovery)
 
 
 class OpenCloneOperator(OpenRestoreOperator):
     """Open that restore."""
 
-    def request(self, bench: Workbench) -> restore.RestoreRequest:
+    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
         """With the source that the configuration names."""
         self.asked["source"] = replaced_by(self.application_name)
-        return super().request(bench)
+        return super().request(recovery)
 
 
 class PairOperator(StepOperator):
     """A step that works on a clone, which ``application_name`` names, and on the application that it is a clone of."""
 
-    def step(self, bench: Workbench, context: Context) -> Any:
+    def step(self, recovery: RecoveryContext, context: Context) -> Any:
         """With both workbenches."""
-        with workbench_of(replaced_by(self.application_name)) as old:
-            return self.both(old, bench, context)
+        with context_of(replaced_by(self.application_name)) as old:
+            return self.both(old, recovery, context)
 
     @abstractmethod
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> Any:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> Any:
         """The one call."""
 
 
@@ -83,10 +83,10 @@ class SwitchRequestedOperator(PairOperator):
         self.asked = dict(asked)
 
     @property
-    def request(self) -> rollout.SwitchRequest:
+    def request(self) -> rollout.CutoverRequest:
         """The request itself."""
         asked = self.asked
-        return rollout.SwitchRequest(
+        return rollout.CutoverRequest(
             step=rollout.Step(asked["step"]),
             max_lag=int(asked["max_lag"]) if asked["max_lag"].isdecimal() else None,
             reason=asked["reason"],
@@ -97,10 +97,10 @@ class SwitchRequestedOperator(PairOperator):
 class PlanSwitchOperator(SwitchRequestedOperator):
     """Say what a cut-over or a way back would do. Changes nothing."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> dict[str, Any]:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> dict[str, Any]:
         """Plan."""
-        planned = rollout.plan_switch(old, clone, self.request)
-        text = switch_text(planned)
+        planned = rollout.plan_cutover(old, clone, self.request)
+        text = cutover_text(planned)
         self.log.info("%s", text)
         return {"hash": planned.hash, "text": text, "again": planned.again, "tail": planned.tail, "lag": planned.lag}
 
@@ -114,9 +114,9 @@ class OpenSwitchOperator(SwitchRequestedOperator):
         super().__init__(**kwargs)
         self.approved_hash = approved_hash
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.SwitchTicket:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.CutoverTicket:
         """Open."""
-        return rollout.open_switch(
+        return rollout.open_cutover(
             old, clone, self.request, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )
 
@@ -131,15 +131,15 @@ class SwitchStepOperator(PairOperator):
         self.ticket = ticket
 
     @property
-    def held_ticket(self) -> rollout.SwitchTicket:
+    def held_ticket(self) -> rollout.CutoverTicket:
         """The ticket itself."""
-        return received(rollout.SwitchTicket, self.ticket, "open")
+        return received(rollout.CutoverTicket, self.ticket, "open")
 
 
 class StopForSwitchOperator(SwitchStepOperator):
     """Stop the clone, and for a cut-over also the application that it replaces, once that has read as much."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.StoppedForSwitch:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.StoppedForCutover:
         """Stop."""
         return rollout.stop(old, clone, self.held_ticket)
 
@@ -147,15 +147,15 @@ class StopForSwitchOperator(SwitchStepOperator):
 class HandOverOperator(SwitchStepOperator):
     """Put on record who writes the outputs from now on."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.HandedOver:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.OutputsTransferred:
         """Hand over."""
-        return rollout.hand_over(old, clone, self.held_ticket)
+        return rollout.transfer_outputs(old, clone, self.held_ticket)
 
 
 class StartLiveOperator(SwitchStepOperator):
     """Start the one that writes the outputs."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.LiveStarted:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.LiveStarted:
         """Start."""
         return rollout.start_live(old, clone, self.held_ticket)
 
@@ -169,7 +169,7 @@ class AwaitLiveOperator(SwitchStepOperator):
         super().__init__(**kwargs)
         self.started = started
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> None:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> None:
         """Wait."""
         rollout.await_live(old, clone, self.held_ticket, received(rollout.LiveStarted, self.started, "the start"))
 
@@ -183,9 +183,9 @@ class FinishSwitchOperator(SwitchStepOperator):
         super().__init__(**kwargs)
         self.stopped = stopped
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.SwitchReport:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.CutoverReport:
         """Finish."""
-        report = rollout.finish(old, clone, self.held_ticket, received(rollout.StoppedForSwitch, self.stopped, "the stop"))
+        report = rollout.finish(old, clone, self.held_ticket, received(rollout.StoppedForCutover, self.stopped, "the stop"))
         self.log.info("%s writes the outputs; the output of %s input records comes twice", report.live, report.records_again)
         return report
 
@@ -193,7 +193,7 @@ class FinishSwitchOperator(SwitchStepOperator):
 class AbandonSwitchOperator(SwitchStepOperator):
     """After any failure: leave both as the repository says they are. Nothing after success."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.LeftAs:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.LeftAs:
         """Abandon."""
         left = rollout.abandon(old, clone, self.held_ticket)
         self.log.info("Roles: %s. Started: %s. Next: %s", left.roles, ", ".join(left.started) or "none", left.next_step)
@@ -203,7 +203,7 @@ class AbandonSwitchOperator(SwitchStepOperator):
 class PlanUpgradeOperator(PairOperator):
     """Say what an upgrade in one go would do. Changes nothing."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> dict[str, str]:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> dict[str, str]:
         """Plan."""
         text = upgrade_text(rollout.plan_upgrade(old, clone))
         self.log.info("%s", text)
@@ -236,19 +236,19 @@ class RetireOperator(OldAndCloneOperator):
         super().__init__(**kwargs)
         self.cut = cut
 
-    def step(self, bench: Workbench, context: Context) -> None:
+    def step(self, recovery: RecoveryContext, context: Context) -> None:
         """Retire."""
-        with workbench_of(self.clone_name) as clone:
-            rollout.retire(bench, clone, self.held_ticket, received(savepoint.CutSummary, self.cut, "the capture"))
+        with context_of(self.clone_name) as clone:
+            rollout.retire(recovery, clone, self.held_ticket, received(savepoint.CutSummary, self.cut, "the capture"))
 
 
 class BringBackOperator(OldAndCloneOperator):
     """The end of an upgrade, however it went: unless the clone is live, the old application runs again."""
 
-    def step(self, bench: Workbench, context: Context) -> rollout.BroughtBack:
+    def step(self, recovery: RecoveryContext, context: Context) -> rollout.BroughtBack:
         """Bring back."""
-        with workbench_of(self.clone_name) as clone:
-            back = rollout.bring_back(bench, clone, self.held_ticket)
+        with context_of(self.clone_name) as clone:
+            back = rollout.bring_back(recovery, clone, self.held_ticket)
         self.log.info("%s writes the outputs", back.live)
         return back
 
@@ -262,6 +262,6 @@ class MakeLiveOperator(PairOperator):
         super().__init__(**kwargs)
         self.ticket = ticket
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> rollout.BroughtBack:
+    def both(self, old: RecoveryContext, clone: RecoveryContext, context: Context) -> rollout.BroughtBack:
         """Make it live."""
         return rollout.make_live(old, clone, received(restore.RestoreTicket, self.ticket, "open"))

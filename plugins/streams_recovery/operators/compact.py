@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery.operations import compaction
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.operators.spark import SparkOutcome
@@ -25,14 +25,14 @@ class PlanCompactionOperator(StepOperator):
         self.savepoint = savepoint
         self.reason = reason
 
-    def step(self, bench: Workbench, context: Context) -> compaction.CompactTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactTicket:
         """Plan."""
         request = compaction.CompactRequest(
             savepoint=self.savepoint, run_id=run_id_of(context), requested_by=requested_by(context), reason=self.reason
         )
-        planned = compaction.plan(bench, self.savepoint)
-        self.log.info("%s", compaction.reduction_text(planned))
-        ticket = compaction.begin(bench, request, planned)
+        planned = compaction.plan(recovery, self.savepoint)
+        self.log.info("%s", compaction.compaction_text(planned))
+        ticket = compaction.begin(recovery, request, planned)
         if ticket.spec is None:
             raise AirflowSkipException(f"Nothing of savepoint {ticket.source_id} can be reduced, or all of it is already")
         return ticket
@@ -48,7 +48,7 @@ class PublishCompactionOperator(StepOperator):
         self.ticket = ticket
         self.outcome = outcome
 
-    def step(self, bench: Workbench, context: Context) -> compaction.CompactSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactSummary:
         """Publish."""
         ticket = received(compaction.CompactTicket, self.ticket, "plan")
-        return compaction.publish(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+        return compaction.publish(recovery, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)

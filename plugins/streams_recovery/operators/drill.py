@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from streams_recovery.operations import sandbox
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operators.base import NOTHING, StepOperator, received
 from streams_recovery.operators.restore import RestoreStepOperator
@@ -18,17 +18,17 @@ from streams_recovery.operators.run_facts import requested_by, run_id_of
 class ClearDrillOperator(StepOperator):
     """Take away what a drill that died has left."""
 
-    def step(self, bench: Workbench, context: Context) -> sandbox.Removed:
+    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
         """Clear up."""
-        return sandbox.clear(bench, run_id=run_id_of(context))
+        return sandbox.clear(recovery, run_id=run_id_of(context))
 
 
 class RemoveDrillOperator(RestoreStepOperator):
     """Stop the drill's application and take away everything of it."""
 
-    def step(self, bench: Workbench, context: Context) -> sandbox.Removed:
+    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
         """Remove."""
-        return sandbox.remove(bench, self.held_ticket)
+        return sandbox.remove(recovery, self.held_ticket)
 
 
 class ConcludeDrillOperator(StepOperator):
@@ -46,14 +46,14 @@ class ConcludeDrillOperator(StepOperator):
         self.removed = removed
         self.began_at = began_at
 
-    def step(self, bench: Workbench, context: Context) -> sandbox.DrillEntry:
+    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.DrillEntry:
         """Conclude."""
         ticket = None if self.ticket == NOTHING else received(RestoreTicket, self.ticket, "open")
         entry = sandbox.conclude(
-            bench,
+            recovery,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
-            began_at=int(self.began_at) if self.began_at.isdigit() else bench.clock(),
+            began_at=int(self.began_at) if self.began_at.isdigit() else recovery.clock(),
             ticket=ticket,
             report=None if self.report == NOTHING else received(RestoreReport, self.report, "finish"),
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),

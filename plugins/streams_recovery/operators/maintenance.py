@@ -8,9 +8,9 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery.core.repository.check import AuditReport
+from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.run_facts import run_id_of
 from streams_recovery.operators.spark import SparkOutcome
@@ -26,9 +26,9 @@ class PlanAuditOperator(StepOperator):
         self.savepoint = savepoint
         self.level = level
 
-    def step(self, bench: Workbench, context: Context) -> maintenance.AuditTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.CheckTicket:
         """Plan."""
-        return maintenance.plan_audit(bench, savepoint=self.savepoint, level=self.level, run_id=run_id_of(context))
+        return maintenance.plan_check(recovery, savepoint=self.savepoint, level=self.level, run_id=run_id_of(context))
 
 
 class ConcludeAuditOperator(StepOperator):
@@ -41,10 +41,10 @@ class ConcludeAuditOperator(StepOperator):
         self.ticket = ticket
         self.outcome = outcome
 
-    def step(self, bench: Workbench, context: Context) -> AuditReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> CheckReport:
         """Conclude."""
-        ticket = received(maintenance.AuditTicket, self.ticket, "plan")
-        report = maintenance.conclude_audit(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+        ticket = received(maintenance.CheckTicket, self.ticket, "plan")
+        report = maintenance.conclude_check(recovery, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
         for found in report.findings:
             self.log.error("%s", found)
         maintenance.raise_unless_good(report)
@@ -54,9 +54,9 @@ class ConcludeAuditOperator(StepOperator):
 class PlanExpiryOperator(StepOperator):
     """Say what the rules keep and what they let go. Changes nothing."""
 
-    def step(self, bench: Workbench, context: Context) -> maintenance.ExpirePlan:
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpirePlan:
         """Plan."""
-        plan = maintenance.plan_expiry(bench)
+        plan = maintenance.plan_expiry(recovery)
         self.log.info("%s", maintenance.expiry_text(plan))
         return plan
 
@@ -70,11 +70,11 @@ class ExpireOperator(StepOperator):
         super().__init__(**kwargs)
         self.apply = apply
 
-    def step(self, bench: Workbench, context: Context) -> maintenance.ExpireReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
         """Expire."""
         if str(self.apply) != "True":
             raise AirflowSkipException("Nothing was touched: set the param `apply` to carry out what the plan task shows")
-        report = maintenance.expire(bench, run_id_of(context))
+        report = maintenance.expire(recovery, run_id_of(context))
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)
         return report

@@ -14,10 +14,10 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import written_interval
 from streams_recovery.core.timestamps import EPOCH
-from streams_recovery.hooks.context import airflow_errors, workbench_of
+from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations import interval as reprocessing
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.sandbox import Removed
 from streams_recovery.operators.base import NOTHING, StepOperator, received
@@ -65,12 +65,12 @@ class ClaimIntervalSensor(BaseSensorOperator):
         if why is not None:
             raise AirflowSkipException(why)
         asked = {name: text for name, text in self.asked.items() if name not in ("from", "to", "tombstones")}
-        with airflow_errors(), workbench_of(self.application_name) as bench:
+        with airflow_errors(), context_of(self.application_name) as recovery:
             interval = interval_of(run.run_type, self.asked["from"], self.asked["to"], (run.data_interval_start, run.data_interval_end))
             wanted = reprocessing.Asked(**asked, tombstones=self.asked["tombstones"] == "True")
-            claimed = reprocessing.claim(bench, reprocessing.requested(bench, wanted, interval), run_id=run_id_of(context))
+            claimed = reprocessing.claim(recovery, reprocessing.requested(recovery, wanted, interval), run_id=run_id_of(context))
             if claimed is None:
-                self.log.info("All lanes are taken, by the intervals %s", ", ".join(reprocessing.busy(bench)))
+                self.log.info("All lanes are taken, by the intervals %s", ", ".join(reprocessing.busy(recovery)))
                 return PokeReturnValue(is_done=False)
         return PokeReturnValue(is_done=True, xcom_value=codec.encode(claimed))
 
@@ -101,17 +101,17 @@ class SourcedOperator(OfIntervalOperator):
 class ClearIntervalOperator(SourcedOperator):
     """Take away what an earlier run of the interval has left, its results side by side too."""
 
-    def step(self, bench: Workbench, context: Context) -> Removed:
+    def step(self, recovery: RecoveryContext, context: Context) -> Removed:
         """Clear up."""
-        return reprocessing.clear(bench, self.source_id, self.request, run_id=run_id_of(context))
+        return reprocessing.clear(recovery, self.source_id, self.request, run_id=run_id_of(context))
 
 
 class PlanIntervalOperator(SourcedOperator):
     """Say what would be processed. Changes nothing."""
 
-    def step(self, bench: Workbench, context: Context) -> Planned:
+    def step(self, recovery: RecoveryContext, context: Context) -> Planned:
         """Plan."""
-        planned = reprocessing.plan(bench, self.source_id, self.request)
+        planned = reprocessing.plan(recovery, self.source_id, self.request)
         self.log.info("%s", planned.text)
         return planned
 
@@ -125,13 +125,13 @@ class OpenIntervalOperator(SourcedOperator):
         super().__init__(**kwargs)
         self.planned = planned
 
-    def step(self, bench: Workbench, context: Context) -> restore.RestoreTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
         """Open."""
         planned = received(Planned, self.planned, "plan")
         if planned.records == 0:
             raise AirflowSkipException(planned.text)
         return reprocessing.open_interval(
-            bench, self.source_id, self.request, planned, run_id=run_id_of(context), requested_by=requested_by(context)
+            recovery, self.source_id, self.request, planned, run_id=run_id_of(context), requested_by=requested_by(context)
         )
 
 
@@ -144,9 +144,9 @@ class HandOverOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.claimed = claimed
 
-    def step(self, bench: Workbench, context: Context) -> reprocessing.HandOverReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> reprocessing.PublishReport:
         """Hand over."""
-        return reprocessing.hand_over(bench, self.held_ticket, received(Claimed, self.claimed, "claim").request)
+        return reprocessing.publish_results(recovery, self.held_ticket, received(Claimed, self.claimed, "claim").request)
 
 
 class RemoveIntervalOperator(RestoreStepOperator):
@@ -158,13 +158,13 @@ class RemoveIntervalOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.handed = handed
 
-    def step(self, bench: Workbench, context: Context) -> Removed:
+    def step(self, recovery: RecoveryContext, context: Context) -> Removed:
         """Remove."""
-        return reprocessing.remove(bench, self.held_ticket, _handed(self.handed))
+        return reprocessing.remove(recovery, self.held_ticket, _handed(self.handed))
 
 
-def _handed(text: str) -> reprocessing.HandOverReport | None:
-    return None if text == NOTHING else received(reprocessing.HandOverReport, text, "handing over")
+def _handed(text: str) -> reprocessing.PublishReport | None:
+    return None if text == NOTHING else received(reprocessing.PublishReport, text, "handing over")
 
 
 class ConcludeIntervalOperator(OfIntervalOperator):
@@ -182,7 +182,7 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         self.report = report
         self.removed = removed
 
-    def step(self, bench: Workbench, context: Context) -> reprocessing.ReprocessEntry:
+    def step(self, recovery: RecoveryContext, context: Context) -> reprocessing.ReprocessEntry:
         """Conclude."""
         why = why_not_now(context["dag_run"].run_type)
         if why is not None:
@@ -195,7 +195,7 @@ class ConcludeIntervalOperator(OfIntervalOperator):
             finished=self.report != NOTHING,
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
-        entry = reprocessing.conclude(bench, self.request, done, run_id=run_id_of(context), requested_by=requested_by(context))
+        entry = reprocessing.conclude(recovery, self.request, done, run_id=run_id_of(context), requested_by=requested_by(context))
         self.log.info("Interval %s: %s", self.request.slice.interval.name, entry.outcome)
         reprocessing.raise_unless_succeeded(entry)
         return entry

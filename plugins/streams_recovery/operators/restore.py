@@ -12,10 +12,10 @@ from streams_recovery.config.directory import config_directory, load_application
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.restore.plan import require_agreement
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import NOTHING, StepOperator, received
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.operators.spark import SparkOutcome
@@ -33,7 +33,7 @@ class RequestedOperator(StepOperator):
         super().__init__(**kwargs)
         self.asked = dict(asked)
 
-    def request(self, bench: Workbench) -> restore.RestoreRequest:
+    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
         """The request itself. A rendered boolean is a text."""
         asked = self.asked
         return restore.RestoreRequest(
@@ -46,11 +46,11 @@ class RequestedOperator(StepOperator):
             safety=restore.SafetyPolicy(asked["safety"]),
             confirm=asked["confirm"],
             reason=asked["reason"],
-            offsets=offset_strategy(bench.config, asked["offsets"], read=inside(config_directory())),
+            offsets=offset_strategy(recovery.config, asked["offsets"], read=inside(config_directory())),
             outputs=restore.OutputPolicy(asked.get("outputs", restore.OutputPolicy.KEEP)),
             accept_gap=asked.get("accept_gap") == "True",
             inputs_from=asked.get("inputs_from", ""),
-            as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
+            as_of=as_of(recovery.config, asked["as_of"], asked["by"]) if "by" in asked else None,
             in_place=asked.get("in_place") == "True",
             groups=tuple(asked.get("groups", "").replace(",", " ").split()),
             compare_keys=asked.get("compare_keys") == "True",
@@ -60,10 +60,10 @@ class RequestedOperator(StepOperator):
 class PlanRestoreOperator(RequestedOperator):
     """Say what the restore would do. Changes nothing; the result is what is approved."""
 
-    def step(self, bench: Workbench, context: Context) -> dict[str, str | None]:
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str | None]:
         """Plan."""
-        request, began_at = self.request(bench), bench.clock()
-        planned = restore.plan(bench, request)
+        request, began_at = self.request(recovery), recovery.clock()
+        planned = restore.plan(recovery, request)
         text = markdown(planned)
         self.log.info("%s", text)
         require_agreement(planned, request)
@@ -79,10 +79,14 @@ class OpenRestoreOperator(RequestedOperator):
         super().__init__(**kwargs)
         self.approved_hash = approved_hash
 
-    def step(self, bench: Workbench, context: Context) -> restore.RestoreTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
         """Open."""
         return restore.open_restore(
-            bench, self.request(bench), run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+            recovery,
+            self.request(recovery),
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            approved_hash=self.approved_hash,
         )
 
 
@@ -104,17 +108,17 @@ class RestoreStepOperator(StepOperator):
 class StopApplicationOperator(RestoreStepOperator):
     """Stop every instance, prove it, and empty the group."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.StopSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.StopSummary:
         """Stop."""
-        return restore.stop(bench, self.held_ticket)
+        return restore.stop(recovery, self.held_ticket)
 
 
 class SaveStateOperator(RestoreStepOperator):
     """Read the cut of what is about to be replaced."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.SafetyBegun:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.SafetyBegun:
         """Save."""
-        return restore.save_state(bench, self.held_ticket)
+        return restore.save_state(recovery, self.held_ticket)
 
 
 class KeepStateOperator(RestoreStepOperator):
@@ -129,19 +133,19 @@ class KeepStateOperator(RestoreStepOperator):
         self.begun = begun
         self.copied = copied
 
-    def step(self, bench: Workbench, context: Context) -> restore.SafetySummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.SafetySummary:
         """Keep."""
         begun = received(restore.SafetyBegun, self.begun, "saving the state")
         copied = None if self.copied == NOTHING else received(SparkOutcome, self.copied, "the Spark job").result
-        return restore.keep_state(bench, self.held_ticket, begun, copied)
+        return restore.keep_state(recovery, self.held_ticket, begun, copied)
 
 
 class PrepareTopicsOperator(RestoreStepOperator):
     """Create the internal topics, empty and under hold."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.PrepareSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.PrepareSummary:
         """Prepare."""
-        return restore.prepare(bench, self.held_ticket)
+        return restore.prepare(recovery, self.held_ticket)
 
 
 class CheckedStepOperator(RestoreStepOperator):
@@ -154,7 +158,7 @@ class CheckedStepOperator(RestoreStepOperator):
         self.outcome = outcome
 
     @property
-    def result(self) -> NoteRef | None:
+    def result(self) -> ArtifactRef | None:
         """What the job has left."""
         return received(SparkOutcome, self.outcome, "the Spark job").result
 
@@ -162,9 +166,9 @@ class CheckedStepOperator(RestoreStepOperator):
 class CheckLoadOperator(CheckedStepOperator):
     """Compare what was written with the plan and with the logs' ends."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.LoadSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.LoadSummary:
         """Check."""
-        return restore.check_load(bench, self.held_ticket, self.result)
+        return restore.check_load(recovery, self.held_ticket, self.result)
 
 
 class ComparedStepOperator(CheckedStepOperator):
@@ -177,7 +181,7 @@ class ComparedStepOperator(CheckedStepOperator):
         self.loaded = loaded
 
     @property
-    def load(self) -> NoteRef | None:
+    def load(self) -> ArtifactRef | None:
         """What the load has left."""
         return received(restore.LoadSummary, self.loaded, "checking the load").result
 
@@ -185,33 +189,33 @@ class ComparedStepOperator(CheckedStepOperator):
 class VerifyChangelogsOperator(ComparedStepOperator):
     """Fail unless there is a proof for every partition that it is equal to the savepoint's."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.VerifySummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.VerifySummary:
         """Verify."""
-        return restore.check_verify(bench, self.held_ticket, self.load, self.result)
+        return restore.check_verify(recovery, self.held_ticket, self.load, self.result)
 
 
 class StopBeforeIntervalOperator(RestoreStepOperator):
     """Wait until what comes before an interval is processed, and stop the application there."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.EndsSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.EndsSummary:
         """Stop."""
-        return restore.stop_before_interval(bench, self.held_ticket)
+        return restore.stop_before_interval(recovery, self.held_ticket)
 
 
 class StartAgainOperator(RestoreStepOperator):
     """Start the application on the interval, and wait until it is at work."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.StartSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.StartSummary:
         """Start."""
-        return restore.start_again(bench, self.held_ticket)
+        return restore.start_again(recovery, self.held_ticket)
 
 
 class CheckFeedOperator(CheckedStepOperator):
     """Compare what was written with the plan and with the logs' ends."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.LoadSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.LoadSummary:
         """Check."""
-        return restore.check_feed(bench, self.held_ticket, self.result)
+        return restore.check_feed(recovery, self.held_ticket, self.result)
 
 
 class VerifyFeedOperator(ComparedStepOperator):
@@ -223,10 +227,10 @@ class VerifyFeedOperator(ComparedStepOperator):
         super().__init__(**kwargs)
         self.verified = verified
 
-    def step(self, bench: Workbench, context: Context) -> restore.VerifySummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.VerifySummary:
         """Verify."""
         before = received(restore.VerifySummary, self.verified, "verifying")
-        return restore.check_verify_feed(bench, self.held_ticket, before, self.load, self.result)
+        return restore.check_verify_feed(recovery, self.held_ticket, before, self.load, self.result)
 
 
 class VerifyClearedOperator(RestoreStepOperator):
@@ -238,33 +242,33 @@ class VerifyClearedOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.verified = verified
 
-    def step(self, bench: Workbench, context: Context) -> restore.ClearedSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.ClearedSummary:
         """Verify."""
-        return restore.verify_cleared(bench, self.held_ticket, received(restore.VerifySummary, self.verified, "verifying"))
+        return restore.verify_cleared(recovery, self.held_ticket, received(restore.VerifySummary, self.verified, "verifying"))
 
 
 class ResetConsumerGroupOperator(RestoreStepOperator):
     """Set committed offsets and their metadata, and read them back."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.OffsetsSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.OffsetsSummary:
         """Set."""
-        return restore.set_offsets(bench, self.held_ticket)
+        return restore.set_offsets(recovery, self.held_ticket)
 
 
 class WipeStateOperator(RestoreStepOperator):
     """Remove local state on every instance."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.WipeSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.WipeSummary:
         """Wipe."""
-        return restore.wipe(bench, self.held_ticket)
+        return restore.wipe(recovery, self.held_ticket)
 
 
 class StartApplicationOperator(RestoreStepOperator):
     """Start every instance on the restored state."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.StartSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.StartSummary:
         """Start."""
-        return restore.start(bench, self.held_ticket)
+        return restore.start(recovery, self.held_ticket)
 
 
 class AwaitRecoveredOperator(RestoreStepOperator):
@@ -276,17 +280,17 @@ class AwaitRecoveredOperator(RestoreStepOperator):
         super().__init__(**kwargs)
         self.started = started
 
-    def step(self, bench: Workbench, context: Context) -> restore.RecoveredSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.RecoveredSummary:
         """Wait."""
-        return restore.await_recovered(bench, self.held_ticket, received(restore.StartSummary, self.started, "start"))
+        return restore.await_recovered(recovery, self.held_ticket, received(restore.StartSummary, self.started, "start"))
 
 
 class StopAtEndsOperator(RestoreStepOperator):
     """Wait until the application has processed all there is, and stop it there."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.EndsSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.EndsSummary:
         """Stop."""
-        return restore.stop_at_ends(bench, self.held_ticket)
+        return restore.drain(recovery, self.held_ticket)
 
 
 class FinishRestoreOperator(RestoreStepOperator):
@@ -301,18 +305,18 @@ class FinishRestoreOperator(RestoreStepOperator):
         self.recovered = recovered
         self.verified = verified
 
-    def step(self, bench: Workbench, context: Context) -> restore.RestoreReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreReport:
         """Finish."""
         verified = received(restore.VerifySummary, self.verified, "verifying")
         asked = received(restore.RecoveredSummary, self.recovered, "waiting for the application").asked
-        return restore.finish(bench, self.held_ticket, verified, asked)
+        return restore.finish(recovery, self.held_ticket, verified, asked)
 
 
 class AbandonRestoreOperator(RestoreStepOperator):
     """After any failure: bring the application back while nothing was destroyed, else leave it down and say what to do. Nothing after success."""
 
-    def step(self, bench: Workbench, context: Context) -> restore.AbandonReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.AbandonReport:
         """Abandon."""
-        report = restore.abandon(bench, self.held_ticket)
+        report = restore.abandon(recovery, self.held_ticket)
         self.log.info("Restore left in phase %s: %s", report.phase, report.next_step)
         return report

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import savepoint
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.run_facts import requested_by, run_id_of, too_late
 from streams_recovery.operators.spark import SparkOutcome
@@ -41,7 +41,7 @@ class BeginSavepointOperator(StepOperator):
             raise AirflowSkipException(f"No savepoint was taken and nothing was touched: {late}")
         return super().execute(context)
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.Ticket:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.Ticket:
         """Begin."""
         request = savepoint.SavepointRequest(
             run_id=run_id_of(context),
@@ -51,7 +51,7 @@ class BeginSavepointOperator(StepOperator):
             changed_state=ChangedState(self.changed_state),
             confirm=self.confirm,
         )
-        return savepoint.begin(bench, request)
+        return savepoint.begin(recovery, request)
 
 
 class SavepointStepOperator(StepOperator):
@@ -72,9 +72,9 @@ class SavepointStepOperator(StepOperator):
 class QuiesceOperator(SavepointStepOperator):
     """Hold the application still, the configured way."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.Quiesced:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.Quiesced:
         """Quiesce."""
-        return savepoint.quiesce(bench, self.held_ticket)
+        return savepoint.quiesce(recovery, self.held_ticket)
 
 
 class CaptureCutOperator(SavepointStepOperator):
@@ -86,17 +86,17 @@ class CaptureCutOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.quiesced = quiesced
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.CutSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.CutSummary:
         """Capture."""
-        return savepoint.capture(bench, self.held_ticket, received(savepoint.Quiesced, self.quiesced, "quiesce"))
+        return savepoint.capture(recovery, self.held_ticket, received(savepoint.Quiesced, self.quiesced, "quiesce"))
 
 
 class ResumeApplicationOperator(SavepointStepOperator):
     """Let go of the application: every instance that ran at the beginning runs again. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.ResumeReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.ResumeReport:
         """Resume."""
-        return savepoint.resume(bench, self.held_ticket)
+        return savepoint.resume(recovery, self.held_ticket)
 
 
 class GatherSegmentsOperator(SavepointStepOperator):
@@ -108,10 +108,10 @@ class GatherSegmentsOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.copied = copied
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.GatherSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.GatherSummary:
         """Gather."""
         copied = received(SparkOutcome, self.copied, "the Spark job")
-        return savepoint.gather(bench, self.held_ticket, copied.plan, copied.result)
+        return savepoint.gather(recovery, self.held_ticket, copied.plan, copied.result)
 
 
 class PublishSavepointOperator(SavepointStepOperator):
@@ -123,14 +123,14 @@ class PublishSavepointOperator(SavepointStepOperator):
         super().__init__(**kwargs)
         self.gathered = gathered
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.SavepointSummary:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.SavepointSummary:
         """Publish."""
-        return savepoint.publish(bench, self.held_ticket, received(savepoint.GatherSummary, self.gathered, "gathering").copied)
+        return savepoint.publish(recovery, self.held_ticket, received(savepoint.GatherSummary, self.gathered, "gathering").copied)
 
 
 class FinishSavepointOperator(SavepointStepOperator):
     """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoint.FinishReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.FinishReport:
         """Finish."""
-        return savepoint.finish(bench, self.held_ticket)
+        return savepoint.finish(recovery, self.held_ticket)

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import scheduled_run
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, received
 from streams_recovery.operators.run_facts import run_id_of
 
@@ -23,9 +23,9 @@ class BeginIncrementOperator(StepOperator):
         super().__init__(**kwargs)
         self.until = until
 
-    def step(self, bench: Workbench, context: Context) -> scheduled_run.Increment:
+    def step(self, recovery: RecoveryContext, context: Context) -> scheduled_run.ScheduledRun:
         """Begin."""
-        return scheduled_run.begin(bench, parse_limit(self.until or bench.config.run.until), run_id=run_id_of(context))
+        return scheduled_run.begin(recovery, parse_limit(self.until or recovery.config.run.until), run_id=run_id_of(context))
 
 
 class EndIncrementOperator(StepOperator):
@@ -37,6 +37,6 @@ class EndIncrementOperator(StepOperator):
         super().__init__(**kwargs)
         self.begun = begun
 
-    def step(self, bench: Workbench, context: Context) -> scheduled_run.IncrementReport:
+    def step(self, recovery: RecoveryContext, context: Context) -> scheduled_run.ScheduledRunReport:
         """End."""
-        return scheduled_run.end(bench, received(scheduled_run.Increment, self.begun, "the beginning of the run"))
+        return scheduled_run.end(recovery, received(scheduled_run.ScheduledRun, self.begun, "the beginning of the run"))

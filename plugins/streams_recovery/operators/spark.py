@@ -18,15 +18,15 @@ from airflow.sdk.exceptions import AirflowFailException
 from streams_recovery.config.backup import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.spark_submit import JobName, SparkCall
 from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.hooks.context import airflow_errors, workbench_of
+from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations import compaction, maintenance, restore, savepoint
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.renewed_lock import Locked, kept
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import Locked, renewed_lock
 from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.operators.base import received
 from streams_recovery.storage.receipts import read_receipt
@@ -38,8 +38,8 @@ class SparkOutcome:
     submitted.
     """
 
-    result: NoteRef | None
-    plan: NoteRef | None
+    result: ArtifactRef | None
+    plan: ArtifactRef | None
     ranges: int
     offsets: int
 
@@ -63,13 +63,13 @@ class SparkJobOperator(SparkSubmitOperator):
         self._environment: dict[str, str] = {}
 
     @abstractmethod
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked | None]:
         """The job to run, and the ticket whose lock it runs under, None for one that changes nothing."""
 
     def execute(self, context: Context) -> Any:
         """Plan, submit, and see that the result is there."""
-        with airflow_errors(), workbench_of(self.application_name) as bench:
-            plan, ticket = self.plan_job(bench)
+        with airflow_errors(), context_of(self.application_name) as recovery:
+            plan, ticket = self.plan_job(recovery)
             outcome = SparkOutcome(result=None, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
             if plan.spec is None or plan.result_key is None:
                 self.log.info("Nothing to do: no Spark job is submitted.")
@@ -78,12 +78,12 @@ class SparkJobOperator(SparkSubmitOperator):
                 name=self.job,
                 spec=plan.spec,
                 result_key=plan.result_key,
-                repository=bench.repository,
-                connection=bench.connection if needs_cluster(self.job) else None,
-                credentials=bench.credentials,
+                repository=recovery.repository,
+                connection=recovery.connection if needs_cluster(self.job) else None,
+                credentials=recovery.credentials,
             )
-            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark)
-            with kept(bench, ticket) if ticket is not None else nullcontext():
+            submitter = self.submitter or _AirflowSubmit(self, context, recovery.config.spark)
+            with renewed_lock(recovery, ticket) if ticket is not None else nullcontext():
                 return codec.encode(replace(outcome, result=submitter.submit(job)))
 
     def submit_call(self, call: SparkCall, connection: str, context: Context) -> None:
@@ -110,7 +110,7 @@ class _AirflowSubmit:
     context: Context
     spark: Spark
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         master = AirflowConnections().spark_master(self.spark.connection)
         _check_provider(master)
         with prepared(job, master, allow_insecure_rpc=self.spark.allow_insecure_rpc) as call:
@@ -144,10 +144,10 @@ class CopyRecordsOperator(SparkJobOperator):
         super().__init__(**kwargs)
         self.cut = cut
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked]:
         """Which ranges are missing."""
         ticket = received(savepoint.Ticket, self.ticket, "begin")
-        return savepoint.plan_copy(bench, ticket, received(savepoint.CutSummary, self.cut, "capture_cut").draft), ticket
+        return savepoint.plan_copy(recovery, ticket, received(savepoint.CutSummary, self.cut, "capture_cut").draft), ticket
 
 
 class CopyStateOperator(SparkJobOperator):
@@ -162,7 +162,7 @@ class CopyStateOperator(SparkJobOperator):
         super().__init__(**kwargs)
         self.begun = begun
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked]:
         """What is missing, planned already."""
         begun = received(restore.SafetyBegun, self.begun, "saving the state")
         return begun.job, received(restore.RestoreTicket, self.ticket, "open")
@@ -181,12 +181,12 @@ class CopyStateOperator(SparkJobOperator):
 class RestoreJobOperator(SparkJobOperator):
     """A job of a restore that is open, planned by the step ``planned_by``."""
 
-    planned_by: Callable[[Workbench, restore.RestoreTicket], JobPlan]
+    planned_by: Callable[[RecoveryContext, restore.RestoreTicket], JobPlan]
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked]:
         """What the step says."""
         ticket = received(restore.RestoreTicket, self.ticket, "open")
-        return type(self).planned_by(bench, ticket), ticket
+        return type(self).planned_by(recovery, ticket), ticket
 
 
 class LoadRecordsOperator(RestoreJobOperator):
@@ -208,27 +208,27 @@ class AppendRecordsOperator(SparkJobOperator):
 
     job: JobName = "restore"
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked]:
         """What is missing of it."""
         ticket = received(restore.AppendTicket, self.ticket, "open")
-        return restore.plan_append_job(bench, ticket), ticket
+        return restore.plan_append_job(recovery, ticket), ticket
 
 
 class CompareOperator(SparkJobOperator):
     """A comparison of what was loaded, planned by the step ``compared_by``. ``loaded`` is the JSON that checking the load returned."""
 
     job: JobName = "verify"
-    compared_by: Callable[[Workbench, restore.RestoreTicket, NoteRef | None], JobPlan]
+    compared_by: Callable[[RecoveryContext, restore.RestoreTicket, ArtifactRef | None], JobPlan]
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "loaded")
 
     def __init__(self, *, loaded: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.loaded = loaded
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked]:
         """What the step says."""
         ticket = received(restore.RestoreTicket, self.ticket, "open")
-        return type(self).compared_by(bench, ticket, received(restore.LoadSummary, self.loaded, "checking the load").result), ticket
+        return type(self).compared_by(recovery, ticket, received(restore.LoadSummary, self.loaded, "checking the load").result), ticket
 
 
 class CompareRecordsOperator(CompareOperator):
@@ -248,9 +248,9 @@ class ReadFilesOperator(SparkJobOperator):
 
     job: JobName = "audit"
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked | None]:
         """Which files, planned already; where the result goes is this attempt's own."""
-        return maintenance.plan_reading(bench, received(maintenance.AuditTicket, self.ticket, "plan")), None
+        return maintenance.plan_reading(recovery, received(maintenance.CheckTicket, self.ticket, "plan")), None
 
 
 class ReduceRecordsOperator(SparkJobOperator):
@@ -258,6 +258,6 @@ class ReduceRecordsOperator(SparkJobOperator):
 
     job: JobName = "compact"
 
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
+    def plan_job(self, recovery: RecoveryContext) -> tuple[JobPlan, Locked | None]:
         """Which partitions, planned already."""
-        return compaction.plan_job(bench, received(compaction.CompactTicket, self.ticket, "plan")), None
+        return compaction.plan_job(recovery, received(compaction.CompactTicket, self.ticket, "plan")), None

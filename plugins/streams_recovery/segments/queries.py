@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.point_in_time import Split
-from streams_recovery.core.sandbox.interval import Bounds, Looked
+from streams_recovery.core.sandbox.interval import Bounds, IntervalLook
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.segments.fetch import open_sized
 from streams_recovery.storage.repository import Repository
@@ -101,7 +101,7 @@ def first_timestamp(repository: Repository, file: SegmentFile) -> int:
     return int(next(_batches(repository, file, "timestamp", rows=1)).column(0)[0].as_py())
 
 
-def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> Looked:
+def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> IntervalLook:
     """Which rows of a segment are within these bounds. Reads offsets and timestamps only."""
     rows = behind = own = lead = 0
     first_later = stop = None
@@ -121,7 +121,7 @@ def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> Look
         behind += 0 if first_later is None else _count(pc.greater(taken.column("offset"), first_later))
         if stop is not None:
             break
-    return Looked(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop)
+    return IntervalLook(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop)
 
 
 def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:

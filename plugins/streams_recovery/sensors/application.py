@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator, Context, conf
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.hooks.context import airflow_errors, workbench_of
+from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations.conditions import WATCHES
 from streams_recovery.triggers.application import WatchTrigger
 from streams_recovery.ui.early_answers import HEARD_SECONDS
@@ -37,8 +37,8 @@ class WatchSensor(BaseOperator):
     def execute(self, context: Context) -> str:
         """Look, and wait in the triggerer when it is not done."""
         facts = self.facts()
-        with airflow_errors(), workbench_of(self.application_name) as bench:
-            found = WATCHES[self.watch](bench, facts)
+        with airflow_errors(), context_of(self.application_name) as recovery:
+            found = WATCHES[self.watch](recovery, facts)
         self.log.info("%s", found.told)
         if not found.done:
             settle = conf.getfloat("workers", "min_heartbeat_interval") + HEARD_SECONDS if self.settle is None else self.settle

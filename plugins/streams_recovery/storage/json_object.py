@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from streams_recovery.core import bounded_json, codec
 from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.repository import Repository
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ def read_value(repository: Repository, kind: type[T], key: str, *, most_bytes: i
     return codec.loads(kind, repository.get(key, most_bytes=most_bytes), where=key, most_bytes=most_bytes)
 
 
-def read_noted(repository: Repository, kind: type[T], ref: NoteRef) -> T:
+def read_noted(repository: Repository, kind: type[T], ref: ArtifactRef) -> T:
     """The ``kind`` that ``ref`` names, as it was written. Raises ``NotFound``, ``Damaged``, and ``Altered`` when it is another one now."""
     return codec.loads(kind, ref.checked(repository.get(ref.key, most_bytes=MOST_BYTES)), where=ref.key)
 

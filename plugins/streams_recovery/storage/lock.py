@@ -8,7 +8,7 @@ from streams_recovery.core.errors import EntryUnreadable, Refused
 from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord, LockTicket
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 
@@ -18,7 +18,7 @@ class ApplicationLock:
     """
 
     def __init__(self, repository: Repository, layout: Layout, clock: Callable[[], int]) -> None:
-        self._log = NumberedLog(repository, layout.locks, LockRecord)
+        self._log = AppendLog(repository, layout.locks, LockRecord)
         self._clock = clock
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:

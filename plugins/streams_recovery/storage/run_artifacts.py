@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from streams_recovery.core.errors import Altered, NotFound, Refused
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import create_value, read_noted, read_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 _NUMBER: Final = re.compile(r"([0-9]{4,9})\.json")
 
 
-class Notes:
+class RunArtifacts:
     """Notes of one application's runs: at ``work/{run}/{name}.{n}.json``, or ``work/{run}/{name}.json`` for one that is written once."""
 
     def __init__(self, repository: Repository, layout: Layout) -> None:
         self._repository = repository
         self._layout = layout
 
-    def write(self, run: str, name: str, value: Any) -> NoteRef:
+    def write(self, run: str, name: str, value: Any) -> ArtifactRef:
         """Leave a note (a dataclass). A step that is repeated leaves another one."""
         number = self._next(run, name)
         while True:
@@ -32,7 +32,7 @@ class Notes:
             except AlreadyExists:
                 number += 1
 
-    def write_once(self, run: str, name: str, value: Any) -> NoteRef:
+    def write_once(self, run: str, name: str, value: Any) -> ArtifactRef:
         """Leave the only note of this name. Raises ``Altered`` when something is there: it is of nobody whose run this is."""
         key = self._layout.work(run, name)
         try:
@@ -50,11 +50,11 @@ class Notes:
         number = asked.removesuffix(".json").rpartition(".")[2]
         return f"{directory}/{name}.{number}.json"
 
-    def read(self, kind: type[T], ref: NoteRef) -> T:
+    def read(self, kind: type[T], ref: ArtifactRef) -> T:
         """The note as it was written. Raises ``NotFound``, ``Damaged``, and ``Altered`` when it is another one now."""
         return read_noted(self._repository, kind, ref)
 
-    def read_own(self, kind: type[T], run: str, ref: NoteRef) -> T:
+    def read_own(self, kind: type[T], run: str, ref: ArtifactRef) -> T:
         """``read`` for what only ``run`` itself may have left. Raises ``Refused`` for a note of another one."""
         if ref.key.rpartition("/")[0] != self._directory(run):
             raise other_attempt(ref.key, run)
@@ -86,8 +86,8 @@ class Notes:
     def _numbered(self, run: str, name: str, number: int) -> str:
         return self._layout.work(run, f"{name}.{number:04}")
 
-    def _create(self, key: str, value: Any) -> NoteRef:
-        return NoteRef.of(key, create_value(self._repository, key, value))
+    def _create(self, key: str, value: Any) -> ArtifactRef:
+        return ArtifactRef.of(key, create_value(self._repository, key, value))
 
     def _keys(self, run: str, name: str) -> list[str]:
         """Notes of this name with a number, or whatever else begins like one."""

@@ -11,8 +11,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streams_recovery.core.errors import RecoveryError, TransientError
-from streams_recovery.hooks.context import workbench_of
-from streams_recovery.operations.conditions import WATCHES, Look
+from streams_recovery.hooks.context import context_of
+from streams_recovery.operations.conditions import WATCHES, ConditionState
 
 
 class WatchTrigger(BaseTrigger):
@@ -59,6 +59,6 @@ class WatchTrigger(BaseTrigger):
                 self.facts = {**self.facts, **found.facts}
             await asyncio.sleep(max(0.0, self.interval - (time.monotonic() - started)))
 
-    def _look(self) -> Look:
-        with workbench_of(self.application_name) as bench:
-            return WATCHES[self.watch](bench, self.facts)
+    def _look(self) -> ConditionState:
+        with context_of(self.application_name) as recovery:
+            return WATCHES[self.watch](recovery, self.facts)

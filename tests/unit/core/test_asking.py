@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.restore.query_check import StoreAsked, is_answer, judge
+from streams_recovery.core.restore.query_check import QueryCheck, is_answer, judge
 
 SAMPLE = {b"a": b'{"n":1}', b"b": b"two", b"c": b'{"n":3}'}
 ANSWERS: dict[str, object] = {"a": {"n": 1}, "b": "two", "c": {"n": 3}, "d": "other"}
 
 
-def judged(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes] = frozenset()) -> StoreAsked:
+def judged(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes] = frozenset()) -> QueryCheck:
     return judge("s", sample, answers, changed)
 
 
 def test_equal_answers_are_counted() -> None:
-    assert judged(SAMPLE, ANSWERS) == StoreAsked(store="s", sampled=3, equal=3, changed=0, unreadable=0, different=())
+    assert judged(SAMPLE, ANSWERS) == QueryCheck(store="s", sampled=3, equal=3, changed=0, unreadable=0, different=())
 
 
 def test_another_value_and_a_missing_key_are_different() -> None:

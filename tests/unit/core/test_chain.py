@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.compaction.proof import Reduction
+from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.jobs import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
@@ -158,7 +158,7 @@ def test_idle_hours_leave_no_trace() -> None:
 
 
 def test_the_next_savepoint_continues_a_reduced_one() -> None:
-    reduced = tuple(replace(piece, reduced=Reduction.LATEST_PER_KEY) for piece in (segment(0, 8, [3, 7]), segment(8, 10, [])))
+    reduced = tuple(replace(piece, reduced=Compaction.LATEST_PER_KEY) for piece in (segment(0, 8, [3, 7]), segment(8, 10, [])))
     plan = plan_partition(cut(start=0, end=14), TopicRole.CHANGELOG, image(reduced), None)
     assert plan.inherited == reduced
     assert plan.full_because is None
@@ -173,7 +173,7 @@ def test_the_next_savepoint_continues_a_reduced_one() -> None:
 
 
 def test_a_reduced_partition_without_a_row_is_archived_all_the_same() -> None:
-    nothing_lives = CopiedRange(start=0, end=10, file=None, reduced=Reduction.LATEST_PER_KEY)
+    nothing_lives = CopiedRange(start=0, end=10, file=None, reduced=Compaction.LATEST_PER_KEY)
     plan = plan_partition(cut(start=0, end=10), TopicRole.CHANGELOG, image((nothing_lives,)), None)
     assert (plan.inherited, plan.missing, plan.full_because) == ((nothing_lives,), None, None)
 

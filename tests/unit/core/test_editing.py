@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import Reduction
+from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository import manifest
@@ -73,7 +73,7 @@ def test_the_changelog_holds_exactly_the_table(
         assert offsets == sorted(set(offsets)), "each in its own place"
         end, ranges = edited_range(base.images[number], several, None)
         assert all(10 <= offset < end for offset in offsets)
-        assert [(one.start, one.end, one.reduced) for one in ranges] == ([(10, end, Reduction.LATEST_PER_KEY)] if end > 10 else [])
+        assert [(one.start, one.end, one.reduced) for one in ranges] == ([(10, end, Compaction.LATEST_PER_KEY)] if end > 10 else [])
 
 
 @given(st.sampled_from([WINDOW, SESSION]), LOGS, TABLES)
@@ -161,7 +161,7 @@ def test_the_manifest_says_that_it_was_edited_and_is_one_that_can_be_read() -> N
     other = topic((image((segment(0, 10, [4], key="orders/segments/other/0/x.parquet"),)),), name="orders-other-changelog")
     source = manifest_of(changelog, other)
     file = segment(0, 12, [3, 11], key="orders/segments/t/0/new.parquet").file
-    changed = replace(changelog.partitions[0], end=12, ranges=(CopiedRange(start=0, end=12, file=file, reduced=Reduction.LATEST_PER_KEY),))
+    changed = replace(changelog.partitions[0], end=12, ranges=(CopiedRange(start=0, end=12, file=file, reduced=Compaction.LATEST_PER_KEY),))
     who = replace(source.provenance, requested_by="me", reason="because")
     made = edited_manifest(source, changelog, [changed], "one", savepoint_id="20261121T012345Z-0000000009", provenance=who)
     assert manifest.read(codec.dumps(made), where="here") == made

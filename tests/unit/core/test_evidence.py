@@ -14,7 +14,7 @@ from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.restore.estimate import Sizes
 from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
-from streams_recovery.core.restore.query_check import StoreAsked
+from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
 from streams_recovery.core.text.restore_report import page
 from tests.unit.core.test_plan import FILE, PLAN
@@ -150,7 +150,7 @@ def test_what_a_rebuild_creates_needs_no_proof_unless_it_comes_from_an_archive()
 
 
 def test_an_answer_that_is_another_one_spoils_all() -> None:
-    asked = StoreAsked(store="s", sampled=3, equal=2, changed=1, unreadable=0, different=())
+    asked = QueryCheck(store="s", sampled=3, equal=2, changed=1, unreadable=0, different=())
     fine = replace(REPORT, asked=(asked,))
     assert fine.verdict is Verdict.EQUAL
     assert "| s | 3 | 2 | 1 | 0 | 0 |" in page(fine, "e")

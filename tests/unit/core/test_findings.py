@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.repository.check import AuditReport
+from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.check_findings import Cause, Finding, log_problems, lost_manifests, manifest_finding, worst_first
 
 PREFIX = "orders/holds/"
-REPORT = AuditReport(
+REPORT = CheckReport(
     audit_id="a", application_id="orders", level="full", savepoints=1, minimal=0, records=0, files=1, files_read=1, rows_read=1, findings=()
 )
 

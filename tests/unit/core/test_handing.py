@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
-from streams_recovery.core.sandbox.interval_log import Asked, Base, HandOverReport, reprocess_request, succeeded, written_interval
-from streams_recovery.core.sandbox.results import Every, Found, HandOver, Readers, decide_every, decide_newest, readers, why_not_replaced
+from streams_recovery.core.sandbox.interval_log import Asked, Base, PublishReport, reprocess_request, succeeded, written_interval
+from streams_recovery.core.sandbox.results import (
+    Every,
+    Found,
+    PublishPolicy,
+    Readers,
+    decide_every,
+    decide_newest,
+    readers,
+    why_not_replaced,
+)
 
 INTERVAL = Interval(start=10, end=20)
 RECORDS = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(1, 29), st.none() | st.sampled_from(["x", "y"])), max_size=12)
@@ -92,7 +101,7 @@ def test_what_is_asked_is_taken_at_its_word() -> None:
     asked = Asked(lateness="PT1H", overlap="PT10M", beyond="PT0S", base="savepoint", reason="why")
     request = reprocess_request(asked, INTERVAL, "orders", ("prices",))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (3_600_000, 600_000, 0)
-    assert (request.slice.tables, request.base, request.hand_over) == (("prices",), Base.SAVEPOINT, HandOver.SIDE_BY_SIDE)
+    assert (request.slice.tables, request.base, request.hand_over) == (("prices",), Base.SAVEPOINT, PublishPolicy.SIDE_BY_SIDE)
     filled = {"lateness": "PT0S", "overlap": "PT0S", "beyond": "PT0S", "base": "none"}
     for confirm in ("", "order", "reprocess-orders"):
         with pytest.raises(Refused, match="only when its id is typed"):
@@ -129,5 +138,5 @@ def test_an_interval_is_written_with_its_time_zones() -> None:
 def test_an_interval_has_succeeded_when_it_was_handed_over_or_had_nothing(
     records: int | None, reached: Phase | None, handed: bool, left: tuple[str, ...], expected: bool
 ) -> None:
-    report = HandOverReport(how=HandOver.SIDE_BY_SIDE, outputs=()) if handed else None
+    report = PublishReport(how=PublishPolicy.SIDE_BY_SIDE, outputs=()) if handed else None
     assert succeeded(records, reached, report, left) is expected

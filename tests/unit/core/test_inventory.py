@@ -9,7 +9,7 @@ import pytest
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Profile, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, store_kind
-from streams_recovery.core.savepoint.topology import Declared, discover
+from streams_recovery.core.savepoint.topology import Declared, topology_of
 
 DECLARED = Declared(
     inputs=("orders-in",),
@@ -36,7 +36,7 @@ EXISTING = [
 
 
 def roles(committed: list[str], others: tuple[str, ...] = ("orders-eu",)) -> dict[str, TopicRole]:
-    found = discover("orders", DECLARED, EXISTING, committed, others)
+    found = topology_of("orders", DECLARED, EXISTING, committed, others)
     return {topic.name: topic.role for topic in found.topics}
 
 
@@ -69,28 +69,28 @@ def test_a_group_that_only_looks_like_a_longer_id_does_not_take_a_declared_store
 
 def test_every_topic_that_a_longer_name_takes_is_named_with_it() -> None:
     others = ("orders-eu", "orders-paris", "orders-paris-totals", "orders-by", "ord", "billing")
-    found = discover("orders", DECLARED, EXISTING, ["orders-in"], others)
+    found = topology_of("orders", DECLARED, EXISTING, ["orders-in"], others)
     assert {one.topic: one.group for one in found.claimed} == {
         "orders-by-region-repartition": "orders-by",
         "orders-eu-totals-changelog": "orders-eu",
         "orders-paris-totals-changelog": "orders-paris-totals",
     }
     assert not {one.topic for one in found.claimed} & set(found.names())
-    read = discover("orders", DECLARED, EXISTING, ["orders-in", "orders-by-region-repartition"], others)
+    read = topology_of("orders", DECLARED, EXISTING, ["orders-in", "orders-by-region-repartition"], others)
     assert "orders-by-region-repartition" not in {one.topic for one in read.claimed}, "the group has read it"
-    declared_too = discover("orders", declared(stores={"paris-totals": None, "eu-totals": None}), EXISTING, ["orders-in"], others)
+    declared_too = topology_of("orders", declared(stores={"paris-totals": None, "eu-totals": None}), EXISTING, ["orders-in"], others)
     assert [one.topic for one in declared_too.claimed] == ["orders-by-region-repartition"]
-    assert discover("orders", DECLARED, EXISTING, [], ()).claimed == ()
+    assert topology_of("orders", DECLARED, EXISTING, [], ()).claimed == ()
 
 
 def test_a_committed_topic_nobody_declared_is_an_input() -> None:
-    found = discover("orders", DECLARED, EXISTING, ["stranger", "gone"], ("orders-eu",))
+    found = topology_of("orders", DECLARED, EXISTING, ["stranger", "gone"], ("orders-eu",))
     assert found.undeclared == ("stranger",)
     assert "stranger" in found.names(TopicRole.INPUT)
 
 
 def test_what_is_archived_and_what_a_store_is() -> None:
-    found = {topic.name: topic for topic in discover("orders", DECLARED, EXISTING, [], ("orders-eu",)).topics}
+    found = {topic.name: topic for topic in topology_of("orders", DECLARED, EXISTING, [], ("orders-eu",)).topics}
     assert {name for name, topic in found.items() if not topic.archived} == {"out", "rates"}
     assert found["orders-totals-changelog"].declared_store is StoreKind.KEY_VALUE
     assert found["orders-paris-totals-changelog"].declared_store is None
@@ -100,7 +100,7 @@ def test_what_is_archived_and_what_a_store_is() -> None:
 
 def test_all_missing_topics_are_named_at_once() -> None:
     with pytest.raises(NotFound, match="orders-in, out, rates"):
-        discover("orders", DECLARED, ["orders-totals-changelog"], [])
+        topology_of("orders", DECLARED, ["orders-totals-changelog"], [])
 
 
 def declared(**changes: object) -> Declared:
@@ -123,23 +123,23 @@ def declared(**changes: object) -> Declared:
     ],
 )
 def test_globs_choose_among_what_is_declared(include: tuple[str, ...], exclude: tuple[str, ...], archived: set[str]) -> None:
-    found = discover("orders", declared(include=include, exclude=exclude), EXISTING, [], ("orders-eu",)).topics
+    found = topology_of("orders", declared(include=include, exclude=exclude), EXISTING, [], ("orders-eu",)).topics
     assert {topic.name for topic in found if topic.archived and not topic.role.internal} == archived
     assert all(topic.archived for topic in found if topic.role.internal), "state is not for globs to choose"
 
 
 def test_an_undeclared_input_is_chosen_by_the_same_globs() -> None:
-    found = discover("orders", declared(include=("str*",)), EXISTING, ["stranger"], ("orders-eu",)).topics
+    found = topology_of("orders", declared(include=("str*",)), EXISTING, ["stranger"], ("orders-eu",)).topics
     assert {topic.name for topic in found if topic.archived and not topic.role.internal} == {"stranger"}
 
 
 def test_a_minimal_profile_leaves_internal_topics_out_whatever_the_globs_say() -> None:
-    found = discover("orders", declared(profile=Profile.MINIMAL, include=("*",), exclude=()), EXISTING, [], ("orders-eu",))
+    found = topology_of("orders", declared(profile=Profile.MINIMAL, include=("*",), exclude=()), EXISTING, [], ("orders-eu",))
     internal = {topic.name for topic in found.topics if topic.role.internal}
     assert {topic.name for topic in found.topics if topic.archived} == {"orders-in", "out", "rates"}
     assert found.left_out == internal
     assert found.tails == ()
-    full = discover("orders", DECLARED, EXISTING, [], ("orders-eu",))
+    full = topology_of("orders", DECLARED, EXISTING, [], ("orders-eu",))
     assert (full.left_out, set(full.tails)) == (frozenset(), set(full.names(TopicRole.REPARTITION)))
 
 
@@ -153,7 +153,7 @@ NAMED_TOPOLOGY = [
 
 @pytest.mark.fault("F50")
 def test_the_topics_of_a_named_topology_are_its_application_s() -> None:
-    found = discover("orders", DECLARED, ["orders-in", "out", "rates", *NAMED_TOPOLOGY], ["orders-in"])
+    found = topology_of("orders", DECLARED, ["orders-in", "out", "rates", *NAMED_TOPOLOGY], ["orders-in"])
     assert set(found.names(TopicRole.CHANGELOG, TopicRole.REPARTITION)) == set(NAMED_TOPOLOGY)
     assert found.undeclared == ()
 
@@ -162,7 +162,7 @@ def test_a_named_topology_beside_an_application_of_that_name() -> None:
     # Both would be called the same. What the group has read, and what is declared, is its own; the rest is the other one's.
     existing = ["orders-in", "out", "rates", *NAMED_TOPOLOGY, "orders-eu-of-the-other-repartition"]
     committed = ["orders-in", "orders-eu-by-key-repartition"]
-    found = discover("orders", declared(stores={"eu-totals": None}), existing, committed, ("orders-eu",))
+    found = topology_of("orders", declared(stores={"eu-totals": None}), existing, committed, ("orders-eu",))
     assert found.names(TopicRole.REPARTITION) == ("orders-eu-by-key-repartition",)
     assert found.names(TopicRole.CHANGELOG) == ("orders-eu-totals-changelog",)
     assert found.undeclared == (), "a repartition topic is no input"
@@ -175,14 +175,14 @@ def test_overlapping_names_of_applications_are_told_apart(others: tuple[str, ...
     if "orders-eu-west" in others:
         not_mine.append("orders-eu-west-totals-changelog")
     here = declared(inputs=("orders-in",), outputs=(), globals=(), stores={})
-    found = discover("orders-eu", here, ["orders-in", *mine, *not_mine], [], others)
+    found = topology_of("orders-eu", here, ["orders-in", *mine, *not_mine], [], others)
     assert set(found.names()) == {"orders-in", *mine}
 
 
 def test_every_topic_that_a_pattern_or_several_sources_read_is_an_input() -> None:
     # Of a subscription to a pattern the configuration can name none or some; what is committed tells the rest.
     existing = [*EXISTING, "clicks.de", "clicks.fr", "clicks.new"]
-    found = discover(
+    found = topology_of(
         "orders", declared(inputs=("orders-in", "clicks.de")), existing, ["orders-in", "clicks.de", "clicks.fr"], ("orders-eu",)
     )
     assert found.names(TopicRole.INPUT) == ("clicks.de", "clicks.fr", "orders-in")
@@ -191,7 +191,7 @@ def test_every_topic_that_a_pattern_or_several_sources_read_is_an_input() -> Non
 
 
 def test_a_topic_that_is_read_and_written_is_an_input() -> None:
-    found = discover("orders", declared(outputs=("orders-in", "out")), EXISTING, [], ("orders-eu",))
+    found = topology_of("orders", declared(outputs=("orders-in", "out")), EXISTING, [], ("orders-eu",))
     assert "orders-in" in found.names(TopicRole.INPUT)
     assert found.names(TopicRole.OUTPUT) == ("out",)
 
@@ -200,7 +200,7 @@ def test_a_source_topic_that_serves_as_changelog_stays_an_input_with_its_offsets
     # With topology.optimization a table's store "totals" has no changelog: it is read again from its source topic.
     here = declared(inputs=("orders-in", "table-source"), stores={"totals": StoreKind.KEY_VALUE})
     existing = ["orders-in", "out", "rates", "table-source", "orders-other-changelog"]
-    found = discover("orders", here, existing, ["orders-in", "table-source"], ())
+    found = topology_of("orders", here, existing, ["orders-in", "table-source"], ())
     (source,) = [topic for topic in found.topics if topic.name == "table-source"]
     assert (source.role, source.committed, source.declared_store) == (TopicRole.INPUT, True, None)
     assert found.names(TopicRole.CHANGELOG) == ("orders-other-changelog",), "no changelog is made up for it"

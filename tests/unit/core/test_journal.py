@@ -8,7 +8,7 @@ import pytest
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require, result_of
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 
 ORDER = [
     "opened",
@@ -61,7 +61,7 @@ def test_topics_of_every_attempt_are_remembered() -> None:
 
 
 def test_the_newest_result_of_a_phase_is_found_again_by_whoever_resumes() -> None:
-    first, second = (NoteRef.of(f"a/work/r/verified.000{number}.json", b"{}") for number in (1, 2))
+    first, second = (ArtifactRef.of(f"a/work/r/verified.000{number}.json", b"{}") for number in (1, 2))
     written = tuple(
         JournalEntry(phase=phase, at=0, created=(), result=result)
         for phase, result in ((Phase.LOADED, None), (Phase.VERIFIED, first), (Phase.VERIFIED, second), (Phase.WIPED, None))

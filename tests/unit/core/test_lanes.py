@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.sandbox.slots import LaneEntry, busy, give_back, take
+from streams_recovery.core.sandbox.slots import SlotEntry, busy, release, take
 
 NAMES = st.sampled_from("abcde")
 STEPS = st.lists(st.tuples(st.booleans(), NAMES, st.integers(1, 3)), max_size=40)
@@ -13,7 +13,7 @@ STEPS = st.lists(st.tuples(st.booleans(), NAMES, st.integers(1, 3)), max_size=40
 
 @given(steps=STEPS, lanes=st.integers(1, 3))
 def test_lanes_are_never_shared_and_never_more_than_there_are(steps: list[tuple[bool, str, int]], lanes: int) -> None:
-    last: LaneEntry | None = None
+    last: SlotEntry | None = None
     working: dict[str, tuple[int, str]] = {}
     for taking, name, number in steps:
         run = f"run-{number}"
@@ -25,7 +25,7 @@ def test_lanes_are_never_shared_and_never_more_than_there_are(steps: list[tuple[
             if last.lane is not None:
                 working[name] = (last.lane, run)
         else:
-            given_back = give_back(last, name, run=run, at=0)
+            given_back = release(last, name, run=run, at=0)
             assert (given_back is not None) == (name in working and working[name][1] == run), "only by the run that took it"
             if given_back is not None:
                 last = given_back
@@ -40,8 +40,8 @@ def test_lanes_are_never_shared_and_never_more_than_there_are(steps: list[tuple[
 
 def test_what_is_removed_gives_back_whoever_took_it() -> None:
     last = take(None, "a", run="one", at=0, lanes=1)
-    assert give_back(last, "a", run="two", at=0) is None
-    free = give_back(last, "a", run=None, at=0)
+    assert release(last, "a", run="two", at=0) is None
+    free = release(last, "a", run=None, at=0)
     assert free is not None
     assert (free.taken, take(free, "b", run="two", at=0, lanes=1).lane) == ({}, 0)
 
@@ -50,5 +50,5 @@ def test_with_fewer_lanes_than_before_an_interval_moves_to_one_that_there_is() -
     last = take(take(None, "a", run="one", at=0, lanes=2), "b", run="two", at=0, lanes=2)
     refused = take(last, "b", run="three", at=0, lanes=1)
     assert (refused.lane, refused.taken) == (None, last.taken)
-    free = give_back(last, "a", run="one", at=0)
+    free = release(last, "a", run="one", at=0)
     assert take(free, "b", run="three", at=0, lanes=1).lane == 0

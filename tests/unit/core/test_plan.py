@@ -24,7 +24,7 @@ from streams_recovery.core.restore.plan import (
     require_agreement,
 )
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
-from streams_recovery.core.sandbox.interval import Interval, Slice
+from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
 from streams_recovery.core.text.restore_plan import markdown
 from tests.unit.core.values import segment
 
@@ -229,7 +229,7 @@ def test_a_person_reads_the_moment_and_where_each_log_is_cut() -> None:
 
 
 def test_an_interval_is_a_plan_of_its_own_and_a_person_reads_how_much_of_it_there_is() -> None:
-    wanted = Slice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000), overlap=60_000)
+    wanted = IntervalSlice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000), overlap=60_000)
     part = COPY.partitions[0]
     assert part.cut is not None
     own = replace(part.cut, slice=RowSlice(since=wanted.since, first=None, stop=None, own=1, lead=0))
@@ -273,7 +273,7 @@ def sliced(rows: int, lead: int) -> PartitionLoad:
 def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
     orders: tuple[int, int], products: tuple[int, int], globals_: tuple[int, int], held: dict[str, int]
 ) -> None:
-    wanted = Slice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000))
+    wanted = IntervalSlice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000))
     inputs = [replace(COPY, name=name, partitions=(sliced(*rows),)) for name, rows in (("orders", orders), ("products", products))]
     shared = replace(COPY, name="globals", role=TopicRole.GLOBAL, partitions=(sliced(*globals_),))
     plan = replace(PAST, point=replace(POINT, slice=wanted), create=(TOPIC, *inputs, shared))

@@ -20,7 +20,7 @@ from streams_recovery.core.preflight.checks import (
     stopped_by_default,
     written_again,
 )
-from streams_recovery.core.preflight.findings import Obstacle, Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity
 from streams_recovery.core.repository.manifest import Manifest
 from tests.unit.core.values import image, manifest_of, segment, topic
 
@@ -57,13 +57,13 @@ def saved(*, replicas: int = 3, payload: int = 10, stored: int = 100, group: str
     return dataclasses.replace(manifest_of(changelog), group_type=group)
 
 
-def kinds(found: tuple[Obstacle, ...]) -> list[tuple[str, Severity]]:
+def kinds(found: tuple[PreflightFinding, ...]) -> list[tuple[str, Severity]]:
     return [(finding.kind, finding.severity) for finding in found]
 
 
 def restoring(
     there: ClusterFacts, manifest: Manifest, topics: list[TopicFacts], application: ApplicationFacts, *, replacing: bool = False
-) -> tuple[Obstacle, ...]:
+) -> tuple[PreflightFinding, ...]:
     made = {one.name: one for one in manifest.topics}
     return before_restore(there, manifest, made, topics, application, replacing=replacing)
 

@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.inputs import Logs
 from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
-from streams_recovery.core.restore.rebuild import Begin, begin
+from streams_recovery.core.restore.rebuild import RebuildStart, rebuild_start
 
 ORDERS, MORE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOGS = Logs(starts={ORDERS: 0, MORE: 0}, stable={ORDERS: 40, MORE: 7}, ends={ORDERS: 42, MORE: 7}, at_time={ORDERS: 12, MORE: None})
@@ -31,9 +31,9 @@ def begun(
     gap: bool = False,
     own: tuple[str, ...] = (),
     archived: dict[TopicPartition, int] | None = None,
-) -> Begin:
+) -> RebuildStart:
     known = {ORDERS: 20, MORE: 3} if committed is None else committed
-    return begin(logs, strategy(text), known, written_by_application=own, accept_gap=gap, archived=archived)
+    return rebuild_start(logs, strategy(text), known, written_by_application=own, accept_gap=gap, archived=archived)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_offsets_are_always_inside_the_logs_and_complete(shape: dict[int, tuple[
         at_time={},
     )
     committed = {tp: start + length // 2 for tp, (start, length, _) in tps.items()}
-    found = begin(logs, strategy(text), committed, written_by_application=(), accept_gap=True)
+    found = rebuild_start(logs, strategy(text), committed, written_by_application=(), accept_gap=True)
     assert [item.tp for item in found.offsets] == sorted(tps)
     assert all(logs.starts[item.tp] <= item.offset <= logs.stable[item.tp] for item in found.offsets)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import ReducedFrom, Reduction, ReductionProof
+from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from tests.unit.core.values import image, manifest_of, segment, topic
 
-PROOF = ReductionProof(
+PROOF = CompactionProof(
     topic="t",
     partition=0,
     rows_before=8,
@@ -31,11 +31,11 @@ def read(value: Manifest) -> Manifest:
     return manifest.read(codec.dumps(value), where="manifest")
 
 
-def reduced(*proofs: ReductionProof, role: TopicRole = TopicRole.CHANGELOG) -> Manifest:
+def reduced(*proofs: CompactionProof, role: TopicRole = TopicRole.CHANGELOG) -> Manifest:
     """A savepoint whose only partition has two reduced ranges with two rows."""
-    pieces = tuple(replace(piece, reduced=Reduction.LATEST_PER_KEY) for piece in (segment(0, 9, [3, 8]), segment(9, 10, [])))
+    pieces = tuple(replace(piece, reduced=Compaction.LATEST_PER_KEY) for piece in (segment(0, 9, [3, 8]), segment(9, 10, [])))
     whole = manifest_of(topic((image(pieces),), role=role))
-    source = ReducedFrom(savepoint_id="20261121T012345Z-0123456780", proofs=proofs)
+    source = CompactedFrom(savepoint_id="20261121T012345Z-0123456780", proofs=proofs)
     return replace(whole, provenance=replace(whole.provenance, reduced_from=source))
 
 
@@ -59,7 +59,7 @@ def test_a_proven_reduction_stands_for_its_source() -> None:
         (PROOF, PROOF),
     ],
 )
-def test_a_reduction_that_is_not_proven_is_no_savepoint(proofs: tuple[ReductionProof, ...]) -> None:
+def test_a_reduction_that_is_not_proven_is_no_savepoint(proofs: tuple[CompactionProof, ...]) -> None:
     with pytest.raises(Damaged, match="not proven"):
         read(reduced(*proofs))
 
@@ -69,8 +69,8 @@ def test_a_proof_that_compared_nothing_holds_only_where_there_was_nothing(rows: 
     proof = replace(PROOF, rows_before=rows, keys=keys, state_before=0, state_after=0)
     assert proof.holds is holds
     other = replace(PROOF, partition=1)
-    assert ReducedFrom(savepoint_id="s", proofs=(proof, other)).proven is holds
-    assert not ReducedFrom(savepoint_id="s", proofs=(replace(PROOF, rows_before=0, keys=0),)).proven
+    assert CompactedFrom(savepoint_id="s", proofs=(proof, other)).proven is holds
+    assert not CompactedFrom(savepoint_id="s", proofs=(replace(PROOF, rows_before=0, keys=0),)).proven
 
 
 def test_rows_that_are_all_there_need_another_proof_than_reduced_ones() -> None:
@@ -89,7 +89,7 @@ def test_nothing_but_a_changelog_can_be_reduced(role: TopicRole) -> None:
 
 
 def test_a_reduced_range_without_a_row_is_a_range() -> None:
-    empty = CopiedRange(start=0, end=10, file=None, reduced=Reduction.LATEST_PER_KEY)
+    empty = CopiedRange(start=0, end=10, file=None, reduced=Compaction.LATEST_PER_KEY)
     proof = replace(PROOF, rows_after=0, state_before=0, state_after=0)
     value = replace(manifest_of(topic((image((empty,)),))), provenance=reduced(proof).provenance)
     assert read(value) == value

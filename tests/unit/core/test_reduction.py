@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.compacted import assembled, judge
-from streams_recovery.core.compaction.plan import PartitionReduced, PartitionToReduce, ReductionPlan, in_portions, plan_reduction
-from streams_recovery.core.compaction.proof import Reduction, ReductionProof
+from streams_recovery.core.compaction.plan import CompactionPlan, PartitionCompacted, PartitionToCompact, in_portions, plan_compaction
+from streams_recovery.core.compaction.proof import Compaction, CompactionProof
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.repository import manifest
@@ -25,7 +25,7 @@ COMPACT, WINDOWED, VERSIONED = (
     {"cleanup.policy": "compact,delete", "retention.ms": "1"},
     {"cleanup.policy": "compact", "min.compaction.lag.ms": "1"},
 )
-SMALLER = Reduction.LATEST_PER_KEY
+SMALLER = Compaction.LATEST_PER_KEY
 
 
 def changelog(
@@ -35,8 +35,8 @@ def changelog(
     return replace(topic((image(pieces),), name=name), store=kind, config=config)
 
 
-def planned(source: TopicImage, declared: StoreKind | None) -> ReductionPlan:
-    return plan_reduction(manifest_of(source), {STORE: declared})
+def planned(source: TopicImage, declared: StoreKind | None) -> CompactionPlan:
+    return plan_compaction(manifest_of(source), {STORE: declared})
 
 
 def small(*offsets: int) -> tuple[CopiedRange, ...]:
@@ -48,9 +48,9 @@ def small(*offsets: int) -> tuple[CopiedRange, ...]:
     return (rows,) if last == 10 else (rows, CopiedRange(start=last, end=10, file=None, reduced=SMALLER))
 
 
-def done(wanted: PartitionToReduce, *offsets: int, **changes: object) -> PartitionReduced:
+def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> PartitionCompacted:
     """A flawless reduction to rows at these offsets."""
-    proof = ReductionProof(
+    proof = CompactionProof(
         topic=wanted.topic,
         partition=wanted.partition,
         rows_before=wanted.rows,
@@ -61,8 +61,8 @@ def done(wanted: PartitionToReduce, *offsets: int, **changes: object) -> Partiti
         digest_before="d",
         digest_after="d",
     )
-    one = PartitionReduced(topic=wanted.topic, partition=wanted.partition, ranges=small(*offsets), proof=proof, foreign=0, problems=())
-    inside = {name: value for name, value in changes.items() if name in ReductionProof.__dataclass_fields__ and name != "topic"}
+    one = PartitionCompacted(topic=wanted.topic, partition=wanted.partition, ranges=small(*offsets), proof=proof, foreign=0, problems=())
+    inside = {name: value for name, value in changes.items() if name in CompactionProof.__dataclass_fields__ and name != "topic"}
     outside = {name: value for name, value in changes.items() if name not in inside}
     return replace(one, proof=replace(proof, **inside), **outside)  # type: ignore[arg-type]
 
@@ -114,7 +114,7 @@ def test_what_is_not_certain_stays_whole(kind: StoreKind, declared: StoreKind | 
 
 def test_a_suppress_buffer_is_known_by_its_name() -> None:
     name = "orders-KTABLE-SUPPRESS-STATE-STORE-0000000003-changelog"
-    plan = plan_reduction(manifest_of(changelog(kind=StoreKind.SUPPRESS, name=name)), {})
+    plan = plan_compaction(manifest_of(changelog(kind=StoreKind.SUPPRESS, name=name)), {})
     assert [wanted.kind for wanted in plan.partitions] == [StoreKind.SUPPRESS]
 
 
@@ -155,7 +155,7 @@ def test_a_flawless_reduction_is_accepted_and_becomes_a_savepoint_of_the_same_cu
     source = manifest_of(
         changelog(), replace(changelog(segment(0, 10, [4], key="orders/segments/u/0/u.parquet")), name="orders-other-changelog")
     )
-    (wanted,) = plan_reduction(source, {STORE: StoreKind.KEY_VALUE}).partitions
+    (wanted,) = plan_compaction(source, {STORE: StoreKind.KEY_VALUE}).partitions
     verdict = judge([wanted], [done(wanted, 5, 7)])
     made = assembled(source, verdict.accepted, savepoint_id="20261121T012345Z-0000000009", provenance=PROVENANCE)
     assert manifest.read(codec.dumps(made), where="made") == made
@@ -175,7 +175,7 @@ def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_reduced_topic_
     )
     for source, parent, since in ((changelog(), None, 77), (two, "20261121T012345Z-0123456789", 0)):
         whole = manifest_of(source, captured_at=77)
-        wanted = plan_reduction(whole, {STORE: StoreKind.KEY_VALUE}).partitions[0]
+        wanted = plan_compaction(whole, {STORE: StoreKind.KEY_VALUE}).partitions[0]
         made = assembled(whole, [done(wanted, 5)], savepoint_id="20261121T012345Z-0000000009", provenance=PROVENANCE)
         assert (made.parent_id, made.topics[0].full_since) == (parent, since)
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.retention import (
-    Held,
-    KeepMark,
+    HeldSavepoint,
     KeepRules,
     ObjectLock,
+    Pin,
     StoredFile,
     decide,
-    marked,
     past_grace,
+    pinned,
     removable,
 )
 
@@ -35,8 +35,8 @@ RULES = st.builds(
 T0 = 1_795_219_200_000  # 2026-11-21 00:00 UTC, a Saturday
 
 
-def held(hours: float, *, exact: bool = True, whole: bool = True) -> Held:
-    return Held(
+def held(hours: float, *, exact: bool = True, whole: bool = True) -> HeldSavepoint:
+    return HeldSavepoint(
         savepoint_id=f"{hours:+}{'' if exact else '-ahead'}",
         captured_at=T0 + int(hours * HOUR),
         consistency=Consistency.EXACT if exact else Consistency.AHEAD,
@@ -54,12 +54,12 @@ def test_one_without_state_never_takes_the_place_of_one_that_has_it(savepoints: 
     assert moments == sorted(moments, reverse=True)
 
 
-def kept(savepoints: list[Held], rules: KeepRules, *marks: KeepMark) -> set[str]:
+def kept(savepoints: list[HeldSavepoint], rules: KeepRules, *marks: Pin) -> set[str]:
     return {decision.savepoint_id for decision in decide(savepoints, rules, marks, now=T0) if decision.why_kept}
 
 
-def mark(savepoint_id: str, *, keep: bool = True) -> KeepMark:
-    return KeepMark(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="audit")
+def mark(savepoint_id: str, *, keep: bool = True) -> Pin:
+    return Pin(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="audit")
 
 
 HELD = st.lists(
@@ -69,7 +69,9 @@ HELD = st.lists(
 
 @pytest.mark.fault("F63")
 @given(savepoints=HELD, later=st.lists(st.integers(1, 90_000), unique=True, min_size=1, max_size=60), rules=RULES)
-def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(savepoints: list[Held], later: list[int], rules: KeepRules) -> None:
+def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(
+    savepoints: list[HeldSavepoint], later: list[int], rules: KeepRules
+) -> None:
     forged = [held(hours) for hours in later]
     decisions = {one.savepoint_id: one.why_kept for one in decide([*savepoints, *forged], rules, [], now=T0)}
     assert {one.savepoint_id for one in savepoints if decisions[one.savepoint_id]} == kept(savepoints, rules)
@@ -78,7 +80,7 @@ def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(savepoints: list
 
 @pytest.mark.fault("F17")
 @given(savepoints=HELD, rules=RULES, data=st.data())
-def test_what_holds_for_all_rules(savepoints: list[Held], rules: KeepRules, data: st.DataObject) -> None:
+def test_what_holds_for_all_rules(savepoints: list[HeldSavepoint], rules: KeepRules, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(savepoints))) if savepoints else []
     marks = [mark(one.savepoint_id) for one in chosen]
     stay = kept(savepoints, rules, *marks)
@@ -117,7 +119,7 @@ def test_one_that_is_not_exact_meets_no_rule_and_goes_with_its_time() -> None:
     assert kept(savepoints, NONE) == {"+0"}
 
 
-def reduced(source: Held) -> Held:
+def reduced(source: HeldSavepoint) -> HeldSavepoint:
     return replace(source, savepoint_id=f"{source.savepoint_id} reduced", replaces=source.savepoint_id)
 
 
@@ -149,7 +151,7 @@ def test_nothing_stands_for_a_savepoint_that_is_not_whole_proven_and_of_its_mome
 
 
 @given(savepoints=HELD, rules=RULES, data=st.data())
-def test_reducing_never_costs_a_moment(savepoints: list[Held], rules: KeepRules, data: st.DataObject) -> None:
+def test_reducing_never_costs_a_moment(savepoints: list[HeldSavepoint], rules: KeepRules, data: st.DataObject) -> None:
     whole = [one for one in savepoints if one.whole]
     chosen = data.draw(st.lists(st.sampled_from(whole), unique_by=lambda one: one.savepoint_id)) if whole else []
     more = [*savepoints, *(replace(reduced(one), whole=data.draw(st.booleans())) for one in chosen)]
@@ -190,7 +192,7 @@ def test_a_lock_holds_until_its_time_is_over(lock: ObjectLock, said: str | None)
 
 def test_who_sets_a_mark_ends_it() -> None:
     def said(*words: tuple[str | None, bool]) -> tuple[str | None, ...]:
-        return marked(replace(mark("s", keep=keep), restore_id=restore_id) for restore_id, keep in words).get("s", ())
+        return pinned(replace(mark("s", keep=keep), restore_id=restore_id) for restore_id, keep in words).get("s", ())
 
     restore, other = "20261121T010000Z-00000000aa", "20261121T020000Z-00000000bb"
     assert said((None, True), (restore, True), (restore, False)) == (None,), "an append that is over ends no person's mark"

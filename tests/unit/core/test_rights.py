@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.preflight.findings import Obstacle, Severity, listed, required
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, required
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     CREATE,
@@ -20,13 +20,13 @@ from streams_recovery.core.preflight.permissions import (
     READ,
     WRITE,
     Answer,
-    Need,
+    RequiredAcl,
     ResourceKind,
     Rights,
+    acl_text,
     command,
     least,
     missing,
-    spoken,
 )
 
 ALL = frozenset({ALTER_CONFIGS, CREATE, DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE})
@@ -76,7 +76,7 @@ def test_who_may_do_nothing_is_told_everything_at_once(purpose: str) -> None:
     text = "\n".join(map(str, found))
     for need in NEEDS[purpose]:
         for operation in least(need.operations):
-            assert f"--operation {spoken(operation)}" in text
+            assert f"--operation {acl_text(operation)}" in text
         assert need.name in text
     granted = " ".join(finding.remedy for finding in found)
     for resource in ("--topic in", "--topic table", "--topic app- ", "--group app", "--cluster", "--transactional-id app-"):
@@ -93,7 +93,7 @@ def test_what_is_told_is_what_lacks_and_nothing_else(data: st.DataObject) -> Non
     for finding in found:
         argv = shlex.split(finding.remedy)
         assert {argv[at + 1] for at, part in enumerate(argv) if part == "--operation"} == {
-            spoken(operation) for operation in least(lacking)
+            acl_text(operation) for operation in least(lacking)
         }
 
 
@@ -153,8 +153,8 @@ def test_names_are_quoted_for_a_shell() -> None:
 
 
 def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
-    def finding(severity: Severity, text: str) -> Obstacle:
-        return Obstacle(severity=severity, kind="k", text=text, remedy=f"do {text}")
+    def finding(severity: Severity, text: str) -> PreflightFinding:
+        return PreflightFinding(severity=severity, kind="k", text=text, remedy=f"do {text}")
 
     warnings = [finding(Severity.WARNING, "w1"), finding(Severity.WARNING, "w2")]
     assert required(warnings, "a savepoint") == ("w1: do w1", "w2: do w2")
@@ -164,7 +164,7 @@ def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
 
 
 def test_long_lists_are_shortened() -> None:
-    assert listed([f"t{number}" for number in range(8)]) == "t0, t1, t2, t3, t4 and 3 more"
+    assert findings_text([f"t{number}" for number in range(8)]) == "t0, t1, t2, t3, t4 and 3 more"
 
 
 def test_what_is_implied_is_not_granted_on_top() -> None:
@@ -174,4 +174,4 @@ def test_what_is_implied_is_not_granted_on_top() -> None:
 
 def test_a_need_says_what_it_is_for() -> None:
     for needs in NEEDS.values():
-        assert all(isinstance(need, Need) and need.why.startswith("to ") for need in needs)
+        assert all(isinstance(need, RequiredAcl) and need.why.startswith("to ") for need in needs)

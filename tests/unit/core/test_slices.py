@@ -13,7 +13,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap, SegmentFile
 from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
-from streams_recovery.core.sandbox.interval import Bounds, Interval, Looked, Slice, bounds_of, slice_log, why_incomplete
+from streams_recovery.core.sandbox.interval import Bounds, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log, why_incomplete
 from tests.unit.core.test_time_cut import Log, logs
 from tests.unit.core.values import image, segment
 
@@ -22,10 +22,12 @@ NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z
 
 
 @st.composite
-def slices(draw: st.DrawFn) -> Slice:
+def slices(draw: st.DrawFn) -> IntervalSlice:
     start = draw(st.integers(1, 6))
     interval = Interval(start=start, end=start + draw(st.integers(1, 3)))
-    return Slice(interval=interval, overlap=draw(st.integers(0, 3)), beyond=draw(st.integers(0, 2)), lateness=draw(st.integers(0, 2)))
+    return IntervalSlice(
+        interval=interval, overlap=draw(st.integers(0, 3)), beyond=draw(st.integers(0, 2)), lateness=draw(st.integers(0, 2))
+    )
 
 
 def expected(log: Log, bounds: Bounds) -> tuple[list[tuple[int, int]], int | None]:
@@ -47,13 +49,13 @@ def lead(rows: list[tuple[int, int]], own: Interval) -> int:
     return len(list(itertools.takewhile(lambda row: row[1] < own.start, rows)))
 
 
-def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> Looked:
+def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> IntervalLook:
     [rows] = [piece for piece in log.pieces if piece and piece[0][0] == file.first_offset]
     alone = replace(log, pieces=(rows,))
     taken, stop = expected(alone, bounds)
     reach = [row for row in rows if stop is None or row[0] <= stop]
     first_later = next((offset for offset, at in reach if at > bounds.last), None)
-    return Looked(
+    return IntervalLook(
         rows=len(taken),
         behind=sum(first_later is not None and offset > first_later for offset, _ in taken),
         own=sum(at in bounds.own for _, at in taken),
@@ -71,10 +73,12 @@ LATE = Log(0, 7, (((0, 1), (1, 3), (2, 2)), ((3, 4), (4, 2)), ((5, 6), (6, 2))),
 
 
 @given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30))
-@example(log=LATE, wanted=Slice(interval=Interval(start=2, end=3)), whole=False, first=None)
-@example(log=LATE, wanted=Slice(interval=Interval(start=2, end=3), lateness=3), whole=False, first=None)
-@example(log=LATE, wanted=Slice(interval=Interval(start=2, end=3), beyond=1, lateness=2), whole=True, first=2)
-def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(log: Log, wanted: Slice, *, whole: bool, first: int | None) -> None:
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3)), whole=False, first=None)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), lateness=3), whole=False, first=None)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), beyond=1, lateness=2), whole=True, first=2)
+def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(
+    log: Log, wanted: IntervalSlice, *, whole: bool, first: int | None
+) -> None:
     bounds = bounds_of(wanted, whole=whole, first=first)
     rows, stop = expected(log, bounds)
     reach = [row for row in log.rows if stop is None or row[0] <= stop]
@@ -102,13 +106,13 @@ def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(log: Log, w
 @given(log=logs(), borders=st.sets(st.integers(1, 9), min_size=2, max_size=4))
 def test_intervals_that_follow_each_other_have_each_record_once_unless_it_is_too_late(log: Log, borders: set[int]) -> None:
     edges = sorted(borders)
-    many = [Slice(interval=Interval(start=low, end=high), lateness=9) for low, high in itertools.pairwise(edges)]
+    many = [IntervalSlice(interval=Interval(start=low, end=high), lateness=9) for low, high in itertools.pairwise(edges)]
     own = [part.slice.own for wanted in many if (part := cut(log, bounds_of(wanted, whole=False)).rows).slice is not None]
     assert sum(own) == sum(edges[0] <= at < edges[-1] for _, at in log.rows)
 
 
 @st.composite
-def holed(draw: st.DrawFn) -> tuple[Log, Log, Slice, int]:
+def holed(draw: st.DrawFn) -> tuple[Log, Log, IntervalSlice, int]:
     """A log in which nothing is later than it is said to be, the same with one of its ranges gone, and which range that is."""
     wanted = draw(slices())
     newest, rows = 1, []
@@ -123,7 +127,7 @@ def holed(draw: st.DrawFn) -> tuple[Log, Log, Slice, int]:
 
 
 @given(drawn=holed())
-def test_an_archive_with_a_hole_is_used_only_where_the_hole_cannot_matter(drawn: tuple[Log, Log, Slice, int]) -> None:
+def test_an_archive_with_a_hole_is_used_only_where_the_hole_cannot_matter(drawn: tuple[Log, Log, IntervalSlice, int]) -> None:
     """When it passes, the same is taken of it as of the whole log."""
     whole, log, wanted, gone = drawn
     low, high = log.borders[gone : gone + 2]
@@ -140,7 +144,7 @@ def test_an_archive_with_a_hole_is_used_only_where_the_hole_cannot_matter(drawn:
 
 
 def test_what_is_missing_is_named_unless_it_lies_outside() -> None:
-    wanted = Slice(interval=Interval(start=100, end=200), lateness=10)
+    wanted = IntervalSlice(interval=Interval(start=100, end=200), lateness=10)
     archive = image((segment(5, 8, [5, 7]), segment(8, 20, [8, 19])), start=5, end=20)
 
     def why(first: int, *, stop: int | None = None, whole: bool = False, since: int = 100) -> str | None:
@@ -163,7 +167,7 @@ def test_what_is_missing_is_named_unless_it_lies_outside() -> None:
 
 
 @given(wanted=slices())
-def test_the_input_reaches_around_the_interval_and_no_further(wanted: Slice) -> None:
+def test_the_input_reaches_around_the_interval_and_no_further(wanted: IntervalSlice) -> None:
     assert wanted.since <= wanted.interval.start < wanted.interval.end <= wanted.last + 1 <= wanted.closed
     assert wanted.since == max(0, wanted.interval.start - wanted.overlap)
     assert wanted.interval.start in wanted.interval
@@ -178,4 +182,4 @@ def test_an_interval_is_called_by_its_start() -> None:
         with pytest.raises(ConfigInvalid, match="is no interval"):
             Interval(start=start, end=end)
     with pytest.raises(ConfigInvalid, match="cannot be negative"):
-        Slice(interval=Interval(start=1, end=2), overlap=-1)
+        IntervalSlice(interval=Interval(start=1, end=2), overlap=-1)

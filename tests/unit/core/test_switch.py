@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
-from streams_recovery.core.repository.ownership import Handover, Role, require_startable, role_of
-from streams_recovery.core.rollout.cutover import Step, beyond, problems, switch_plan, told, upgrade_plan, upgrade_problems
-from streams_recovery.core.text.cutover import switch_text, upgrade_text
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
+from streams_recovery.core.rollout.cutover import Step, beyond, cutover_plan, problems, told, upgrade_plan, upgrade_problems
+from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from tests.unit.core.switching import CLONE, OLD, origin, pair
 
 CUT_OVER, ROLL_BACK = Step
@@ -22,8 +22,8 @@ DOWN: dict[str, object] = {"alive": ()}
 OFFSETS = st.dictionaries(st.sampled_from(["in 0", "in 1", "in 2"]), st.integers(0, 1_000))
 
 
-def handover(role: Role, other: str = CLONE) -> Handover:
-    return Handover(role=role, other=other, run="r", at=1, offsets={}, again={}, tail={})
+def handover(role: Role, other: str = CLONE) -> OwnershipEntry:
+    return OwnershipEntry(role=role, other=other, run="r", at=1, offsets={}, again={}, tail={})
 
 
 @given(OFFSETS, OFFSETS)
@@ -47,11 +47,11 @@ def test_no_cut_over_begins_by_which_output_would_be_missing(old: dict[str, int]
 @given(OFFSETS, OFFSETS)
 def test_what_comes_twice_is_what_the_one_that_goes_on_has_not_read_yet(old: dict[str, int], clone: dict[str, int]) -> None:
     beside = pair(old={"committed": old}, clone={"committed": clone})
-    assert switch_plan(beside, CUT_OVER).again == beyond(old, clone)
+    assert cutover_plan(beside, CUT_OVER).again == beyond(old, clone)
     live = pair(old={"committed": old, "role": Role.REPLACED}, clone={"committed": clone, "role": Role.LIVE})
-    assert switch_plan(live, ROLL_BACK).again == beyond(clone, old)
+    assert cutover_plan(live, ROLL_BACK).again == beyond(clone, old)
     # What is done already hands nothing over any more.
-    assert switch_plan(live, CUT_OVER).again == switch_plan(beside, ROLL_BACK).again == {}
+    assert cutover_plan(live, CUT_OVER).again == cutover_plan(beside, ROLL_BACK).again == {}
 
 
 @given(OFFSETS, st.integers(0, 2_000))
@@ -122,7 +122,7 @@ def test_a_way_back_needs_nothing_of_the_clone() -> None:
     bad = pair(old={"role": Role.REPLACED, **DOWN}, clone={"inputs": (), "unfinished": "r9", "clean": False}, origin=None)
     assert problems(bad, ROLL_BACK, max_lag=0) == ()
     unclean = pair(old={"transactional": False, "clean": False, **DOWN})
-    assert "counted twice" in switch_plan(unclean, ROLL_BACK).warnings[0]
+    assert "counted twice" in cutover_plan(unclean, ROLL_BACK).warnings[0]
 
 
 def test_an_upgrade_in_one_go_needs_a_clone_that_is_down_and_reads_the_same() -> None:
@@ -137,20 +137,20 @@ def test_an_upgrade_in_one_go_needs_a_clone_that_is_down_and_reads_the_same() ->
 
 
 def test_a_plan_is_the_same_as_long_as_the_same_is_done() -> None:
-    plan = switch_plan(pair(), CUT_OVER)
-    assert plan.hash == switch_plan(pair(clone={"committed": {"in 0": 3}}), CUT_OVER).hash, "counts move while a person reads"
-    others = [switch_plan(pair(), ROLL_BACK), switch_plan(pair(outputs={"next.out": "other"}), CUT_OVER)]
+    plan = cutover_plan(pair(), CUT_OVER)
+    assert plan.hash == cutover_plan(pair(clone={"committed": {"in 0": 3}}), CUT_OVER).hash, "counts move while a person reads"
+    others = [cutover_plan(pair(), ROLL_BACK), cutover_plan(pair(outputs={"next.out": "other"}), CUT_OVER)]
     assert len({plan.hash, *(other.hash for other in others)}) == 3
 
 
 def test_a_plan_can_be_read() -> None:
-    text = switch_text(switch_plan(pair(clone={"committed": {"in 0": 4}, "unread": {"by-key 0": 2}}), CUT_OVER))
+    text = cutover_text(cutover_plan(pair(clone={"committed": {"in 0": 4}, "unread": {"by-key 0": 2}}), CUT_OVER))
     assert "Cut over from `orders` to `orders-next`" in text
     assert "next.out → out" in text
     assert "Output of **6 input records** would come twice" in text
     assert "2 records on their way through repartition topics" in text
     assert "| in 0 | 10 | 4 | 6 | 6 |" in text
-    assert "Roll back from `orders-next` to `orders`" in switch_text(switch_plan(pair(), ROLL_BACK))
+    assert "Roll back from `orders-next` to `orders`" in cutover_text(cutover_plan(pair(), ROLL_BACK))
     unwritten = upgrade_text(upgrade_plan(pair(old={"outputs": ("out", "late")})))
     assert "does not write: late" in unwritten
     assert "compared record by record." in unwritten
@@ -180,6 +180,6 @@ def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
         (handover(Role.BESIDE, OLD), OLD, False),
     ],
 )
-def test_what_must_not_be_restored_is_refused_before_anything_is_touched(last: Handover | None, source: str, refused: bool) -> None:
+def test_what_must_not_be_restored_is_refused_before_anything_is_touched(last: OwnershipEntry | None, source: str, refused: bool) -> None:
     found = checks.handed_over(last, "it", source)
     assert [one.kind for one in found] == ["handover"] * refused

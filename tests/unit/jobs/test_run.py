@@ -12,7 +12,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, SparkJobFailed
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreResult
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import run_submit, tail
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.storage.receipts import read_receipt, write_receipt
@@ -39,7 +39,7 @@ def submitted(repository, tmp_path, receipt, *, code="pass"):
 
 def stored(repository, data=DATA, key=KEY):
     repository.create(key, data)
-    return JobReceipt(result=NoteRef.of(key, data), failure=None)
+    return JobReceipt(result=ArtifactRef.of(key, data), failure=None)
 
 
 def test_the_result_is_what_counts(repository, tmp_path):
@@ -72,7 +72,7 @@ def test_what_lies_where_the_result_belongs_is_not_believed_unless_the_job_has_t
 
 @pytest.mark.parametrize("key", [KEY, "a/work/r/load-result.0002.json"])
 def test_another_result_than_the_job_s_is_refused_by_its_name(repository, tmp_path, key):
-    mine = JobReceipt(result=NoteRef.of(key, codec.dumps(RESULT)), failure=None)
+    mine = JobReceipt(result=ArtifactRef.of(key, codec.dumps(RESULT)), failure=None)
     stored(repository, codec.dumps(replace(RESULT, seconds=9.0)), key)
     with pytest.raises(Damaged, match=key):
         submitted(repository, tmp_path, mine)

@@ -9,11 +9,11 @@ import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_home import find_spark_home
 from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 
-SPEC = NoteRef.of("a/spec.json", b"{}")
+SPEC = ArtifactRef.of("a/spec.json", b"{}")
 LOCATION = StorageLocation(backend="s3", bucket="b", prefix="p")
 
 

@@ -17,10 +17,10 @@ from streams_recovery.cli.restore_steps import abandoned, leave
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
 from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import note
 from streams_recovery.storage.lock import ApplicationLock
@@ -30,7 +30,7 @@ RUN = "restore one-run"
 
 
 @contextmanager
-def application(directory: Path) -> Iterator[Workbench]:
+def application(directory: Path) -> Iterator[RecoveryContext]:
     """One whose instance runs, on a cluster that does not answer."""
     config = {
         "version": 1,
@@ -44,94 +44,94 @@ def application(directory: Path) -> Iterator[Workbench]:
     }
     (directory / "app.yaml").write_text(json.dumps(config))
     nowhere = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
-    with open_workbench(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as bench:
-        bench.application.start()
-        yield bench
+    with open_context(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as recovery:
+        recovery.application.start()
+        yield recovery
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Workbench]:
+def recovery(tmp_path: Path) -> Iterator[RecoveryContext]:
     with application(tmp_path) as found:
         yield found
 
 
-def opened(bench: Workbench, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restore.RestoreTicket:
+def opened(recovery: RecoveryContext, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restore.RestoreTicket:
     """A restore that has the lock, and has touched nothing."""
     ticket = restore.RestoreTicket(
-        application_id=bench.application_id,
+        application_id=recovery.application_id,
         restore_id=restore_id,
         request=restore.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
         requested_by="test",
         plan_hash="",
-        plan=NoteRef.of("app/work/plan.json", b""),
-        lock=bench.lock.acquire(RUN, lease_seconds=LEASE_SECONDS, purpose="a test"),
-        started_at=bench.clock(),
+        plan=ArtifactRef.of("app/work/plan.json", b""),
+        lock=recovery.lock.acquire(RUN, lease_seconds=LEASE_SECONDS, purpose="a test"),
+        started_at=recovery.clock(),
         running=("one",),
         after_unfinished=None,
     )
     ticket = replace(ticket, **changes)  # type: ignore[arg-type]
-    note(bench, ticket, Phase.OPENED)
+    note(recovery, ticket, Phase.OPENED)
     return ticket
 
 
-def stopped(bench: Workbench) -> restore.RestoreTicket:
+def stopped(recovery: RecoveryContext) -> restore.RestoreTicket:
     """A restore that has stopped the application, and then could not reach the cluster."""
-    ticket = opened(bench)
+    ticket = opened(recovery)
     with pytest.raises(BrokerUnavailable):
-        restore.stop(bench, ticket)
-    assert not running(bench)
+        restore.stop(recovery, ticket)
+    assert not running(recovery)
     return ticket
 
 
-def running(bench: Workbench) -> bool:
-    return [status.state.value for status in bench.application.status()] == ["running"]
+def running(recovery: RecoveryContext) -> bool:
+    return [status.state.value for status in recovery.application.status()] == ["running"]
 
 
-def guard(bench: Workbench) -> None:
+def guard(recovery: RecoveryContext) -> None:
     """A topic under a hold that only a broker can release."""
     hold = TopicHold(topic="app-totals-changelog", topic_id="x")
-    topic_holds.record(bench, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
+    topic_holds.record(recovery, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
 
 
-def later(bench: Workbench) -> Workbench:
+def later(recovery: RecoveryContext) -> RecoveryContext:
     """The bench when every lease of now has ended."""
 
     def clock() -> int:
-        return bench.clock() + (LEASE_SECONDS + 1) * 1000
+        return recovery.clock() + (LEASE_SECONDS + 1) * 1000
 
-    return replace(bench, clock=clock, lock=ApplicationLock(bench.repository, bench.layout, clock))
+    return replace(recovery, clock=clock, lock=ApplicationLock(recovery.repository, recovery.layout, clock))
 
 
 @pytest.mark.fault("F6")
-def test_the_application_is_started_before_anything_that_may_fail(bench: Workbench) -> None:
-    ticket = stopped(bench)
-    guard(bench)
+def test_the_application_is_started_before_anything_that_may_fail(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    guard(recovery)
     with pytest.raises(BrokerUnavailable):
-        restore.abandon(bench, ticket)
-    assert running(bench)
-    assert bench.lock.holder() is None, "the lock is given back whatever fails"
-    assert quiesce_record.left(bench) is None
+        restore.abandon(recovery, ticket)
+    assert running(recovery)
+    assert recovery.lock.holder() is None, "the lock is given back whatever fails"
+    assert quiesce_record.left(recovery) is None
 
 
 @pytest.mark.fault("F20")
-def test_an_application_that_could_not_be_started_is_started_by_the_retry(bench: Workbench, tmp_path: Path) -> None:
-    ticket = stopped(bench)
+def test_an_application_that_could_not_be_started_is_started_by_the_retry(recovery: RecoveryContext, tmp_path: Path) -> None:
+    ticket = stopped(recovery)
     broken = tmp_path / "instance.broken"
     broken.touch()
     with pytest.raises(ApplicationNotReady, match="it cannot be started"):
-        restore.abandon(bench, ticket)
-    assert bench.lock.holder() is None
+        restore.abandon(recovery, ticket)
+    assert recovery.lock.holder() is None
     broken.unlink()
-    left = restore.abandon(bench, ticket)
-    assert (left.restarted, left.next_step, running(bench)) == (True, "the application goes on as it was", True)
-    assert bench.lock.holder() is None
+    left = restore.abandon(recovery, ticket)
+    assert (left.restarted, left.next_step, running(recovery)) == (True, "the application goes on as it was", True)
+    assert recovery.lock.holder() is None
 
 
-def test_from_the_command_line_it_is_tried_again_and_told(bench: Workbench, tmp_path: Path) -> None:
-    ticket = stopped(bench)
+def test_from_the_command_line_it_is_tried_again_and_told(recovery: RecoveryContext, tmp_path: Path) -> None:
+    ticket = stopped(recovery)
     broken, told = tmp_path / "instance.broken", list[str]()
     broken.touch()
-    leave(lambda: abandoned(bench, ticket), told.append, again_seconds=0)
+    leave(lambda: abandoned(recovery, ticket), told.append, again_seconds=0)
     assert [text.split(": ")[0] for text in told[:3]] == [f"leaving it failed, attempt {number} of 3" for number in (1, 2, 3)]
     assert told[3:] == ["what could not be put back stays on record: the next savepoint of the application tries again"]
 
@@ -140,95 +140,95 @@ def test_from_the_command_line_it_is_tried_again_and_told(bench: Workbench, tmp_
         broken.unlink(missing_ok=True)
 
     told.clear()
-    leave(lambda: abandoned(bench, ticket), say, again_seconds=0)
+    leave(lambda: abandoned(recovery, ticket), say, again_seconds=0)
     assert len(told) == 2
     assert told[1] == "stopped in phase opened: the application goes on as it was"
-    assert running(bench)
+    assert running(recovery)
 
 
-def test_a_lease_that_ended_is_no_reason_to_leave_it_down(bench: Workbench) -> None:
-    ticket = stopped(bench)
-    after = later(bench)
+def test_a_lease_that_ended_is_no_reason_to_leave_it_down(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    after = later(recovery)
     after.lock.release(after.lock.acquire("somebody", lease_seconds=60, purpose="a test"))
     assert restore.abandon(after, ticket).restarted
-    assert running(bench)
+    assert running(recovery)
 
 
-def test_another_run_s_application_is_not_touched(bench: Workbench) -> None:
-    ticket = stopped(bench)
-    after = later(bench)
+def test_another_run_s_application_is_not_touched(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    after = later(recovery)
     after.lock.acquire("somebody", lease_seconds=60, purpose="a test")
     with pytest.raises(LockHeld, match="somebody holds the lock"):
         restore.abandon(after, ticket)
-    assert not running(bench)
+    assert not running(recovery)
 
 
 @pytest.mark.fault("F3")
-def test_the_next_run_brings_back_what_a_restore_that_was_killed_has_stopped(bench: Workbench) -> None:
-    ticket = stopped(bench)
-    left = quiesce_record.left(bench)
+def test_the_next_run_brings_back_what_a_restore_that_was_killed_has_stopped(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    left = quiesce_record.left(recovery)
     assert left is not None
     assert (left.run, left.instances) == (ticket.restore_id, ("one",))
-    assert quiesce_record.end_left(bench) == ("one",)
-    assert (running(bench), quiesce_record.left(bench)) == (True, None)
+    assert quiesce_record.resume_abandoned(recovery) == ("one",)
+    assert (running(recovery), quiesce_record.left(recovery)) == (True, None)
 
 
 @pytest.mark.fault("F3")
 @pytest.mark.parametrize("phase", [Phase.DESTROYING, Phase.WIPED, Phase.STARTED, Phase.CLOSED])
-def test_but_nobody_starts_one_whose_state_it_had_begun_to_replace(bench: Workbench, phase: Phase) -> None:
-    ticket = stopped(bench)
-    note(bench, ticket, phase)
-    assert quiesce_record.left(bench) is None
-    assert quiesce_record.end_left(bench) == ()
-    assert not restore.abandon(bench, ticket).restarted
-    assert not running(bench)
+def test_but_nobody_starts_one_whose_state_it_had_begun_to_replace(recovery: RecoveryContext, phase: Phase) -> None:
+    ticket = stopped(recovery)
+    note(recovery, ticket, phase)
+    assert quiesce_record.left(recovery) is None
+    assert quiesce_record.resume_abandoned(recovery) == ()
+    assert not restore.abandon(recovery, ticket).restarted
+    assert not running(recovery)
 
 
-def test_nor_one_that_was_brought_back_in_another_way(bench: Workbench) -> None:
-    ticket = stopped(bench)
-    note(bench, ticket, Phase.SAVED)
-    unfinished.dismiss(bench, ticket.restore_id)
-    assert quiesce_record.left(bench) is None
+def test_nor_one_that_was_brought_back_in_another_way(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    note(recovery, ticket, Phase.SAVED)
+    unfinished.dismiss(recovery, ticket.restore_id)
+    assert quiesce_record.left(recovery) is None
 
 
-def test_what_did_not_run_is_not_started(bench: Workbench) -> None:
-    bench.application.stop(timeout=1)
-    ticket = opened(bench, running=())
+def test_what_did_not_run_is_not_started(recovery: RecoveryContext) -> None:
+    recovery.application.stop(timeout=1)
+    ticket = opened(recovery, running=())
     with pytest.raises(BrokerUnavailable):
-        restore.stop(bench, ticket)
-    assert quiesce_record.left(bench) is None
-    assert not restore.abandon(bench, ticket).restarted
-    assert not running(bench)
+        restore.stop(recovery, ticket)
+    assert quiesce_record.left(recovery) is None
+    assert not restore.abandon(recovery, ticket).restarted
+    assert not running(recovery)
 
 
-def test_what_somebody_has_started_since_the_restore_was_opened_is_brought_back_too(bench: Workbench) -> None:
-    ticket = opened(bench, running=())
+def test_what_somebody_has_started_since_the_restore_was_opened_is_brought_back_too(recovery: RecoveryContext) -> None:
+    ticket = opened(recovery, running=())
     with pytest.raises(BrokerUnavailable):
-        restore.stop(bench, ticket)
-    assert restore.abandon(bench, ticket).restarted
-    assert running(bench)
+        restore.stop(recovery, ticket)
+    assert restore.abandon(recovery, ticket).restarted
+    assert running(recovery)
 
 
-def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothing(bench: Workbench) -> None:
-    ticket = stopped(bench)
-    bench.lock.release(ticket.lock)
-    second = opened(bench, "20261121T110000Z-bbbbbbbbbb")
-    note(bench, second, Phase.DESTROYING)
-    bench.lock.release(second.lock)
-    assert not restore.abandon(bench, ticket).restarted
-    assert not running(bench)
+def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothing(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    recovery.lock.release(ticket.lock)
+    second = opened(recovery, "20261121T110000Z-bbbbbbbbbb")
+    note(recovery, second, Phase.DESTROYING)
+    recovery.lock.release(second.lock)
+    assert not restore.abandon(recovery, ticket).restarted
+    assert not running(recovery)
 
 
-def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resumed(bench: Workbench) -> None:
-    ticket = opened(bench, plan_hash="ab12")
-    bench.application.stop(timeout=1)
-    note(bench, ticket, Phase.OFFSETS_SET)
+def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resumed(recovery: RecoveryContext) -> None:
+    ticket = opened(recovery, plan_hash="ab12")
+    recovery.application.stop(timeout=1)
+    note(recovery, ticket, Phase.OFFSETS_SET)
     says = [sys.executable, "-c", 'print(\'{"removed": [], "remaining": ["/state/app"]}\')']
-    runs = bench.config.runs
+    runs = recovery.config.runs
     assert runs.command is not None
     changed = runs.model_copy(update={"command": runs.command.model_copy(update={"wipe": says})})
-    stays = replace(bench, application=open_application(changed, bench.application_id))  # type: ignore[arg-type]
+    stays = replace(recovery, application=open_application(changed, recovery.application_id))  # type: ignore[arg-type]
     with pytest.raises(Damaged, match="local state remains in /state/app") as error:
         restore.wipe(stays, ticket)
     assert f"`streams-recovery resume app {ticket.restore_id} --approve ab12`" in str(error.value.next_step)
-    assert restore.phase_of(bench, ticket) is Phase.OFFSETS_SET
+    assert restore.phase_of(recovery, ticket) is Phase.OFFSETS_SET

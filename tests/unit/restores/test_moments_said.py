@@ -11,7 +11,8 @@ from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut
-from streams_recovery.operations.restore.point_in_time import Begin, of_moment
+from streams_recovery.operations.restore.point_in_time import of_moment
+from streams_recovery.operations.restore.source import RestoreSource
 from tests.unit.core.values import image, manifest_of, segment, topic
 
 HOUR = str(3_600_000)
@@ -20,7 +21,7 @@ HOUR = str(3_600_000)
 def said(role: TopicRole, *, made: bool = True, first_later: int | None = 4, **config: str) -> tuple[str, ...]:
     found: TopicImage = replace(topic((image((segment(0, 10, [0, 4]),)),), name="in", role=role), config=config)
     rows = RowCut(by=CutBy.TIMESTAMP, moment=9, first_later=first_later, rows=1, late=0)
-    begin = Begin(
+    begin = RestoreSource(
         manifest=manifest_of(found),
         cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
         point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a"),

@@ -11,7 +11,7 @@ from streams_recovery.core.errors import StateDamaged
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Guarantee, QuiesceMode, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings
 from streams_recovery.core.savepoint.chain import ChainPolicy
 from streams_recovery.core.savepoint.damage import ChangedState, Damage, DamageKind
@@ -106,7 +106,7 @@ def published(held: Ticket, plan: CopyPlan, consistency: Consistency = Consisten
     claimed = (ClaimedTopic(topic="orders-eu-t-changelog", group="orders-eu"),)
     draft = replace(drafted(), consistency=consistency, claimed=claimed)
     return assemble(
-        held, draft, plan, Copied(planned=NoteRef.of("k", b""), ranges=(), lost=(), noticed=()), None, Guarantee.EXACTLY_ONCE_V2
+        held, draft, plan, Copied(planned=ArtifactRef.of("k", b""), ranges=(), lost=(), noticed=()), None, Guarantee.EXACTLY_ONCE_V2
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from streams_recovery.core.errors import RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 
@@ -21,7 +21,7 @@ class Entry:
 
 def test_who_is_never_the_first_gives_up_after_a_hundred_attempts_and_has_written_nothing(tmp_path: Path) -> None:
     log, other = (
-        NumberedLog(Repository(StorageLocation(backend="filesystem", path=str(tmp_path))), Layout("orders").holds, Entry) for _ in range(2)
+        AppendLog(Repository(StorageLocation(backend="filesystem", path=str(tmp_path))), Layout("orders").holds, Entry) for _ in range(2)
     )
 
     def too_slow(last: Entry | None, number: int) -> Entry:

@@ -9,12 +9,12 @@ import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 from tests.state_repository import environment, fill
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Workbench]:
+def shop(tmp_path: Path) -> Iterator[RecoveryContext]:
     fill(tmp_path)
-    with open_workbench(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as bench:
-        yield bench
+    with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
+        yield recovery

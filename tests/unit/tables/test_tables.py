@@ -12,7 +12,7 @@ import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.operations import state
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state import FileFormat
 from streams_recovery.serdes.rows import RowCodec
 from tests.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, by_key
@@ -21,8 +21,8 @@ Row = dict[str, Any]
 SHOWN = [store for store in STORES if store != "empty"]
 
 
-def rows_of(bench: Workbench, store: str, savepoint: str = SECOND, *, deleted: bool = False) -> list[Row]:
-    side = state.open_side(bench, store, savepoint)
+def rows_of(recovery: RecoveryContext, store: str, savepoint: str = SECOND, *, deleted: bool = False) -> list[Row]:
+    side = state.open_side(recovery, store, savepoint)
     codec = RowCodec(side.form)
     return [row for one in state.tables(side) for row in codec.rows(one, deleted=deleted)]
 
@@ -31,7 +31,7 @@ def told(row: Row, *names: str) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def test_keys_and_values_are_what_the_application_wrote(shop: Workbench) -> None:
+def test_keys_and_values_are_what_the_application_wrote(shop: RecoveryContext) -> None:
     totals = by_key(rows_of(shop, "totals"))
     assert totals == {
         "alice": '{"count":100}',
@@ -47,7 +47,7 @@ def test_keys_and_values_are_what_the_application_wrote(shop: Workbench) -> None
     assert by_key(rows_of(shop, "held-back")) == {b"k": b"buffered"}
 
 
-def test_windows_sessions_and_versions_have_columns_of_their_own(shop: Workbench) -> None:
+def test_windows_sessions_and_versions_have_columns_of_their_own(shop: RecoveryContext) -> None:
     minutes = {told(row, "key", "window_start", "window_seq", "value", "timestamp") for row in rows_of(shop, "minutes")}
     assert ("carol", T0 + 120_000, 0, 2, T0 + 120_005) in minutes
     assert len(minutes) == 6, "the last one of alice was deleted"
@@ -62,20 +62,20 @@ def test_windows_sessions_and_versions_have_columns_of_their_own(shop: Workbench
     ]
 
 
-def test_deleted_keys_are_shown_when_they_are_asked_for(shop: Workbench) -> None:
+def test_deleted_keys_are_shown_when_they_are_asked_for(shop: RecoveryContext) -> None:
     assert {row["key"] for row in rows_of(shop, "totals", deleted=True) if row["value"] is None} == {"bob", "dora"}
     (gone,) = [row for row in rows_of(shop, "sessions", deleted=True) if row["value"] is None]
     assert told(gone, "key", "window_end") == ("alice", T0 + 10)
 
 
-def test_headers_are_rows_too(shop: Workbench) -> None:
+def test_headers_are_rows_too(shop: RecoveryContext) -> None:
     (alice,) = [row for row in rows_of(shop, "totals") if row["key"] == "alice"]
     assert alice["headers"] == [{"key": "trace", "value": b"x"}, {"key": "trace", "value": None}]
 
 
 @pytest.mark.parametrize("store", SHOWN)
 @pytest.mark.parametrize("kind", [FileFormat.PARQUET, FileFormat.JSON])
-def test_a_file_holds_the_same_rows(shop: Workbench, tmp_path: Path, store: str, kind: FileFormat) -> None:
+def test_a_file_holds_the_same_rows(shop: RecoveryContext, tmp_path: Path, store: str, kind: FileFormat) -> None:
     side, rows = state.open_side(shop, store, SECOND), rows_of(shop, store, deleted=True)
     path = tmp_path / f"table.{kind}"
     assert state.write_table(rows, side.form, kind, path) == len(rows) > 0
@@ -91,7 +91,7 @@ def test_a_file_holds_the_same_rows(shop: Workbench, tmp_path: Path, store: str,
             assert same or repr(one[name]) == repr(other[name])
 
 
-def test_csv_and_the_screen_have_text_only(shop: Workbench, tmp_path: Path) -> None:
+def test_csv_and_the_screen_have_text_only(shop: RecoveryContext, tmp_path: Path) -> None:
     side = state.open_side(shop, "totals", SECOND)
     state.write_table(rows_of(shop, "totals"), side.form, FileFormat.CSV, tmp_path / "t.csv")
     found = duckdb.sql(f"SELECT key, value->>'$.count', timestamp FROM read_csv('{tmp_path / 't.csv'}') WHERE key = 'alice'").fetchall()
@@ -99,7 +99,7 @@ def test_csv_and_the_screen_have_text_only(shop: Workbench, tmp_path: Path) -> N
     assert state.in_columns(rows_of(shop, "raw")[0], state.open_side(shop, "raw", SECOND).form)[0] in ("ff00", "")
 
 
-def test_duckdb_reads_what_is_written(shop: Workbench, tmp_path: Path) -> None:
+def test_duckdb_reads_what_is_written(shop: RecoveryContext, tmp_path: Path) -> None:
     for store in ("totals", "minutes", "versions"):
         state.write_table(
             rows_of(shop, store), state.open_side(shop, store, SECOND).form, FileFormat.PARQUET, tmp_path / f"{store}.parquet"
@@ -114,7 +114,7 @@ def test_duckdb_reads_what_is_written(shop: Workbench, tmp_path: Path) -> None:
         assert duckdb.sql(asof.format(tmp_path / "versions.parquet", at=T0 + at)).fetchall() == expected
 
 
-def test_what_cannot_be_shown_is_refused_by_its_name(shop: Workbench) -> None:
+def test_what_cannot_be_shown_is_refused_by_its_name(shop: RecoveryContext) -> None:
     with pytest.raises(NotFound, match=r"no changelog of a store nothing; it has totals, numbers"):
         state.open_side(shop, "nothing", SECOND)
     with pytest.raises(Refused, match="minimal"):
@@ -127,13 +127,13 @@ def test_what_cannot_be_shown_is_refused_by_its_name(shop: Workbench) -> None:
 
 
 @pytest.mark.fault("F20")
-def test_each_attempt_of_an_export_has_a_result_of_its_own(shop: Workbench) -> None:
+def test_each_attempt_of_an_export_has_a_result_of_its_own(shop: RecoveryContext) -> None:
     request = state.ExportRequest(store="totals", savepoint=SECOND, run_id="run", deleted=False, directory=None)
     first, second = (state.begin_export(shop, request).job for _ in range(2))
     assert first.result_key != second.result_key
 
 
-def test_a_damaged_segment_is_never_shown(shop: Workbench, tmp_path: Path) -> None:
+def test_a_damaged_segment_is_never_shown(shop: RecoveryContext, tmp_path: Path) -> None:
     from streams_recovery.core.errors import Damaged
 
     path = next((tmp_path / "repository" / "shop" / "segments" / "shop-totals-changelog").rglob("*hour1.parquet"))
@@ -145,7 +145,7 @@ def test_a_damaged_segment_is_never_shown(shop: Workbench, tmp_path: Path) -> No
     assert rows_of(shop, "totals", FIRST)
 
 
-def test_files_that_are_no_table_are_refused(shop: Workbench, tmp_path: Path) -> None:
+def test_files_that_are_no_table_are_refused(shop: RecoveryContext, tmp_path: Path) -> None:
     form = state.open_side(shop, "totals", SECOND).form
     path = tmp_path / "t.json"
     for text, why in (
@@ -163,7 +163,7 @@ def test_files_that_are_no_table_are_refused(shop: Workbench, tmp_path: Path) ->
         state.write_table([], form, FileFormat.JSON, path)
 
 
-def test_two_moments_are_compared_key_by_key(shop: Workbench) -> None:
+def test_two_moments_are_compared_key_by_key(shop: RecoveryContext) -> None:
     found = state.compare(state.open_side(shop, "totals", FIRST), state.open_side(shop, "totals", SECOND))
     assert {(row["change"], (row["after"] or row["before"])["key"], *row["parts"]) for row in found.rows} == {
         ("changed", "carol", "value", "timestamp"),

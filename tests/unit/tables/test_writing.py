@@ -14,11 +14,11 @@ import pytest
 from spark_jobs.transforms.check import audit_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
-from streams_recovery.core.repository.check import FileToAudit
+from streams_recovery.core.repository.check import FileToCheck
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.operations import maintenance, state
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import choose
 from streams_recovery.operations.state import FileFormat
 from tests.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number
@@ -27,23 +27,25 @@ from tests.unit.tables.test_tables import rows_of
 Row = dict[str, Any]
 
 
-def write(bench: Workbench, store: str, rows: list[Row], *, base: str = SECOND, dry_run: bool = False, run: str = "") -> state.EditSummary:
+def write(
+    recovery: RecoveryContext, store: str, rows: list[Row], *, base: str = SECOND, dry_run: bool = False, run: str = ""
+) -> state.EditSummary:
     request = state.EditRequest(store=store, base=base, run_id=run or uuid.uuid4().hex, requested_by="somebody", reason="a wrong sum")
-    return state.write_state(bench, request, rows, dry_run=dry_run)
+    return state.write_state(recovery, request, rows, dry_run=dry_run)
 
 
-def written(bench: Workbench, store: str, rows: list[Row], **how: Any) -> Manifest:
-    done = write(bench, store, rows, **how)
+def written(recovery: RecoveryContext, store: str, rows: list[Row], **how: Any) -> Manifest:
+    done = write(recovery, store, rows, **how)
     assert done.savepoint_id is not None
-    return bench.savepoints.read(done.savepoint_id)
+    return recovery.savepoints.read(done.savepoint_id)
 
 
 def with_value(rows: list[Row], key: object, value: object) -> list[Row]:
     return [{**row, "value": value} if row["key"] == key else row for row in rows]
 
 
-def raw(bench: Workbench, store: str, savepoint: str) -> dict[bytes, bytes | None]:
-    return {entry.key: entry.value for one in state.tables(state.open_side(bench, store, savepoint)) for entry in one.values()}
+def raw(recovery: RecoveryContext, store: str, savepoint: str) -> dict[bytes, bytes | None]:
+    return {entry.key: entry.value for one in state.tables(state.open_side(recovery, store, savepoint)) for entry in one.values()}
 
 
 def asked(savepoint: str) -> RestoreRequest:
@@ -54,11 +56,11 @@ def asked(savepoint: str) -> RestoreRequest:
     )
 
 
-def ids(bench: Workbench) -> list[str]:
-    return bench.savepoints.ids()
+def ids(recovery: RecoveryContext) -> list[str]:
+    return recovery.savepoints.ids()
 
 
-def test_one_store_is_changed_and_nothing_else(shop: Workbench) -> None:
+def test_one_store_is_changed_and_nothing_else(shop: RecoveryContext) -> None:
     source = shop.savepoints.read(SECOND)
     made = written(shop, "totals", with_value(rows_of(shop, "totals"), "alice", '{"count":1}'))
     assert by_key(rows_of(shop, "totals", made.savepoint_id)) == {**by_key(rows_of(shop, "totals")), "alice": '{"count":1}'}
@@ -69,7 +71,7 @@ def test_one_store_is_changed_and_nothing_else(shop: Workbench) -> None:
     assert made.proof.reasons == (f"store totals was edited: of {SECOND} 4 keys are as they were, 1 changed, 0 added and 0 removed",)
 
 
-def test_it_is_taken_by_its_name_and_never_as_the_newest(shop: Workbench) -> None:
+def test_it_is_taken_by_its_name_and_never_as_the_newest(shop: RecoveryContext) -> None:
     made = written(shop, "totals", with_value(rows_of(shop, "totals"), "alice", "{}"))
     newest = shop.savepoints.latest()
     assert newest is not None
@@ -86,7 +88,7 @@ def test_it_is_taken_by_its_name_and_never_as_the_newest(shop: Workbench) -> Non
         shop.savepoints.latest()
 
 
-def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: Workbench) -> None:
+def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: RecoveryContext) -> None:
     rows = [row for row in rows_of(shop, "totals") if row["key"] != "gül"]
     made = written(shop, "totals", rows)
     topic = made.topic("shop-totals-changelog")
@@ -95,7 +97,7 @@ def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: Workbench) -> N
     for image in topic.partitions:
         for piece in image.ranges:
             if piece.file is not None:
-                wanted = FileToAudit(
+                wanted = FileToCheck(
                     topic=topic.name, partition=image.partition, start=piece.start, end=piece.end, file=piece.file, savepoints=()
                 )
                 assert audit_file(shop.repository, shop.layout, wanted).problems == ()
@@ -108,7 +110,7 @@ def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: Workbench) -> N
     assert needed & {file.key for file in planned.files} == set()
 
 
-def test_rows_that_say_the_same_keep_the_applications_bytes(shop: Workbench, tmp_path: Path) -> None:
+def test_rows_that_say_the_same_keep_the_applications_bytes(shop: RecoveryContext, tmp_path: Path) -> None:
     """JSON with a space and 1.50 in it, Avro with a schema's id: by way of JSON lines, which hold neither."""
     for store, key, value in (("totals", "carol", '{"count":8}'), ("accounts", "bob", '{"owner": "bob", "cents": 5, "note": null}')):
         side, path = state.open_side(shop, store, SECOND), tmp_path / f"{store}.json"
@@ -124,7 +126,7 @@ def test_rows_that_say_the_same_keep_the_applications_bytes(shop: Workbench, tmp
     ]
 
 
-def test_duckdb_edits_a_table(shop: Workbench, tmp_path: Path) -> None:
+def test_duckdb_edits_a_table(shop: RecoveryContext, tmp_path: Path) -> None:
     side = state.open_side(shop, "minutes", SECOND)
     table, edited = tmp_path / "table.parquet", tmp_path / "edited.parquet"
     state.write_table(rows_of(shop, "minutes"), side.form, FileFormat.PARQUET, table)
@@ -144,7 +146,7 @@ def test_duckdb_edits_a_table(shop: Workbench, tmp_path: Path) -> None:
     assert {entry.key[:-12] for entry in log if entry.value is None} == {b"alice", b"dora"}
 
 
-def test_state_is_given_to_a_store_that_has_none(shop: Workbench) -> None:
+def test_state_is_given_to_a_store_that_has_none(shop: RecoveryContext) -> None:
     done = write(shop, "empty", [{"key": f"k{at}", "value": "v"} for at in range(50)])
     assert (done.added, done.partitioner_seen) == (50, False)
     side = state.open_side(shop, "empty", done.savepoint_id or "")
@@ -154,7 +156,7 @@ def test_state_is_given_to_a_store_that_has_none(shop: Workbench) -> None:
     assert len(again.proof.reasons) == 2
 
 
-def test_several_edits_of_one_moment_are_told_apart(shop: Workbench) -> None:
+def test_several_edits_of_one_moment_are_told_apart(shop: RecoveryContext) -> None:
     rows = rows_of(shop, "totals")
     one = written(shop, "totals", with_value(rows, "alice", "1"))
     two = written(shop, "sessions", with_value(rows_of(shop, "sessions"), "bob", 9), base=one.savepoint_id)
@@ -164,14 +166,14 @@ def test_several_edits_of_one_moment_are_told_apart(shop: Workbench) -> None:
     assert number(9) in raw(shop, "sessions", two.savepoint_id).values()
 
 
-def test_a_dry_run_counts_and_writes_nothing(shop: Workbench) -> None:
+def test_a_dry_run_counts_and_writes_nothing(shop: RecoveryContext) -> None:
     before = ids(shop), list(shop.repository.keys("shop/"))
     done = write(shop, "totals", rows_of(shop, "totals")[1:], dry_run=True)
     assert (done.savepoint_id, done.kept, done.removed) == (None, 4, 1)
     assert (ids(shop), list(shop.repository.keys("shop/"))) == before
 
 
-def refusals(shop: Workbench) -> list[tuple[str, str, list[Row], type[RecoveryError], str]]:
+def refusals(shop: RecoveryContext) -> list[tuple[str, str, list[Row], type[RecoveryError], str]]:
     totals, one = rows_of(shop, "totals"), [{"key": "a", "value": "w"}]
     return [
         ("versions", SECOND, one, Refused, "every row counts"),
@@ -195,7 +197,7 @@ def refusals(shop: Workbench) -> list[tuple[str, str, list[Row], type[RecoveryEr
     ]
 
 
-def test_what_cannot_be_meant_leaves_nothing_behind(shop: Workbench) -> None:
+def test_what_cannot_be_meant_leaves_nothing_behind(shop: RecoveryContext) -> None:
     before = ids(shop)
     for store, base, rows, kind, why in refusals(shop):
         with pytest.raises(kind, match=why):
@@ -206,7 +208,7 @@ def test_what_cannot_be_meant_leaves_nothing_behind(shop: Workbench) -> None:
     assert list(shop.repository.keys("shop/locks/")) == []
 
 
-def test_a_base_that_is_not_what_was_published_is_refused(shop: Workbench) -> None:
+def test_a_base_that_is_not_what_was_published_is_refused(shop: RecoveryContext) -> None:
     rows, root = rows_of(shop, "totals"), Path(shop.repository.location.path or "")
     segment = next((root / "shop" / "segments" / "shop-raw-changelog").rglob("*hour1.parquet"))
     data = segment.read_bytes()
@@ -222,7 +224,7 @@ def test_a_base_that_is_not_what_was_published_is_refused(shop: Workbench) -> No
     assert len(ids(shop)) == 4
 
 
-def test_it_waits_for_nobody_and_meets_nobody(shop: Workbench) -> None:
+def test_it_waits_for_nobody_and_meets_nobody(shop: RecoveryContext) -> None:
     rows = rows_of(shop, "totals")
     ticket = shop.lock.acquire("somebody else", lease_seconds=60, purpose="test")
     with pytest.raises(LockHeld):
@@ -232,13 +234,13 @@ def test_it_waits_for_nobody_and_meets_nobody(shop: Workbench) -> None:
     assert shop.lock.holder() is None
 
 
-def test_keys_that_a_table_cannot_tell_apart_are_refused(shop: Workbench) -> None:
+def test_keys_that_a_table_cannot_tell_apart_are_refused(shop: RecoveryContext) -> None:
     from streams_recovery.config.application import Store
     from streams_recovery.core.state.cells import Format
 
     one, two = b'{"a": 1}', b'{"a":1}'
     made = written(shop, "raw", [{"key": one, "value": b"x"}, {"key": two, "value": b"y"}])
     stores = {"raw": Store(kind=StoreKind.KEY_VALUE, key=Format.JSON)}
-    bench = replace(shop, config=shop.config.model_copy(update={"stores": stores}))
+    recovery = replace(shop, config=shop.config.model_copy(update={"stores": stores}))
     with pytest.raises(Refused, match="2 keys of store raw are 1 when they are decoded"):
-        write(bench, "raw", [{"key": '{"a":1}', "value": b"z"}], base=made.savepoint_id)
+        write(recovery, "raw", [{"key": '{"a":1}', "value": b"z"}], base=made.savepoint_id)

@@ -12,7 +12,7 @@ import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.operations.context import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden"
 CONFIG = """
@@ -27,7 +27,7 @@ retention: {{keep_last: 1, keep_hourly: 0, keep_daily: 0, keep_weekly: 0, keep_m
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
 """
 
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def golden(tmp_path: Path) -> Iterator[OpenGolden]:
     """Opens a golden repository by name, at a place and a time of the test's choice, with these stores declared."""
     with ExitStack() as opened:
 
-        def open_copy(name: str, *, place: str = "repository", now: int | None = None, stores: str = "{}") -> Workbench:
+        def open_copy(name: str, *, place: str = "repository", now: int | None = None, stores: str = "{}") -> RecoveryContext:
             if not (tmp_path / place).exists():
                 shutil.copytree(GOLDEN / name, tmp_path / place)
             (tmp_path / "golden.yaml").write_text(CONFIG.format(path=tmp_path / place, stores=stores))
             kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}})
             config, connections = load_named("golden", tmp_path, {}), EnvironmentConnections({"AIRFLOW_CONN_KAFKA_DEFAULT": kafka})
             clock = {} if now is None else {"clock": lambda: now}
-            return opened.enter_context(open_workbench(config, connections, **clock))
+            return opened.enter_context(open_context(config, connections, **clock))
 
         yield open_copy

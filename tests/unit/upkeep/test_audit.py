@@ -18,36 +18,36 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refus
 from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import AuditReport, AuditResult, AuditSpec
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
 from streams_recovery.core.repository.check_findings import Cause
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.context import Workbench
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.data import make_golden
 
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
 NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-golden.parquet"
 
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 
 
-def audited(bench: Workbench, level: str, savepoint: str = maintenance.ALL) -> AuditReport:
+def audited(recovery: RecoveryContext, level: str, savepoint: str = maintenance.ALL) -> CheckReport:
     """An audit with the Spark job's work done here."""
-    ticket = maintenance.plan_audit(bench, savepoint=savepoint, level=level, run_id=f"run {level}")
-    job = maintenance.plan_reading(bench, ticket)
+    ticket = maintenance.plan_check(recovery, savepoint=savepoint, level=level, run_id=f"run {level}")
+    job = maintenance.plan_reading(recovery, ticket)
     if job.spec is None or job.result_key is None:
-        return maintenance.conclude_audit(bench, ticket, None)
-    files = bench.notes.read(AuditSpec, job.spec).files
-    done = AuditResult(files=tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files), seconds=0)
-    return maintenance.conclude_audit(bench, ticket, left(bench, job.result_key, done))
+        return maintenance.conclude_check(recovery, ticket, None)
+    files = recovery.notes.read(CheckSpec, job.spec).files
+    done = CheckResult(files=tuple(audit_file(recovery.repository, recovery.layout, wanted) for wanted in files), seconds=0)
+    return maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, done))
 
 
-def left(bench: Workbench, key: str, result: AuditResult) -> NoteRef:
+def left(recovery: RecoveryContext, key: str, result: CheckResult) -> ArtifactRef:
     """What a job leaves."""
-    bench.repository.create(key, codec.dumps(result))
-    return NoteRef.of(key, codec.dumps(result))
+    recovery.repository.create(key, codec.dumps(result))
+    return ArtifactRef.of(key, codec.dumps(result))
 
 
 @pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])
@@ -111,10 +111,10 @@ def test_segments_without_manifests_are_nothing_to_audit(golden: OpenGolden) -> 
 
 
 def test_one_savepoint_can_be_audited_alone_and_must_exist(golden: OpenGolden) -> None:
-    bench = golden("missing-segment")
-    assert audited(bench, "full", FIRST).good
+    recovery = golden("missing-segment")
+    assert audited(recovery, "full", FIRST).good
     with pytest.raises(NotFound, match="there is no savepoint"):
-        audited(bench, "full", "20261121T020000Z-0000000003")
+        audited(recovery, "full", "20261121T020000Z-0000000003")
 
 
 def test_a_savepoint_that_expires_while_all_are_audited_is_no_finding(golden: OpenGolden) -> None:
@@ -122,60 +122,60 @@ def test_a_savepoint_that_expires_while_all_are_audited_is_no_finding(golden: Op
         def ids(self) -> list[str]:
             return [*super().ids(), "20261121T020000Z-0000000003"]
 
-    bench = golden("good")
-    report = audited(replace(bench, savepoints=Vanishing(bench.repository, bench.layout)), "structure")
+    recovery = golden("good")
+    report = audited(replace(recovery, savepoints=Vanishing(recovery.repository, recovery.layout)), "structure")
     assert (report.savepoints, report.findings) == (2, ())
 
 
 def test_the_verdict_is_kept(golden: OpenGolden) -> None:
-    bench = golden("missing-segment")
-    report = audited(bench, "full")
-    kept = NumberedLog(bench.repository, bench.layout.audit(report.audit_id), AuditReport)
+    recovery = golden("missing-segment")
+    report = audited(recovery, "full")
+    kept = AppendLog(recovery.repository, recovery.layout.audit(report.audit_id), CheckReport)
     assert kept.read_all() == [report]
-    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="structure", run_id="again")
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="structure", run_id="again")
     for _ in range(2):
-        maintenance.conclude_audit(bench, ticket, None)
+        maintenance.conclude_check(recovery, ticket, None)
 
 
 def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
-    bench = golden("good")
-    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id="r")
-    job = maintenance.plan_reading(bench, ticket)
+    recovery = golden("good")
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="r")
+    job = maintenance.plan_reading(recovery, ticket)
     assert job.result_key is not None
-    report = maintenance.conclude_audit(bench, ticket, left(bench, job.result_key, AuditResult(files=(), seconds=0)))
+    report = maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, CheckResult(files=(), seconds=0)))
     assert [found.problem for found in report.findings] == ["was not read"] * 4
     assert not report.good
 
 
 @pytest.mark.fault("F20")
 def test_the_result_of_another_audit_is_not_believed(golden: OpenGolden) -> None:
-    bench = golden("good")
-    first, second = (maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id=run) for run in ("one", "two"))
-    result = left(bench, str(maintenance.plan_reading(bench, first).result_key), AuditResult(files=(), seconds=0))
+    recovery = golden("good")
+    first, second = (maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id=run) for run in ("one", "two"))
+    result = left(recovery, str(maintenance.plan_reading(recovery, first).result_key), CheckResult(files=(), seconds=0))
     with pytest.raises(Refused, match="is of another attempt"):
-        maintenance.conclude_audit(bench, second, result)
+        maintenance.conclude_check(recovery, second, result)
 
 
 def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_counts(golden: OpenGolden) -> None:
-    bench = golden("good")
-    ticket = maintenance.plan_audit(bench, savepoint=maintenance.ALL, level="full", run_id="r")
+    recovery = golden("good")
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="r")
     assert ticket.job.spec is not None
-    files = bench.notes.read(AuditSpec, ticket.job.spec).files
-    first, second, third = (maintenance.plan_reading(bench, ticket) for _ in range(3))
+    files = recovery.notes.read(CheckSpec, ticket.job.spec).files
+    first, second, third = (maintenance.plan_reading(recovery, ticket) for _ in range(3))
     keys = [str(job.result_key) for job in (first, second, third)]
     assert len({*keys, *map(failure_key, keys)}) == 6
-    bench.repository.create(failure_key(keys[0]), b"it was killed")
-    done = tuple(audit_file(bench.repository, bench.layout, wanted) for wanted in files)
-    third_result = left(bench, keys[2], AuditResult(files=done, seconds=0))
+    recovery.repository.create(failure_key(keys[0]), b"it was killed")
+    done = tuple(audit_file(recovery.repository, recovery.layout, wanted) for wanted in files)
+    third_result = left(recovery, keys[2], CheckResult(files=done, seconds=0))
     # The second one was taken for dead and ends after all.
-    second_result = left(bench, keys[1], AuditResult(files=(), seconds=0))
-    assert maintenance.conclude_audit(bench, ticket, third_result).good
-    assert not maintenance.conclude_audit(bench, ticket, second_result).good
+    second_result = left(recovery, keys[1], CheckResult(files=(), seconds=0))
+    assert maintenance.conclude_check(recovery, ticket, third_result).good
+    assert not maintenance.conclude_check(recovery, ticket, second_result).good
 
 
 @pytest.mark.parametrize(("level", "savepoints", "files"), [("full", 1, 0), ("structure", 1, 0), ("structure", 0, 0), ("full", 1, 3)])
 def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) -> None:
-    empty = AuditReport(
+    empty = CheckReport(
         audit_id="a",
         application_id="x",
         level=level,
@@ -194,23 +194,24 @@ def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) 
 
 @pytest.mark.parametrize("offsets", [[3, 5, 4], [3, 3, 4], [3, 4, 9]])
 def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(golden: OpenGolden, offsets: list[int]) -> None:
-    bench = golden("good")
-    piece = make_golden.segment(root_of(bench), TopicPartition("golden-totals-changelog", 2), 3, 6, [3, 4, 5])
+    recovery = golden("good")
+    piece = make_golden.segment(root_of(recovery), TopicPartition("golden-totals-changelog", 2), 3, 6, [3, 4, 5])
     assert piece.file is not None
-    path = root_of(bench) / piece.file.key
+    path = root_of(recovery) / piece.file.key
     path.unlink()
-    odd = make_golden.segment(root_of(bench), TopicPartition("golden-totals-changelog", 2), 3, 20, offsets)
+    odd = make_golden.segment(root_of(recovery), TopicPartition("golden-totals-changelog", 2), 3, 20, offsets)
     assert odd.file is not None
-    (root_of(bench) / odd.file.key).rename(path)
+    (root_of(recovery) / odd.file.key).rename(path)
     file = replace(piece.file, bytes=odd.file.bytes, sha256=odd.file.sha256)
-    wanted = check.FileToAudit(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
+    wanted = check.FileToCheck(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
     assert any(
-        "do not ascend" in problem or "outside [3, 6)" in problem for problem in audit_file(bench.repository, bench.layout, wanted).problems
+        "do not ascend" in problem or "outside [3, 6)" in problem
+        for problem in audit_file(recovery.repository, recovery.layout, wanted).problems
     )
 
 
-def root_of(bench: Workbench) -> Path:
-    return Path(str(bench.config.storage.path))
+def root_of(recovery: RecoveryContext) -> Path:
+    return Path(str(recovery.config.storage.path))
 
 
 @pytest.mark.parametrize("text", ["", "Full", "sample", "sample=0%", "sample=101%", "sample=-1%", "10%", "sample=10"])
@@ -227,18 +228,18 @@ def test_a_sample_is_the_same_each_time_and_never_empty(percent: float) -> None:
     assert len(chosen) == max(1, round(20 * percent / 100))
 
 
-def _file(number: int) -> check.FileToAudit:
+def _file(number: int) -> check.FileToCheck:
     from tests.unit.core.values import segment
 
     piece = segment(number, number + 1, [number], key=f"k{number}")
     assert piece.file is not None
-    return check.FileToAudit(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
+    return check.FileToCheck(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
 
 
 @pytest.mark.fault("F10")
 def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
-    bench = golden("good")
-    root = Path(str(bench.config.storage.path)) / "golden"
+    recovery = golden("good")
+    root = Path(str(recovery.config.storage.path)) / "golden"
     files = [path for part in ("segments", "savepoints") for path in (root / part).rglob("*") if path.is_file()]
     dice = random.Random(20261121)
     missed = []
@@ -249,24 +250,24 @@ def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
         data = bytearray(before)
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
-        if not _found(bench, path):
+        if not _found(recovery, path):
             missed.append((path.name, bit))
         path.write_bytes(before)
     assert missed == []
-    assert audited(bench, "full").good
+    assert audited(recovery, "full").good
 
 
-def _found(bench: Workbench, path: Path) -> bool:
+def _found(recovery: RecoveryContext, path: Path) -> bool:
     """Whether the damaged file is noticed by what reads it: its manifest's reader, or the audit of one file."""
     if path.name.endswith(".parquet"):
         wanted = next(
             w
-            for w in check.files_of([bench.savepoints.read(SECOND)])[0] + check.files_of([bench.savepoints.read(FIRST)])[0]
+            for w in check.files_of([recovery.savepoints.read(SECOND)])[0] + check.files_of([recovery.savepoints.read(FIRST)])[0]
             if w.file.key.endswith(path.name)
         )
-        return bool(audit_file(bench.repository, bench.layout, wanted).problems)
+        return bool(audit_file(recovery.repository, recovery.layout, wanted).problems)
     try:
-        bench.savepoints.read(path.parent.name)
+        recovery.savepoints.read(path.parent.name)
     except Damaged:
         return True
     return False

@@ -16,15 +16,15 @@ from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
-from streams_recovery.core.repository.check import AuditSpec
+from streams_recovery.core.repository.check import CheckSpec
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose
 from streams_recovery.operations import maintenance, quiesce_record
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.data import make_golden
@@ -36,67 +36,67 @@ T0 = make_golden.T0 + 3_600_000
 THIRD = "20261121T020000Z-0000000003"
 RESTORE = "20261121T030000Z-00000000aa"
 
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 
 
-def path_of(bench: Workbench, key: str) -> Path:
-    return Path(str(bench.config.storage.path)) / key
+def path_of(recovery: RecoveryContext, key: str) -> Path:
+    return Path(str(recovery.config.storage.path)) / key
 
 
-def third(bench: Workbench) -> Path:
+def third(recovery: RecoveryContext) -> Path:
     """A savepoint that this release published, with its record; it shares the second one's files. Returns where its manifest is."""
-    published = replace(bench.savepoints.read(SECOND), savepoint_id=THIRD, parent_id=SECOND)
-    return path_of(bench, bench.savepoints.publish(published))
+    published = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD, parent_id=SECOND)
+    return path_of(recovery, recovery.savepoints.publish(published))
 
 
-def on(bench: Workbench, repository: Repository) -> Workbench:
-    return replace(bench, repository=repository, savepoints=SavepointStore(repository, bench.layout))
+def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
+    return replace(recovery, repository=repository, savepoints=SavepointStore(repository, recovery.layout))
 
 
 def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    path = third(bench)
-    assert audited(bench, "structure").good
+    recovery = golden("good", now=T0)
+    path = third(recovery)
+    assert audited(recovery, "structure").good
     path.unlink()
-    report = audited(bench, "structure")
+    report = audited(recovery, "structure")
     (lost,) = report.findings
-    assert (lost.cause, lost.savepoints, lost.key) == (Cause.LOST_MANIFEST, (THIRD,), bench.layout.manifest(THIRD))
+    assert (lost.cause, lost.savepoints, lost.key) == (Cause.LOST_MANIFEST, (THIRD,), recovery.layout.manifest(THIRD))
     assert "was published and has not expired" in lost.problem
     assert (report.exit_code, report.savepoints, report.files) == (28, 2, 4), "the others were checked"
     with pytest.raises(Damaged, match="put it back"):
         maintenance.raise_unless_good(report)
-    (alone,) = audited(bench, "structure", THIRD).findings
+    (alone,) = audited(recovery, "structure", THIRD).findings
     assert alone == lost
-    assert audited(bench, "structure", SECOND).good, "another one is whole"
-    third(bench)
-    bench.savepoints.retire(THIRD, at=T0)
+    assert audited(recovery, "structure", SECOND).good, "another one is whole"
+    third(recovery)
+    recovery.savepoints.retire(THIRD, at=T0)
     path.unlink()
-    assert audited(bench, "structure").good
+    assert audited(recovery, "structure").good
 
 
 def test_when_every_manifest_vanished_that_is_what_is_said(golden: OpenGolden) -> None:
-    bench = golden("no-manifest")
+    recovery = golden("no-manifest")
     good = golden("good", place="whole")
-    bench.savepoints.publish(good.savepoints.read(FIRST))
-    path_of(bench, bench.layout.manifest(FIRST)).unlink()
-    report = audited(bench, "full")
+    recovery.savepoints.publish(good.savepoints.read(FIRST))
+    path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
+    report = audited(recovery, "full")
     assert report.causes == (Cause.LOST_MANIFEST, Cause.NOTHING_CHECKED)
 
 
 def test_nothing_expires_by_a_manifest_that_is_lost(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    path = third(bench)
-    orphan = path_of(bench, "golden/segments/golden-totals-changelog/0/orphan.parquet")
+    recovery = golden("good", now=T0)
+    path = third(recovery)
+    orphan = path_of(recovery, "golden/segments/golden-totals-changelog/0/orphan.parquet")
     orphan.write_bytes(b"the lost manifest might have named it")
-    age(bench, days=1000, now=T0)
+    age(recovery, days=1000, now=T0)
     kept = path.read_bytes()
     path.unlink()
-    report = maintenance.expire(bench, "r1")
+    report = maintenance.expire(recovery, "r1")
     assert f"{THIRD} (lost)" in str(report.plan.blocked)
     assert orphan.exists()
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(kept)
-    maintenance.expire(bench, "r2")
+    maintenance.expire(recovery, "r2")
     assert not orphan.exists()
 
 
@@ -108,14 +108,14 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
                     raise ConfigInvalid(f"{key} is locked until next year", next_step="wait")
                 super().delete([key])
 
-    bench = golden("good", now=T0)
-    path = third(bench)
-    bench.savepoints.retire(THIRD, at=T0 - 8 * DAY_MS)
+    recovery = golden("good", now=T0)
+    path = third(recovery)
+    recovery.savepoints.retire(THIRD, at=T0 - 8 * DAY_MS)
     path.unlink()
-    report = maintenance.expire(on(bench, KeepsRecords(bench.repository.location)), "r1")
+    report = maintenance.expire(on(recovery, KeepsRecords(recovery.repository.location)), "r1")
     assert len(report.left) == 1
-    assert bench.savepoints.expired() >= {THIRD}
-    assert audited(bench, "structure").good, "half forgotten is not lost"
+    assert recovery.savepoints.expired() >= {THIRD}
+    assert audited(recovery, "structure").good, "half forgotten is not lost"
     later = golden("good", now=T0 + 3_600_000)
     maintenance.expire(later, "r2")
     assert THIRD not in later.savepoints.expired()
@@ -124,67 +124,67 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
 
 
 def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="quarter's end")
-    path_of(bench, bench.layout.manifest(FIRST)).unlink()
-    (lost,) = audited(bench, "structure").findings
+    recovery = golden("good", now=T0)
+    maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="quarter's end")
+    path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
+    (lost,) = audited(recovery, "structure").findings
     assert (lost.savepoints, "marked to be kept" in lost.problem) == ((FIRST,), True)
-    maintenance.mark(bench, FIRST, keep=False, requested_by="me", reason="given up")
-    assert audited(bench, "structure").good
+    maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="given up")
+    assert audited(recovery, "structure").good
     with pytest.raises(NotFound):
-        maintenance.mark(bench, FIRST, keep=False, requested_by="me", reason="not marked any more")
-    unfinished(bench, savepoint_id=FIRST)
-    (lost,) = audited(bench, "structure").findings
+        maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="not marked any more")
+    unfinished(recovery, savepoint_id=FIRST)
+    (lost,) = audited(recovery, "structure").findings
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
 
 
-def unfinished(bench: Workbench, *, source: str = "golden", **needs: str | None) -> None:
+def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: str | None) -> None:
     """A restore of what the application ``source`` has saved, that broke off behind its load."""
     planned = replace(PLAN, application_id="golden", source_application_id=source, create=(), **needs)  # type: ignore[arg-type]
-    bench.notes.write_once(RESTORE, "restore-plan", planned)
-    log = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
+    recovery.notes.write_once(RESTORE, "restore-plan", planned)
+    log = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
     log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
 
 
 def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    unfinished(bench, savepoint_id=None, inputs_from=FIRST)
-    assert audited(bench, "structure").good
-    path_of(bench, bench.layout.manifest(FIRST)).unlink()
-    (lost,) = audited(bench, "structure").findings
+    recovery = golden("good", now=T0)
+    unfinished(recovery, savepoint_id=None, inputs_from=FIRST)
+    assert audited(recovery, "structure").good
+    path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
+    (lost,) = audited(recovery, "structure").findings
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
 
 
 def test_what_a_restore_takes_of_another_application_is_in_its_own_repository_there(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    unfinished(bench, source="orders")
-    assert audited(bench, "structure").good
-    assert maintenance.plan_expiry(bench).blocked is None
+    recovery = golden("good", now=T0)
+    unfinished(recovery, source="orders")
+    assert audited(recovery, "structure").good
+    assert maintenance.plan_expiry(recovery).blocked is None
 
 
 @pytest.mark.fault("F11")
 def test_a_manifest_that_was_edited_well_is_still_not_what_was_published(golden: OpenGolden) -> None:
-    bench = golden("good")
-    path = third(bench)
+    recovery = golden("good")
+    path = third(recovery)
     plain = json.loads(zstandard.ZstdDecompressor().decompress(path.read_bytes()))
     next(topic for topic in plain["topics"] if topic["role"] == "input")["partitions"][0]["committed"]["offset"] += 1
     path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(json.dumps(plain).encode()))
-    assert bench.savepoints.read(THIRD).savepoint_id == THIRD, "it can be read all the same"
-    (found,) = audited(bench, "structure").findings
+    assert recovery.savepoints.read(THIRD).savepoint_id == THIRD, "it can be read all the same"
+    (found,) = audited(recovery, "structure").findings
     assert (found.cause, found.savepoints, found.problem) == (Cause.DAMAGED_MANIFEST, (THIRD,), "is not what was published")
-    path_of(bench, bench.layout.published(THIRD)).write_bytes(b"{}")
-    (found,) = audited(bench, "structure").findings
-    assert (found.cause, found.key) == (Cause.DAMAGED_RECORD, bench.layout.published(THIRD))
+    path_of(recovery, recovery.layout.published(THIRD)).write_bytes(b"{}")
+    (found,) = audited(recovery, "structure").findings
+    assert (found.cause, found.key) == (Cause.DAMAGED_RECORD, recovery.layout.published(THIRD))
 
 
-def logs(bench: Workbench) -> dict[str, str]:
+def logs(recovery: RecoveryContext) -> dict[str, str]:
     """Three entries and more in every log of the application; returns each log's prefix."""
     for number in range(3):
-        maintenance.mark(bench, FIRST, keep=number == 1, requested_by="me", reason="")
-        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
-        journal = NumberedLog(bench.repository, bench.layout.journal(RESTORE), JournalEntry)
+        maintenance.mark(recovery, FIRST, keep=number == 1, requested_by="me", reason="")
+        recovery.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
+        journal = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
         journal.append(JournalEntry(phase=Phase.OPENED, at=T0, created=()))
-        quiesce_record.begin(bench, f"run {number}", QuiesceMode.PAUSE, ())
+        quiesce_record.begin(recovery, f"run {number}", QuiesceMode.PAUSE, ())
         snapshot = OffsetSnapshot(
             format_version=1,
             snapshot_id=SECOND,
@@ -197,8 +197,8 @@ def logs(bench: Workbench) -> dict[str, str]:
             groups=(),
             unread={},
         )
-        snapshots.keep(bench, snapshot)
-    layout = bench.layout
+        snapshots.keep(recovery, snapshot)
+    layout = recovery.layout
     return {
         "locks": layout.locks,
         "standstills": layout.standstills,
@@ -212,43 +212,43 @@ def logs(bench: Workbench) -> dict[str, str]:
 @pytest.mark.parametrize("log", ["locks", "standstills", "holds", "keeps", "journal", "offsets"])
 @pytest.mark.parametrize("damage", ["hole", "torn", "strange"])
 def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) -> None:
-    bench = golden("good", now=T0)
-    prefix = logs(bench)[log]
-    whole = audited(bench, "structure")
+    recovery = golden("good", now=T0)
+    prefix = logs(recovery)[log]
+    whole = audited(recovery, "structure")
     assert whole.good
     assert whole.records == 6 + 3 + 3 + 3 + 3 + 3, "what was read is counted"
-    second = path_of(bench, f"{prefix}000000000002.json")
+    second = path_of(recovery, f"{prefix}000000000002.json")
     if damage == "hole":
         second.unlink()
     elif damage == "torn":
         second.write_bytes(second.read_bytes()[:-5])
     else:
         second.with_name("notes.txt").write_bytes(b"somebody was here")
-    report = audited(bench, "structure")
+    report = audited(recovery, "structure")
     (found,) = report.findings
     assert found.cause is Cause.DAMAGED_RECORD
     assert found.key == (f"{prefix}notes.txt" if damage == "strange" else f"{prefix}000000000002.json")
     assert (report.savepoints, report.files) == (2, 4)
-    assert audited(bench, "structure", SECOND).good, "no log is asked about one savepoint"
+    assert audited(recovery, "structure", SECOND).good, "no log is asked about one savepoint"
 
 
 def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    prefixes = logs(bench)
+    recovery = golden("good", now=T0)
+    prefixes = logs(recovery)
     for name in prefixes:
-        path_of(bench, f"{prefixes[name]}000000000001.json").unlink()
-    assert {found.key for found in audited(bench, "structure").findings} == {
+        path_of(recovery, f"{prefixes[name]}000000000001.json").unlink()
+    assert {found.key for found in audited(recovery, "structure").findings} == {
         f"{prefixes[name]}000000000001.json" for name in ("holds", "keeps", "journal", "offsets")
     }
 
 
 def test_old_entries_are_read_by_a_full_audit_only(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
+    recovery = golden("good", now=T0)
     for number in range(30):
-        bench.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
-    path_of(bench, f"{bench.layout.holds}000000000003.json").write_bytes(b"x")
-    assert audited(bench, "structure").records == 20
-    report = audited(bench, "full")
+        recovery.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
+    path_of(recovery, f"{recovery.layout.holds}000000000003.json").write_bytes(b"x")
+    assert audited(recovery, "structure").records == 20
+    report = audited(recovery, "full")
     assert (report.records, report.causes) == (30, (Cause.DAMAGED_RECORD,))
 
 
@@ -282,16 +282,16 @@ class Refusing(Repository):
 def test_what_cannot_be_read_is_said_and_everything_else_is_read(
     golden: OpenGolden, what: str, error: type[ConfigInvalid | RepositoryUnavailable]
 ) -> None:
-    bench = golden("flipped-bit", now=T0)
-    third(bench)
-    logs(bench)
+    recovery = golden("flipped-bit", now=T0)
+    third(recovery)
+    logs(recovery)
     keys = {
         "a segment": "golden-totals-changelog/1/",
-        "a manifest": bench.layout.manifest(FIRST),
-        "a record": bench.layout.published(THIRD),
-        "a log's entry": f"{bench.layout.keeps}000000000002.json",
+        "a manifest": recovery.layout.manifest(FIRST),
+        "a record": recovery.layout.published(THIRD),
+        "a log's entry": f"{recovery.layout.keeps}000000000002.json",
     }
-    report = audited(on(bench, Refusing(bench.repository, keys[what], error=error)), "full")
+    report = audited(on(recovery, Refusing(recovery.repository, keys[what], error=error)), "full")
     assert report.causes == (Cause.ALTERED_FILE, Cause.NOT_READ), "the damage beside it is found, and counts for more"
     (unread,) = [found for found in report.findings if found.cause is Cause.NOT_READ]
     assert keys[what] in unread.key
@@ -303,33 +303,33 @@ def test_what_cannot_be_read_is_said_and_everything_else_is_read(
 
 
 def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
-    bench = golden("good")
-    report = audited(on(bench, Refusing(bench.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
+    recovery = golden("good")
+    report = audited(on(recovery, Refusing(recovery.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
     assert (report.good, report.exit_code, report.files_read) == (False, 22, 3)
 
 
 def test_a_repository_that_answers_nothing_ends_the_audit(golden: OpenGolden) -> None:
-    bench = golden("good")
-    ticket = maintenance.plan_audit(bench, savepoint=SECOND, level="full", run_id="r")
+    recovery = golden("good")
+    ticket = maintenance.plan_check(recovery, savepoint=SECOND, level="full", run_id="r")
     assert ticket.job.spec is not None
-    (wanted, *_) = bench.notes.read(AuditSpec, ticket.job.spec).files
+    (wanted, *_) = recovery.notes.read(CheckSpec, ticket.job.spec).files
     for key, read in (
-        ("manifest.json.zst", lambda down: maintenance.plan_audit(down, savepoint=SECOND, level="full", run_id="r")),
+        ("manifest.json.zst", lambda down: maintenance.plan_check(down, savepoint=SECOND, level="full", run_id="r")),
         ("segments/", lambda down: audit_file(down.repository, down.layout, wanted)),
     ):
         with pytest.raises(RepositoryUnavailable, match="nobody answers"):
-            read(on(bench, Refusing(bench.repository, key, error=RepositoryUnavailable, down=True)))
+            read(on(recovery, Refusing(recovery.repository, key, error=RepositoryUnavailable, down=True)))
 
 
 def test_safety_savepoints_are_audited_like_any_other(golden: OpenGolden) -> None:
-    bench = golden("missing-segment")
-    saved = replace(bench.savepoints.read(SECOND), savepoint_id=THIRD)
-    path = path_of(bench, bench.safety.publish(saved))
-    report = audited(bench, "structure")
+    recovery = golden("missing-segment")
+    saved = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD)
+    path = path_of(recovery, recovery.safety.publish(saved))
+    report = audited(recovery, "structure")
     (missing,) = report.findings
     assert (report.savepoints, missing.savepoints) == (3, (SECOND, THIRD))
-    assert audited(bench, "structure", THIRD).exit_code == 26
+    assert audited(recovery, "structure", THIRD).exit_code == 26
     path.unlink()
-    (lost, _) = audited(bench, "structure").findings
-    assert (lost.cause, lost.key) == (Cause.LOST_MANIFEST, bench.layout.safety.manifest(THIRD))
+    (lost, _) = audited(recovery, "structure").findings
+    assert (lost.cause, lost.key) == (Cause.LOST_MANIFEST, recovery.layout.safety.manifest(THIRD))
     assert "safety/" in lost.key

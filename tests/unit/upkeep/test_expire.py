@@ -17,9 +17,9 @@ from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
@@ -29,7 +29,7 @@ from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 # The moment of the newest golden savepoint.
 T0 = 1_795_219_200_000 + 3_600_000
 THIRD = "20261121T000000Z-0000000003"
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 
 
 class Killed(BaseException):
@@ -65,80 +65,80 @@ class WithoutDelete(Repository):
         raise ConfigInvalid(f"deleting {keys[0]} is not allowed", next_step="correct the rights")
 
 
-def on(bench: Workbench, repository: Repository) -> Workbench:
+def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
     """The bench with another way to its repository."""
     return replace(
-        bench,
+        recovery,
         repository=repository,
-        savepoints=SavepointStore(repository, bench.layout),
-        safety=SavepointStore(repository, bench.layout.safety),
-        lock=ApplicationLock(repository, bench.layout, bench.clock),
+        savepoints=SavepointStore(repository, recovery.layout),
+        safety=SavepointStore(repository, recovery.layout.safety),
+        lock=ApplicationLock(repository, recovery.layout, recovery.clock),
     )
 
 
-def root(bench: Workbench) -> Path:
-    return Path(str(bench.config.storage.path)) / "golden"
+def root(recovery: RecoveryContext) -> Path:
+    return Path(str(recovery.config.storage.path)) / "golden"
 
 
-def age(bench: Workbench, *, days: float, now: int) -> None:
+def age(recovery: RecoveryContext, *, days: float, now: int) -> None:
     """Make every object look this old."""
-    for path in root(bench).rglob("*"):
+    for path in root(recovery).rglob("*"):
         if path.is_file():
             os.utime(path, (now / 1000 - days * 86_400,) * 2)
 
 
-def segments(bench: Workbench) -> set[str]:
-    return {path.name for path in (root(bench) / "segments").rglob("*.parquet")}
+def segments(recovery: RecoveryContext) -> set[str]:
+    return {path.name for path in (root(recovery) / "segments").rglob("*.parquet")}
 
 
 def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    before = sorted(path for path in root(bench).rglob("*"))
-    plan = maintenance.plan_expiry(bench)
+    recovery = golden("good", now=T0)
+    before = sorted(path for path in root(recovery).rglob("*"))
+    plan = maintenance.plan_expiry(recovery)
     assert [(d.savepoint_id, d.why_kept) for d in plan.keep] == [(SECOND, ("last", "minimum"))]
     assert [d.savepoint_id for d in plan.expire] == [FIRST]
     assert plan.files == ()
-    assert sorted(path for path in root(bench).rglob("*")) == before
+    assert sorted(path for path in root(recovery).rglob("*")) == before
     text = maintenance.expiry_text(plan)
     assert f"| {SECOND} | 2026-11-21 01:00:00 UTC | no | stays: last, minimum |" in text
     assert f"| {FIRST} | 2026-11-21 00:00:00 UTC | no | **expires** |" in text
 
 
 def test_the_plan_says_of_each_whether_it_survives_the_loss_of_the_cluster(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    first = bench.savepoints.read(FIRST)
+    recovery = golden("good", now=T0)
+    first = recovery.savepoints.read(FIRST)
     without_inputs = tuple(topic for topic in first.topics if topic.role is TopicRole.REPARTITION)
-    bench.savepoints.publish(replace(first, savepoint_id=THIRD, topics=without_inputs))
-    plan = maintenance.plan_expiry(bench)
+    recovery.savepoints.publish(replace(first, savepoint_id=THIRD, topics=without_inputs))
+    plan = maintenance.plan_expiry(recovery)
     told = {one.savepoint_id: one.survives_cluster_loss for one in (*plan.keep, *plan.expire)}
     assert told == {FIRST: False, SECOND: False, THIRD: True}
     assert f"| {THIRD} | 2026-11-21 00:00:00 UTC | yes | " in maintenance.expiry_text(plan)
 
 
 def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    bench.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
-    bench.repository.delete([bench.layout.manifest(SECOND)])
+    recovery = golden("good", now=T0)
+    recovery.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
+    recovery.repository.delete([recovery.layout.manifest(SECOND)])
     only_second = {"00000000000000000040-00000000000000000055-golden.parquet", "00000000000000000017-00000000000000000021-golden.parquet"}
-    age(bench, days=6, now=T0)
-    assert maintenance.expire(bench, "early").files_removed == 0, "young files may belong to a savepoint in the making"
-    age(bench, days=8, now=T0)
-    report = maintenance.expire(bench, "late")
+    age(recovery, days=6, now=T0)
+    assert maintenance.expire(recovery, "early").files_removed == 0, "young files may belong to a savepoint in the making"
+    age(recovery, days=8, now=T0)
+    report = maintenance.expire(recovery, "late")
     assert (report.files_removed, report.left) == (2, ())
-    assert segments(bench) & only_second == set()
-    assert audited(bench, "full").good, "what the savepoint that stays needs is all there"
-    assert list(bench.repository.keys(bench.layout.retired_prefix)) == []
+    assert segments(recovery) & only_second == set()
+    assert audited(recovery, "full").good, "what the savepoint that stays needs is all there"
+    assert list(recovery.repository.keys(recovery.layout.retired_prefix)) == []
 
 
 def test_old_files_of_a_savepoint_that_expired_yesterday_can_still_be_wanted_back(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    bench.savepoints.retire(SECOND, at=T0 - 100 * DAY_MS)
-    bench.savepoints.retire(SECOND, at=T0 - DAY_MS)
-    bench.repository.delete([bench.layout.manifest(SECOND)])
-    age(bench, days=1000, now=T0)
-    before = segments(bench)
-    assert maintenance.expire(bench, "r").files_removed == 0
-    assert segments(bench) == before
+    recovery = golden("good", now=T0)
+    recovery.savepoints.retire(SECOND, at=T0 - 100 * DAY_MS)
+    recovery.savepoints.retire(SECOND, at=T0 - DAY_MS)
+    recovery.repository.delete([recovery.layout.manifest(SECOND)])
+    age(recovery, days=1000, now=T0)
+    before = segments(recovery)
+    assert maintenance.expire(recovery, "r").files_removed == 0
+    assert segments(recovery) == before
 
 
 def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenGolden) -> None:
@@ -148,104 +148,104 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
                 raise ConfigInvalid(f"{keys[0]} is locked until next year", next_step="wait")
             super().delete(keys)
 
-    bench = golden("good", now=T0)
-    bench.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
-    bench.repository.delete([bench.layout.manifest(SECOND)])
-    age(bench, days=30, now=T0)
-    report = maintenance.expire(on(bench, KeepsSegments(bench.repository.location)), "r")
+    recovery = golden("good", now=T0)
+    recovery.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
+    recovery.repository.delete([recovery.layout.manifest(SECOND)])
+    age(recovery, days=30, now=T0)
+    report = maintenance.expire(on(recovery, KeepsSegments(recovery.repository.location)), "r")
     assert (report.files_removed, len(report.left)) == (0, 2)
-    assert len(list(bench.repository.keys(bench.layout.retired_prefix))) == 1
+    assert len(list(recovery.repository.keys(recovery.layout.retired_prefix))) == 1
 
 
 @pytest.mark.fault("F17")
 def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    age(bench, days=1000, now=T0)
-    report = maintenance.expire(bench, "r")
+    recovery = golden("good", now=T0)
+    age(recovery, days=1000, now=T0)
+    report = maintenance.expire(recovery, "r")
     assert report.expired == (FIRST,)
     assert report.files_removed == 0
-    assert bench.savepoints.ids() == [SECOND]
-    assert audited(bench, "full").good
+    assert recovery.savepoints.ids() == [SECOND]
+    assert audited(recovery, "full").good
 
 
 def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="audit")
-    assert maintenance.expire(bench, "r1").expired == ()
-    maintenance.mark(bench, FIRST, keep=False, requested_by="me", reason="done")
-    assert maintenance.expire(bench, "r2").expired == (FIRST,)
+    recovery = golden("good", now=T0)
+    maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="audit")
+    assert maintenance.expire(recovery, "r1").expired == ()
+    maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="done")
+    assert maintenance.expire(recovery, "r2").expired == (FIRST,)
     with pytest.raises(NotFound):
-        maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="too late")
+        maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="too late")
 
 
 @pytest.mark.parametrize("name", ["torn-manifest", "future-format"])
 def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: str) -> None:
-    bench = golden(name, now=T0)
-    age(bench, days=1000, now=T0)
-    before = segments(bench)
-    report = maintenance.expire(bench, "r")
+    recovery = golden(name, now=T0)
+    age(recovery, days=1000, now=T0)
+    before = segments(recovery)
+    report = maintenance.expire(recovery, "r")
     assert (report.expired, report.files_removed) == ((), 0)
     assert SECOND in str(report.plan.blocked)
-    assert segments(bench) == before
+    assert segments(recovery) == before
 
 
 def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    maintenance.expire(bench, "r1")
-    (root(bench).parent / bench.layout.retired(FIRST, T0)).write_bytes(b"torn")
-    (root(bench) / "expired" / "strange").write_bytes(b"somebody's notes")
-    (root(bench) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet").write_bytes(b"x")
-    age(bench, days=1000, now=T0)
-    report = maintenance.expire(bench, "r2")
+    recovery = golden("good", now=T0)
+    maintenance.expire(recovery, "r1")
+    (root(recovery).parent / recovery.layout.retired(FIRST, T0)).write_bytes(b"torn")
+    (root(recovery) / "expired" / "strange").write_bytes(b"somebody's notes")
+    (root(recovery) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet").write_bytes(b"x")
+    age(recovery, days=1000, now=T0)
+    report = maintenance.expire(recovery, "r2")
     assert f"{FIRST} (expired)" in str(report.plan.blocked)
     assert report.files_removed == 0
 
 
 def test_what_tells_whose_files_are_stays_while_they_cannot_go(golden: OpenGolden) -> None:
-    bench = golden("torn-manifest", now=T0)
+    recovery = golden("torn-manifest", now=T0)
     old = "20261001T000000Z-0000000009"
-    plain = replace(bench.savepoints.read(FIRST), savepoint_id=old)
-    bench.savepoints.publish(plain)
-    bench.savepoints.retire(old, at=T0 - 50 * DAY_MS)
-    bench.repository.delete([bench.layout.manifest(old)])
-    report = maintenance.expire(bench, "r")
+    plain = replace(recovery.savepoints.read(FIRST), savepoint_id=old)
+    recovery.savepoints.publish(plain)
+    recovery.savepoints.retire(old, at=T0 - 50 * DAY_MS)
+    recovery.repository.delete([recovery.layout.manifest(old)])
+    report = maintenance.expire(recovery, "r")
     assert report.plan.forget == (old,)
     assert report.plan.blocked is not None
-    assert list(bench.repository.keys(bench.layout.retired_prefix)) == [bench.layout.retired(old, T0 - 50 * DAY_MS)]
+    assert list(recovery.repository.keys(recovery.layout.retired_prefix)) == [recovery.layout.retired(old, T0 - 50 * DAY_MS)]
 
 
 def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden: OpenGolden) -> None:
-    bench = golden("torn-manifest", now=T0)
-    bench.repository.create(bench.layout.retired(SECOND, T0), b"torn too")
-    plan = maintenance.plan_expiry(bench)
+    recovery = golden("torn-manifest", now=T0)
+    recovery.repository.create(recovery.layout.retired(SECOND, T0), b"torn too")
+    plan = maintenance.plan_expiry(recovery)
     assert [decision.savepoint_id for decision in plan.keep] == [FIRST]
     assert (plan.expire, plan.files) == ((), ())
     assert SECOND in str(plan.blocked)
 
 
 def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    report = maintenance.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
+    recovery = golden("good", now=T0)
+    report = maintenance.expire(on(recovery, WithoutDelete(recovery.repository.location)), "r")
     assert report.expired == ()
     assert len(report.left) == 1
     assert FIRST in report.left[0]
-    assert bench.savepoints.ids() == [FIRST, SECOND]
-    assert bench.lock.holder() is None
+    assert recovery.savepoints.ids() == [FIRST, SECOND]
+    assert recovery.lock.holder() is None
 
 
 def test_many_files_that_cannot_go_do_not_fill_the_log_of_the_lock(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
+    recovery = golden("good", now=T0)
     for number in range(40):
-        (root(bench) / "segments" / "golden-totals-changelog" / "0" / f"orphan-{number}.parquet").write_bytes(b"x")
-    age(bench, days=30, now=T0)
-    report = maintenance.expire(on(bench, WithoutDelete(bench.repository.location)), "r")
+        (root(recovery) / "segments" / "golden-totals-changelog" / "0" / f"orphan-{number}.parquet").write_bytes(b"x")
+    age(recovery, days=30, now=T0)
+    report = maintenance.expire(on(recovery, WithoutDelete(recovery.repository.location)), "r")
     assert len(report.left) == 41
-    assert len(list(bench.repository.keys(bench.layout.locks))) < 10
+    assert len(list(recovery.repository.keys(recovery.layout.locks))) < 10
 
 
 def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenGolden) -> None:
-    bench = golden("missing-segment", now=T0)
-    plan = maintenance.plan_expiry(bench)
+    recovery = golden("missing-segment", now=T0)
+    plan = maintenance.plan_expiry(recovery)
     assert {decision.savepoint_id: decision.why_kept for decision in plan.keep} == {
         SECOND: ("damaged: audit it",),
         FIRST: ("last", "minimum"),
@@ -254,27 +254,27 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 
 @pytest.mark.parametrize(("phase", "kept"), [(Phase.STOPPED, False), (Phase.DESTROYING, True), (Phase.LOADED, True), (Phase.CLOSED, False)])
 def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
-    bench = golden("good", now=T0)
+    recovery = golden("good", now=T0)
     restore_id = "20261121T020000Z-00000000aa"
     plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
-    bench.notes.write_once(restore_id, "restore-plan", plan)
-    NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
-    assert maintenance.expire(bench, "r").expired == (() if kept else (FIRST,))
+    recovery.notes.write_once(restore_id, "restore-plan", plan)
+    AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
+    assert maintenance.expire(recovery, "r").expired == (() if kept else (FIRST,))
 
 
-def kept_safe(bench: Workbench, restore_id: str) -> str:
+def kept_safe(recovery: RecoveryContext, restore_id: str) -> str:
     """A safety savepoint like the older savepoint, but with one file of its own, taken before the restore of this id."""
-    older = bench.savepoints.read(FIRST)
+    older = recovery.savepoints.read(FIRST)
     shared = next(file.key for _, file in older.files())
     own = shared.replace(".parquet", "-own.parquet")
-    bench.repository.create(own, bench.repository.get(shared))
+    recovery.repository.create(own, recovery.repository.get(shared))
     saved = replace(
         codec.loads(Manifest, codec.dumps(older).replace(shared.encode(), own.encode()), where="test"),
         savepoint_id=new_id(older.captured_at, restore_id),
         consistency=Consistency.DAMAGED,
         provenance=replace(older.provenance, run_id=restore_id),
     )
-    bench.safety.publish(saved)
+    recovery.safety.publish(saved)
     return saved.savepoint_id
 
 
@@ -284,16 +284,16 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
 ) -> None:
     restore_id = "20261121T020000Z-00000000aa"
     captured = golden("good").savepoints.read(FIRST).captured_at
-    bench = golden("good", now=captured + days * DAY_MS)
-    saved = kept_safe(bench, restore_id)
+    recovery = golden("good", now=captured + days * DAY_MS)
+    saved = kept_safe(recovery, restore_id)
     if unfinished:
-        bench.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
+        recovery.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
         entry = JournalEntry(phase=Phase.LOADED, at=T0, created=())
-        NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry).append(entry)
-    needed = {file.key for _, file in bench.safety.read(saved).files()}
-    age(bench, days=60, now=captured + days * DAY_MS)
-    report = maintenance.expire(bench, "first")
-    assert (bench.safety.ids(), report.expired) == (([saved], (FIRST,)) if stays else ([], (FIRST, saved)))
+        AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(entry)
+    needed = {file.key for _, file in recovery.safety.read(saved).files()}
+    age(recovery, days=60, now=captured + days * DAY_MS)
+    report = maintenance.expire(recovery, "first")
+    assert (recovery.safety.ids(), report.expired) == (([saved], (FIRST,)) if stays else ([], (FIRST, saved)))
     assert report.files_removed == 0, "within the grace period nothing goes"
     later = golden("good", now=captured + (days + 8) * DAY_MS)
     later_report = maintenance.expire(later, "second")
@@ -303,20 +303,20 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
 
 
 def test_a_safety_savepoint_that_cannot_be_read_keeps_every_file(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0 + 20 * DAY_MS)
-    saved = kept_safe(bench, "r")
-    (root(bench) / "safety" / saved / "manifest.json.zst").write_bytes(b"torn")
-    assert saved in str(maintenance.plan_expiry(bench).blocked)
+    recovery = golden("good", now=T0 + 20 * DAY_MS)
+    saved = kept_safe(recovery, "r")
+    (root(recovery) / "safety" / saved / "manifest.json.zst").write_bytes(b"torn")
+    assert saved in str(maintenance.plan_expiry(recovery).blocked)
 
 
 def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
+    recovery = golden("good", now=T0)
+    recovery.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
     with pytest.raises(LockHeld):
-        maintenance.expire(bench, "r")
+        maintenance.expire(recovery, "r")
     with pytest.raises(LockHeld):
-        maintenance.mark(bench, FIRST, keep=True, requested_by="me", reason="not now")
-    assert bench.savepoints.ids() == [FIRST, SECOND]
+        maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="not now")
+    assert recovery.savepoints.ids() == [FIRST, SECOND]
 
 
 @pytest.mark.fault("F17")
@@ -325,20 +325,20 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
     now, moment, killed = T0 + 20 * DAY_MS, 0, 0
     while True:
         moment += 1
-        bench = golden("good", place=f"killed-{after}-{moment}", now=now)
+        recovery = golden("good", place=f"killed-{after}-{moment}", now=now)
         # One savepoint to expire, one expired long ago with files that are due.
-        orphan = root(bench) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet"
+        orphan = root(recovery) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet"
         orphan.write_bytes(b"of a task that nobody waited for")
-        age(bench, days=30, now=now)
-        dying = on(bench, Dying(bench.repository, moment, after=after))
+        age(recovery, days=30, now=now)
+        dying = on(recovery, Dying(recovery.repository, moment, after=after))
         try:
             maintenance.expire(dying, "first")
         except Killed:
             killed += 1
         else:
             break
-        assert SECOND in bench.savepoints.ids()
-        assert audited(bench, "full", SECOND).good, f"killed at change {moment}"
+        assert SECOND in recovery.savepoints.ids()
+        assert audited(recovery, "full", SECOND).good, f"killed at change {moment}"
         later = golden("good", place=f"killed-{after}-{moment}", now=now + 2 * 3_600_000)
         maintenance.expire(later, "second")
         assert later.savepoints.ids() == [SECOND]
@@ -348,12 +348,12 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
 
 
 def test_the_offset_snapshot_of_an_expired_savepoint_goes_with_it_and_others_stay(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0 + 20 * DAY_MS)
+    recovery = golden("good", now=T0 + 20 * DAY_MS)
     by_hand = "20261121T030000Z-0000000009"
     for snapshot_id in (FIRST, SECOND, by_hand):
-        bench.repository.create(f"{bench.layout.offset_snapshot(snapshot_id)}000000000001.json", b"{}")
-    age(bench, days=30, now=T0 + 20 * DAY_MS)
-    maintenance.expire(bench, "first")
-    assert snapshots.ids(bench) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
+        recovery.repository.create(f"{recovery.layout.offset_snapshot(snapshot_id)}000000000001.json", b"{}")
+    age(recovery, days=30, now=T0 + 20 * DAY_MS)
+    maintenance.expire(recovery, "first")
+    assert snapshots.ids(recovery) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
     maintenance.expire(golden("good", now=T0 + 28 * DAY_MS), "second")
-    assert snapshots.ids(bench) == [SECOND, by_hand]
+    assert snapshots.ids(recovery) == [SECOND, by_hand]

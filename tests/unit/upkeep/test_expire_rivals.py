@@ -9,56 +9,56 @@ import pytest
 from streams_recovery.core.errors import LockHeld, LockLost
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, age, root
 
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 
 
-def files(bench: Workbench) -> set[str]:
-    return {str(path) for path in root(bench).rglob("*") if path.is_file()}
+def files(recovery: RecoveryContext) -> set[str]:
+    return {str(path) for path in root(recovery).rglob("*") if path.is_file()}
 
 
 @pytest.mark.fault("F17")
 @pytest.mark.parametrize(("owner", "purpose"), [("savepoint cli-1", "savepoint of golden"), ("restore cli-1", "restore of golden")])
 def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner: str, purpose: str) -> None:
-    bench = golden("good", now=T0)
-    age(bench, days=1000, now=T0)
-    lock = bench.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
-    before = files(bench)
+    recovery = golden("good", now=T0)
+    age(recovery, days=1000, now=T0)
+    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
+    before = files(recovery)
     with pytest.raises(
         LockHeld, match=rf"{owner} holds the lock for {purpose}.*its lease ends in 1800 s.*unlock <name> '{owner}'"
     ) as caught:
-        maintenance.expire(bench, "r")
+        maintenance.expire(recovery, "r")
     assert caught.value.exit_code == 5
-    assert files(bench) == before
-    bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-    assert audited(bench, "full").good
+    assert files(recovery) == before
+    recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+    assert audited(recovery, "full").good
 
 
 @pytest.mark.fault("F17")
 @pytest.mark.parametrize(("days", "left"), [(-2, [FIRST, SECOND]), (2, [SECOND]), (400, [SECOND])])
 def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, days: int, left: list[str]) -> None:
-    bench = golden("good", now=T0 + days * DAY_MS)
-    age(bench, days=0, now=T0)
+    recovery = golden("good", now=T0 + days * DAY_MS)
+    age(recovery, days=0, now=T0)
     for run in ("once", "twice"):
-        maintenance.expire(bench, run)
-        assert bench.savepoints.ids() == left
-        assert audited(bench, "full").good
-    assert maintenance.plan_expiry(bench).expire == ()
+        maintenance.expire(recovery, run)
+        assert recovery.savepoints.ids() == left
+        assert audited(recovery, "full").good
+    assert maintenance.plan_expiry(recovery).expire == ()
 
 
 @pytest.mark.fault("F17")
 def test_a_clock_ahead_that_takes_the_lock_of_a_living_run_takes_none_of_its_files(golden: OpenGolden) -> None:
-    bench, ahead = golden("good", now=T0), golden("good", now=T0 + 2 * DAY_MS)
-    lock = bench.lock.acquire("savepoint cli-1", lease_seconds=LEASE_SECONDS, purpose="savepoint of golden")
-    copied = root(bench) / "segments" / "golden-totals-changelog" / "0" / "of-a-savepoint-in-the-making.parquet"
+    recovery, ahead = golden("good", now=T0), golden("good", now=T0 + 2 * DAY_MS)
+    lock = recovery.lock.acquire("savepoint cli-1", lease_seconds=LEASE_SECONDS, purpose="savepoint of golden")
+    copied = root(recovery) / "segments" / "golden-totals-changelog" / "0" / "of-a-savepoint-in-the-making.parquet"
     copied.write_bytes(b"rows")
-    age(bench, days=0, now=T0)
+    age(recovery, days=0, now=T0)
     report = maintenance.expire(ahead, "r")
     assert (report.expired, report.files_removed) == ((FIRST,), 0)
     assert copied.exists()
     with pytest.raises(LockLost, match="savepoint cli-1 no longer holds the lock"):
-        bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)

@@ -13,14 +13,14 @@ from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import choose
 from tests.data import make_golden
 from tests.integration.small import asked
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
 T0 = make_golden.T0 + 4 * 3_600_000
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 
 
 def without_state(full: Manifest, number: int) -> Manifest:
@@ -34,11 +34,11 @@ def without_state(full: Manifest, number: int) -> Manifest:
     return replace(full, savepoint_id=savepoint_id, captured_at=taken, topics=topics, parent_id=None)
 
 
-def with_minimal(bench: Workbench, count: int = 1) -> list[str]:
-    full = bench.savepoints.read(SECOND)
+def with_minimal(recovery: RecoveryContext, count: int = 1) -> list[str]:
+    full = recovery.savepoints.read(SECOND)
     minimal = [without_state(full, number + 1) for number in range(count)]
     for one in minimal:
-        bench.savepoints.publish(one)
+        recovery.savepoints.publish(one)
     return [one.savepoint_id for one in minimal]
 
 
@@ -55,15 +55,15 @@ def test_the_profile_is_what_the_topics_show(golden: OpenGolden) -> None:
 
 @pytest.mark.parametrize("level", ["structure", "full", "sample=10%"])
 def test_where_all_are_minimal_their_manifests_are_all_there_is_to_check(golden: OpenGolden, level: str) -> None:
-    bench = golden("good")
-    with_minimal(bench, 2)
-    assert audited(bench, level).good
-    bench.repository.delete([bench.layout.manifest(FIRST), bench.layout.manifest(SECOND)])
-    report = audited(bench, level)
+    recovery = golden("good")
+    with_minimal(recovery, 2)
+    assert audited(recovery, level).good
+    recovery.repository.delete([recovery.layout.manifest(FIRST), recovery.layout.manifest(SECOND)])
+    report = audited(recovery, level)
     assert (report.savepoints, report.minimal, report.files, report.files_read) == (2, 2, 0, 0)
     assert report.good
-    bench.savepoints.publish(_without_files(without_state(bench.savepoints.latest() or pytest.fail("none"), 5)))
-    report = audited(bench, level)
+    recovery.savepoints.publish(_without_files(without_state(recovery.savepoints.latest() or pytest.fail("none"), 5)))
+    report = audited(recovery, level)
     assert report.causes == (Cause.NOTHING_CHECKED,), "state without a file is suspicious"
 
 
@@ -82,29 +82,29 @@ def _without_files(minimal: Manifest) -> Manifest:
 
 
 def test_a_damaged_minimal_one_is_damage(golden: OpenGolden) -> None:
-    bench = golden("good")
-    (minimal,) = with_minimal(bench)
-    (Path(str(bench.config.storage.path)) / bench.layout.manifest(minimal)).write_bytes(b"torn")
-    assert audited(bench, "structure", minimal).causes == (Cause.DAMAGED_MANIFEST, Cause.NOTHING_CHECKED)
+    recovery = golden("good")
+    (minimal,) = with_minimal(recovery)
+    (Path(str(recovery.config.storage.path)) / recovery.layout.manifest(minimal)).write_bytes(b"torn")
+    assert audited(recovery, "structure", minimal).causes == (Cause.DAMAGED_MANIFEST, Cause.NOTHING_CHECKED)
 
 
 def test_minimal_ones_never_push_out_the_last_with_state(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0)
-    minimal = with_minimal(bench, 3)
-    plan = maintenance.plan_expiry(bench)
+    recovery = golden("good", now=T0)
+    minimal = with_minimal(recovery, 3)
+    plan = maintenance.plan_expiry(recovery)
     assert [decision.savepoint_id for decision in plan.keep] == [minimal[-1], SECOND]
     assert {decision.savepoint_id for decision in plan.expire} == {FIRST, *minimal[:2]}
 
 
 def test_a_restore_takes_the_newest_with_state_and_says_what_to_do_without_any(golden: OpenGolden) -> None:
-    bench = golden("good")
-    (minimal,) = with_minimal(bench)
-    assert choose(bench, asked(bench, savepoint="latest")).savepoint_id == SECOND
+    recovery = golden("good")
+    (minimal,) = with_minimal(recovery)
+    assert choose(recovery, asked(recovery, savepoint="latest")).savepoint_id == SECOND
     with pytest.raises(Refused, match=f"{minimal} is minimal.*choose one with profile full.*rebuild the state from input"):
-        choose(bench, asked(bench, savepoint=minimal))
-    bench.repository.delete([bench.layout.manifest(FIRST), bench.layout.manifest(SECOND)])
+        choose(recovery, asked(recovery, savepoint=minimal))
+    recovery.repository.delete([recovery.layout.manifest(FIRST), recovery.layout.manifest(SECOND)])
     with pytest.raises(Refused, match=f"{minimal} is minimal.*rebuild the state from input"):
-        choose(bench, asked(bench, savepoint="latest"))
-    bench.repository.delete([bench.layout.manifest(minimal)])
+        choose(recovery, asked(recovery, savepoint="latest"))
+    recovery.repository.delete([recovery.layout.manifest(minimal)])
     with pytest.raises(NotFound, match="has no exact savepoint"):
-        choose(bench, asked(bench, savepoint="latest"))
+        choose(recovery, asked(recovery, savepoint="latest"))

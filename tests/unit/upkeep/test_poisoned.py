@@ -14,13 +14,13 @@ from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Ref
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.operations import maintenance, pins, unfinished
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import reports
 from tests.support.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, root
 
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 DAY = 86_400_000
 ENVIRONMENT = {
     "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
@@ -31,8 +31,8 @@ ENVIRONMENT = {
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", list(POISONS))
 def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: Path, name: str) -> None:
-    bench = golden("good", now=T0 + DAY)
-    poison(root(bench) / "savepoints", name)
+    recovery = golden("good", now=T0 + DAY)
+    poison(root(recovery) / "savepoints", name)
     listed = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path), "--json"], env=ENVIRONMENT)
     assert listed.exit_code == 0, listed.output
     *good, bad = json.loads(listed.stdout)
@@ -41,25 +41,25 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
     table = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path)], env=ENVIRONMENT)
     assert table.exit_code == 0, table.output
     assert all(known in table.output for known in (FIRST, SECOND, "damaged"))
-    planned = maintenance.plan_expiry(bench)
+    planned = maintenance.plan_expiry(recovery)
     assert ([one.savepoint_id for one in planned.keep], [one.savepoint_id for one in planned.expire]) == ([SECOND], [FIRST])
     assert planned.blocked == f"no file may go while these manifests cannot be read: {NEWER}"
-    done = maintenance.expire(bench, "run")
+    done = maintenance.expire(recovery, "run")
     assert done.expired == (FIRST,)
-    assert bench.savepoints.read(SECOND).savepoint_id == SECOND
+    assert recovery.savepoints.read(SECOND).savepoint_id == SECOND
     with pytest.raises(Damaged, match=NEWER) as caught:
-        bench.savepoints.latest()
+        recovery.savepoints.latest()
     assert caught.value.next_step
-    found = {finding.cause for finding in audited(bench, "structure").findings}
+    found = {finding.cause for finding in audited(recovery, "structure").findings}
     assert found == {Cause.DAMAGED_MANIFEST}
 
 
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("savepoint_id", [LAST_SECOND, NO_TIME])
 def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGolden, savepoint_id: str) -> None:
-    bench = golden("good", now=T0 + DAY)
-    poison(root(bench) / "savepoints", "nothing", savepoint_id)
-    mine = new_id(bench.clock(), "run", after=max(bench.savepoints.ids()))
+    recovery = golden("good", now=T0 + DAY)
+    poison(root(recovery) / "savepoints", "nothing", savepoint_id)
+    mine = new_id(recovery.clock(), "run", after=max(recovery.savepoints.ids()))
     assert is_id(mine)
     assert SECOND < mine < "2027"
 
@@ -67,75 +67,79 @@ def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGold
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", ["restores/ü/journal/000000000001.json", "restores/x/report.md", "restores/-/y", "restores/.z"])
 def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -> None:
-    bench = golden("good", now=T0 + DAY)
-    bench.repository.create(f"golden/{name}", b"x")
-    assert unfinished.unfinished_restore(bench) is None
-    assert (unfinished.newest_restore(bench), list(unfinished.restore_journals(bench)), reports(bench.repository, bench.layout)) == (
+    recovery = golden("good", now=T0 + DAY)
+    recovery.repository.create(f"golden/{name}", b"x")
+    assert unfinished.unfinished_restore(recovery) is None
+    assert (
+        unfinished.newest_restore(recovery),
+        list(unfinished.restore_journals(recovery)),
+        reports(recovery.repository, recovery.layout),
+    ) == (
         None,
         [],
         [],
     )
-    assert maintenance.expire(bench, "run").expired == (FIRST,)
+    assert maintenance.expire(recovery, "run").expired == (FIRST,)
 
 
 @pytest.mark.fault("F63")
 def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0 + 400 * DAY)
-    bench.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
-    bench.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
-    assert bench.savepoints.expired() == set()
-    done = maintenance.expire(bench, "run")
+    recovery = golden("good", now=T0 + 400 * DAY)
+    recovery.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
+    recovery.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
+    assert recovery.savepoints.expired() == set()
+    done = maintenance.expire(recovery, "run")
     assert (done.left, done.plan.blocked) == ((), None)
 
 
 @pytest.mark.fault("F63")
 def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGolden) -> None:
-    bench = golden("good", now=T0 + DAY)
+    recovery = golden("good", now=T0 + DAY)
     restore_id = new_id(T0, "nobody")
-    bench.repository.create(f"{bench.layout.journal(restore_id)}000000000001.json", b'{"phase": ["destroying"]}')
+    recovery.repository.create(f"{recovery.layout.journal(restore_id)}000000000001.json", b'{"phase": ["destroying"]}')
     with pytest.raises(
         Damaged, match=rf"how far restore {restore_id} of golden came is not known.*streams-recovery dismiss golden {restore_id}"
     ):
-        unfinished.refuse_if_unfinished(bench)
+        unfinished.refuse_if_unfinished(recovery)
     with pytest.raises(NotFound):
-        unfinished.dismiss(bench, new_id(T0, "somebody"))
-    unfinished.dismiss(bench, restore_id)
-    unfinished.refuse_if_unfinished(bench)
+        unfinished.dismiss(recovery, new_id(T0, "somebody"))
+    unfinished.dismiss(recovery, restore_id)
+    unfinished.refuse_if_unfinished(recovery)
 
 
 @pytest.mark.fault("F63")
 def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     """Whose word it was nobody knows: it may have been about any savepoint."""
-    bench = golden("good", now=T0 + DAY)
-    pins.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
-    bench.repository.create(f"{bench.layout.keeps}000000000002.json", b"[" * 100_000)
+    recovery = golden("good", now=T0 + DAY)
+    pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
+    recovery.repository.create(f"{recovery.layout.keeps}000000000002.json", b"[" * 100_000)
     with pytest.raises(EntryUnreadable, match=r"golden/keeps/000000000002\.json"):
-        maintenance.expire(bench, "run")
-    assert bench.savepoints.ids() == [FIRST, SECOND]
+        maintenance.expire(recovery, "run")
+    assert recovery.savepoints.ids() == [FIRST, SECOND]
 
 
 @pytest.mark.fault("F63")
 def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) -> None:
-    bench = golden("good")
-    path = root(bench) / "published" / f"{SECOND}.json"
+    recovery = golden("good")
+    path = root(recovery) / "published" / f"{SECOND}.json"
     path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"[" + b"[]," * 40_000 + b"[]]")
     with pytest.raises(Damaged, match=r"published/.*has 120004 bytes, more than the 65536"):
-        bench.savepoints.altered(SECOND)
-    assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(bench, "structure").findings}
+        recovery.savepoints.altered(SECOND)
+    assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
 
 
 @pytest.mark.fault("F63")
 def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGolden, tmp_path: Path) -> None:
-    bench = golden("good", now=T0 + DAY)
-    key = f"{bench.layout.locks}000000000001.json"
-    bench.repository.create(key, b"{" * 1_000)
+    recovery = golden("good", now=T0 + DAY)
+    key = f"{recovery.layout.locks}000000000001.json"
+    recovery.repository.create(key, b"{" * 1_000)
     with pytest.raises(EntryUnreadable, match="unlock <name>"):
-        maintenance.expire(bench, "run")
+        maintenance.expire(recovery, "run")
     ended = CliRunner().invoke(app, ["unlock", "golden", key, "--configs", str(tmp_path)], env=ENVIRONMENT)
     assert (ended.exit_code, "taken" in ended.output) == (0, True), ended.output
-    assert maintenance.expire(bench, "run").expired == (FIRST,)
+    assert maintenance.expire(recovery, "run").expired == (FIRST,)
     with pytest.raises(Refused, match="held by"):
-        bench.lock.acquire("somebody", lease_seconds=60, purpose="p")
-        bench.lock.take_from(key)
+        recovery.lock.acquire("somebody", lease_seconds=60, purpose="p")
+        recovery.lock.take_from(key)

@@ -10,68 +10,68 @@ import pytest
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from tests.data.make_golden import FIRST, REDUCED, SECOND, T0
 
-OpenGolden = Callable[..., Workbench]
+OpenGolden = Callable[..., RecoveryContext]
 SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000000000000054-golden.parquet"
 
 
-def kept(bench: Workbench) -> set[str]:
-    return {decision.savepoint_id for decision in maintenance.plan_expiry(bench).keep}
+def kept(recovery: RecoveryContext) -> set[str]:
+    return {decision.savepoint_id for decision in maintenance.plan_expiry(recovery).keep}
 
 
 def test_the_reduced_one_is_the_newest(golden: OpenGolden) -> None:
-    bench = golden("reduced")
-    assert bench.savepoints.ids() == [FIRST, SECOND, REDUCED]
-    newest = bench.savepoints.latest(Consistency.EXACT)
+    recovery = golden("reduced")
+    assert recovery.savepoints.ids() == [FIRST, SECOND, REDUCED]
+    newest = recovery.savepoints.latest(Consistency.EXACT)
     assert newest is not None
     assert (newest.savepoint_id, newest.replaces, newest.parent_id) == (REDUCED, SECOND, SECOND)
-    source = bench.savepoints.read(SECOND)
+    source = recovery.savepoints.read(SECOND)
     assert newest.records < source.records
     assert (newest.captured_at, newest.committed(), newest.proof) == (source.captured_at, source.committed(), source.proof)
 
 
 def test_it_is_the_newest_wherever_its_id_sorts(golden: OpenGolden) -> None:
-    bench = golden("reduced")
-    first = replace(bench.savepoints.read(REDUCED), savepoint_id="20261121T010000Z-0000000000")
-    bench.savepoints.publish(first)
-    bench.repository.delete([bench.layout.manifest(REDUCED)])
-    assert bench.savepoints.ids()[-1] == SECOND
-    assert bench.savepoints.latest() == first
+    recovery = golden("reduced")
+    first = replace(recovery.savepoints.read(REDUCED), savepoint_id="20261121T010000Z-0000000000")
+    recovery.savepoints.publish(first)
+    recovery.repository.delete([recovery.layout.manifest(REDUCED)])
+    assert recovery.savepoints.ids()[-1] == SECOND
+    assert recovery.savepoints.latest() == first
 
 
 def test_a_damaged_manifest_of_the_pair_does_not_hide_the_other(golden: OpenGolden) -> None:
-    bench = golden("reduced")
+    recovery = golden("reduced")
     for savepoint_id, left in ((SECOND, REDUCED), (REDUCED, None)):
-        bench.repository.delete([bench.layout.manifest(savepoint_id)])
-        bench.repository.create(bench.layout.manifest(savepoint_id), b"torn")
+        recovery.repository.delete([recovery.layout.manifest(savepoint_id)])
+        recovery.repository.create(recovery.layout.manifest(savepoint_id), b"torn")
         if left is None:
             with pytest.raises(Damaged):
-                bench.savepoints.latest()
+                recovery.savepoints.latest()
         else:
-            found = bench.savepoints.latest()
+            found = recovery.savepoints.latest()
             assert found is not None
             assert found.savepoint_id == left
 
 
 def test_one_of_damaged_state_is_never_the_newest(golden: OpenGolden) -> None:
-    bench = golden("good")
-    newest = bench.savepoints.read(SECOND)
+    recovery = golden("good")
+    newest = recovery.savepoints.read(SECOND)
     damaged = replace(newest, savepoint_id="20261121T020000Z-0000000004", consistency=Consistency.DAMAGED)
-    bench.savepoints.publish(damaged)
+    recovery.savepoints.publish(damaged)
     for profile in (None, Profile.FULL):
-        assert bench.savepoints.latest(profile=profile) == newest
-    assert bench.savepoints.latest(Consistency.DAMAGED) is None, "such a one has to be named"
-    assert bench.savepoints.newest() == damaged
-    assert kept(bench) == {SECOND, damaged.savepoint_id}, "the rules keep what they kept before; this one is recent"
+        assert recovery.savepoints.latest(profile=profile) == newest
+    assert recovery.savepoints.latest(Consistency.DAMAGED) is None, "such a one has to be named"
+    assert recovery.savepoints.newest() == damaged
+    assert kept(recovery) == {SECOND, damaged.savepoint_id}, "the rules keep what they kept before; this one is recent"
 
 
 def test_only_a_whole_one_lets_its_source_expire(golden: OpenGolden) -> None:
-    bench = golden("reduced", now=T0 + 90 * 86_400_000)
-    assert kept(bench) == {REDUCED}
-    bench.repository.delete([SMALL])
-    assert kept(bench) == {SECOND, REDUCED}, "the damaged one stays to be looked at, and what it was made from counts again"
+    recovery = golden("reduced", now=T0 + 90 * 86_400_000)
+    assert kept(recovery) == {REDUCED}
+    recovery.repository.delete([SMALL])
+    assert kept(recovery) == {SECOND, REDUCED}, "the damaged one stays to be looked at, and what it was made from counts again"
 
 
 def test_files_that_both_need_outlive_the_source(golden: OpenGolden) -> None:

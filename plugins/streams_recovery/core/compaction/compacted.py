@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.compaction.plan import PartitionReduced, PartitionToReduce
-from streams_recovery.core.compaction.proof import ReducedFrom
+from streams_recovery.core.compaction.plan import PartitionCompacted, PartitionToCompact
+from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Provenance, SegmentFile, TopicImage
@@ -16,11 +16,11 @@ from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Pro
 class Verdict:
     """What may replace the original: ``accepted`` partitions, and the topics that stay as they were, each with its reason."""
 
-    accepted: tuple[PartitionReduced, ...]
+    accepted: tuple[PartitionCompacted, ...]
     stays: dict[str, str]
 
 
-def judge(planned: Sequence[PartitionToReduce], done: Sequence[PartitionReduced]) -> Verdict:
+def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompacted]) -> Verdict:
     """Compare what was planned with what the job says it found. A topic with rows that its store's kind does not write stays as it was.
 
     Raises ``Damaged`` for anything that is missing, cannot be read back or is not equal, ``Refused`` when nothing is left to replace.
@@ -50,7 +50,7 @@ def judge(planned: Sequence[PartitionToReduce], done: Sequence[PartitionReduced]
     return Verdict(accepted=tuple(accepted), stays=stays)
 
 
-def _problem(wanted: PartitionToReduce, one: PartitionReduced) -> str | None:
+def _problem(wanted: PartitionToCompact, one: PartitionCompacted) -> str | None:
     proof, files = one.proof, [copied.file for copied in one.ranges if copied.file is not None]
     checks = {
         f"the proof is about {proof.topic}-{proof.partition}": (proof.topic, proof.partition) == (wanted.topic, wanted.partition),
@@ -73,17 +73,17 @@ def _newest(files: Sequence[SegmentFile]) -> int | None:
     return max((file.max_timestamp for file in files), default=None)
 
 
-def _tile(wanted: PartitionToReduce, ranges: Sequence[CopiedRange]) -> bool:
+def _tile(wanted: PartitionToCompact, ranges: Sequence[CopiedRange]) -> bool:
     edges = [wanted.start, *(copied.end for copied in ranges)]
     return edges[-1] == wanted.end and [copied.start for copied in ranges] == edges[:-1] and all(copied.reduced for copied in ranges)
 
 
-def assembled(source: Manifest, accepted: Sequence[PartitionReduced], *, savepoint_id: str, provenance: Provenance) -> Manifest:
+def assembled(source: Manifest, accepted: Sequence[PartitionCompacted], *, savepoint_id: str, provenance: Provenance) -> Manifest:
     """The savepoint of the same cut as ``source`` with these partitions reduced. ``provenance`` says who asked; the proof is added to it."""
     pieces = {one.tp: one.ranges for one in accepted}
     topics = tuple(_topic(topic, source.captured_at, pieces) for topic in source.topics)
     shared = {file.key for _, file in source.files()}
-    made = ReducedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in accepted))
+    made = CompactedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in accepted))
     provenance = replace(provenance, reduced_from=made, intended=source.provenance.intended)
     manifest = replace(source, savepoint_id=savepoint_id, parent_id=None, topics=topics, provenance=provenance)
     if any(file.key in shared for _, file in manifest.files()):

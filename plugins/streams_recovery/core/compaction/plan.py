@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streams_recovery.core.compaction.proof import ReductionProof
+from streams_recovery.core.compaction.proof import CompactionProof
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, SegmentFile, TopicImage
@@ -21,7 +21,7 @@ REDUCIBLE = WINDOWED | {StoreKind.KEY_VALUE, StoreKind.LIST, StoreKind.SUPPRESS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionToReduce:
+class PartitionToCompact:
     """The rows of ``[start, end)``, in these files in the order of offsets, of a changelog whose store is of this kind."""
 
     topic: str
@@ -48,17 +48,17 @@ class PartitionToReduce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceSpec:
+class CompactSpec:
     """Reduce these partitions. A file gets at most ``max_records`` rows; ``compression_level`` is zstd's."""
 
     application_id: str
-    partitions: tuple[PartitionToReduce, ...]
+    partitions: tuple[PartitionToCompact, ...]
     max_records: int
     compression_level: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionReduced:
+class PartitionCompacted:
     """One partition as the job reduced it, and what it found when it read both logs again. ``foreign`` rows are not what the store's kind writes;
     ``problems`` are those of the new files.
     """
@@ -66,7 +66,7 @@ class PartitionReduced:
     topic: str
     partition: int
     ranges: tuple[CopiedRange, ...]
-    proof: ReductionProof
+    proof: CompactionProof
     foreign: int
     problems: tuple[str, ...]
 
@@ -77,20 +77,20 @@ class PartitionReduced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceResult:
+class CompactResult:
     """Everything the job reduced."""
 
-    partitions: tuple[PartitionReduced, ...]
+    partitions: tuple[PartitionCompacted, ...]
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicReduction:
+class TopicCompaction:
     """What is planned for one changelog: ``partitions`` to reduce, and why the others, or all, stay as they are."""
 
     topic: str
     kind: StoreKind
-    partitions: tuple[PartitionToReduce, ...]
+    partitions: tuple[PartitionToCompact, ...]
     stays: tuple[str, ...]
     expected_rows: int | None
 
@@ -106,34 +106,34 @@ class TopicReduction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionPlan:
+class CompactionPlan:
     """What reducing a savepoint would do: one entry for each changelog. All other topics stay as they are."""
 
     application_id: str
     savepoint_id: str
-    topics: tuple[TopicReduction, ...]
+    topics: tuple[TopicCompaction, ...]
 
     @property
-    def partitions(self) -> tuple[PartitionToReduce, ...]:
+    def partitions(self) -> tuple[PartitionToCompact, ...]:
         """Everything to reduce."""
         return tuple(partition for topic in self.topics for partition in topic.partitions)
 
 
-def plan_reduction(source: Manifest, declared: Mapping[str, StoreKind | None]) -> ReductionPlan:
+def plan_compaction(source: Manifest, declared: Mapping[str, StoreKind | None]) -> CompactionPlan:
     """What of a savepoint may be reduced and is worth it. ``declared`` has kinds by the names of stores; None for one that was not said."""
     changelogs = (topic for topic in source.topics if topic.role is TopicRole.CHANGELOG)
     planned = tuple(_planned(topic, source.application_id, declared) for topic in changelogs)
-    return ReductionPlan(application_id=source.application_id, savepoint_id=source.savepoint_id, topics=planned)
+    return CompactionPlan(application_id=source.application_id, savepoint_id=source.savepoint_id, topics=planned)
 
 
-def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, StoreKind | None]) -> TopicReduction:
+def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, StoreKind | None]) -> TopicCompaction:
     said = declared.get(store_name(topic.name, application_id))
     kind = store_kind(topic.name, application_id, topic.config, said)
     if why := why_never(topic, kind):
-        return TopicReduction(topic=topic.name, kind=kind, partitions=(), stays=(why,), expected_rows=None)
+        return TopicCompaction(topic=topic.name, kind=kind, partitions=(), stays=(why,), expected_rows=None)
     stays = {image.partition: why for image in topic.partitions if (why := _not_now(image))}
     images = [image for image in topic.partitions if image.partition not in stays]
-    return TopicReduction(
+    return TopicCompaction(
         topic=topic.name,
         kind=kind,
         partitions=tuple(_partition(topic.name, kind, image) for image in images),
@@ -169,8 +169,8 @@ def _not_now(image: PartitionImage) -> str | None:
     return "it is reduced already" if all(copied.reduced for copied in image.ranges) else None
 
 
-def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionToReduce:
-    return PartitionToReduce(
+def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionToCompact:
+    return PartitionToCompact(
         topic=topic,
         partition=image.partition,
         kind=kind,

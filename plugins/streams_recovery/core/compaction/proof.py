@@ -6,14 +6,14 @@ import enum
 from dataclasses import dataclass
 
 
-class Reduction(enum.StrEnum):
+class Compaction(enum.StrEnum):
     """How the rows of a range were chosen from all that were there. ``latest-per-key``: the newest row of each key, see core.reduction."""
 
     LATEST_PER_KEY = "latest-per-key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionProof:
+class CompactionProof:
     """That the reduced rows of one partition stand for the state of all its rows. ``keys`` are those of all rows, deleted ones included. The states
     are keys with the newest row of each, counted and digested (SHA-256) before and after; in those of windowed stores deleted keys count.
     """
@@ -36,11 +36,11 @@ class ReductionProof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReducedFrom:
+class CompactedFrom:
     """The savepoint that this one was made from without asking the cluster, and the proof of every partition that was reduced."""
 
     savepoint_id: str
-    proofs: tuple[ReductionProof, ...]
+    proofs: tuple[CompactionProof, ...]
 
     @property
     def proven(self) -> bool:

@@ -14,8 +14,8 @@ from streams_recovery.core.preflight.permissions import (
     DESCRIBE_CONFIGS,
     READ,
     WRITE,
-    Need,
     Operations,
+    RequiredAcl,
     ResourceKind,
 )
 
@@ -33,7 +33,7 @@ class TopicInUse:
     made: bool = False
 
 
-def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool) -> tuple[Need, ...]:
+def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool) -> tuple[RequiredAcl, ...]:
     """Rights for a savepoint. ``stops`` tells whether the application may be stopped for it, ``transactional`` whether it is exactly-once."""
     return (
         *(_topic_need(application_id, topic, _backup_operations(topic), "to read records, offsets and settings") for topic in topics),
@@ -42,7 +42,7 @@ def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bo
     )
 
 
-def restore_needs(application_id: str, topics: Iterable[TopicInUse], *, transactional: bool) -> tuple[Need, ...]:
+def restore_needs(application_id: str, topics: Iterable[TopicInUse], *, transactional: bool) -> tuple[RequiredAcl, ...]:
     """Rights for a restore in place. What a safety savepoint needs besides is told by ``topics``: which are ``archived`` and ``compacted``."""
     return (
         *(
@@ -72,9 +72,9 @@ def _restore_operations(topic: TopicInUse) -> Operations:
     return _backup_operations(topic) | ({READ} if topic.role is TopicRole.INPUT else frozenset())
 
 
-def _topic_need(application_id: str, topic: TopicInUse, operations: Operations, why: str) -> Need:
+def _topic_need(application_id: str, topic: TopicInUse, operations: Operations, why: str) -> RequiredAcl:
     internal = topic.role.internal
-    return Need(
+    return RequiredAcl(
         kind=ResourceKind.TOPIC,
         name=topic.name,
         operations=operations,
@@ -84,19 +84,19 @@ def _topic_need(application_id: str, topic: TopicInUse, operations: Operations, 
     )
 
 
-def _group(application_id: str, operations: set[str], why: str) -> Need:
-    return Need(kind=ResourceKind.GROUP, name=application_id, operations=frozenset(operations), why=why, advised=application_id)
+def _group(application_id: str, operations: set[str], why: str) -> RequiredAcl:
+    return RequiredAcl(kind=ResourceKind.GROUP, name=application_id, operations=frozenset(operations), why=why, advised=application_id)
 
 
-def _common(application_id: str, *, transactional: bool) -> tuple[Need, ...]:
-    cluster = Need(
+def _common(application_id: str, *, transactional: bool) -> tuple[RequiredAcl, ...]:
+    cluster = RequiredAcl(
         kind=ResourceKind.CLUSTER,
         name="",
         operations=frozenset({DESCRIBE_CONFIGS}),
         why="to read brokers' defaults",
         advised="",
     )
-    others = Need(
+    others = RequiredAcl(
         kind=ResourceKind.CLUSTER,
         name="",
         operations=frozenset({DESCRIBE}),
@@ -106,7 +106,7 @@ def _common(application_id: str, *, transactional: bool) -> tuple[Need, ...]:
     )
     if not transactional:
         return cluster, others
-    transactions = Need(
+    transactions = RequiredAcl(
         kind=ResourceKind.TRANSACTIONAL_ID,
         name=f"{application_id}-",
         operations=frozenset({DESCRIBE}),

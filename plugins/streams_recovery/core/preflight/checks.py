@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.preflight.findings import Obstacle, Severity, listed
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.repository.ownership import Handover, Role
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.savepoint.topology import Declared
 
 MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
@@ -67,7 +67,7 @@ class ApplicationFacts:
     instances: tuple[str, ...]
 
 
-def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[Obstacle, ...]:
+def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
     """What stands against, or weakens, a savepoint of these topics. ``topics`` need not hold more than the internal ones and the inputs."""
     internal = [topic for topic in topics if topic.role.internal]
     settings = {topic.name: topic.settings for topic in internal}
@@ -79,7 +79,7 @@ def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], applicati
     )
 
 
-def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[Obstacle, ...]:
+def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[PreflightFinding, ...]:
     """What to say of an application that nobody has said of how it is held: one that cannot be paused is stopped for every savepoint."""
     if no_pause_because is None:
         return ()
@@ -87,13 +87,13 @@ def stopped_by_default(application_id: str, no_pause_because: str | None) -> tup
     return (_warning("hold", what, "write backup.consistency.mode: stop if that is meant; else live, or let it be paused"),)
 
 
-def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Obstacle, ...]:
+def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:
     """What to say when savepoints are no help against the loss of the cluster."""
     roles = dict.fromkeys(declared.globals, TopicRole.GLOBAL) | dict.fromkeys(declared.inputs, TopicRole.INPUT)
     absent = [name for name, role in roles.items() if not declared.archives(name, role)]
     if not absent:
         return ()
-    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {listed(absent)} are not in them"
+    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {findings_text(absent)} are not in them"
     return (_warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
 
 
@@ -105,7 +105,7 @@ def before_restore(
     application: ApplicationFacts,
     *,
     replacing: bool = False,
-) -> tuple[Obstacle, ...]:
+) -> tuple[PreflightFinding, ...]:
     """What stands against, or weakens, a restore of ``manifest``. ``made`` are the topics that it makes, by the names they get; ``existing`` those
     of them that the cluster has. ``replacing`` tells whether those may be replaced by the savepoint's.
     """
@@ -124,7 +124,7 @@ def before_restore(
     )
 
 
-def handed_over(last: Handover | None, application_id: str, source: str) -> tuple[Obstacle, ...]:
+def handed_over(last: OwnershipEntry | None, application_id: str, source: str) -> tuple[PreflightFinding, ...]:
     """What an application must not be given a state for: one whose clone writes its outputs; and a live clone, that of the application it replaced."""
     if last is None or (last.role is not Role.REPLACED and not (last.role is Role.LIVE and source == last.other)):
         return ()
@@ -132,10 +132,10 @@ def handed_over(last: Handover | None, application_id: str, source: str) -> tupl
         text = f"{application_id} handed its outputs over to {last.other} and cannot be started"
     else:
         text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
-    return (Obstacle(severity=Severity.BLOCKING, kind="handover", text=text, remedy="roll the clone back first"),)
+    return (PreflightFinding(severity=Severity.BLOCKING, kind="handover", text=text, remedy="roll the clone back first"),)
 
 
-def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[Obstacle, ...]:
+def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
     """Outputs, by name, that have grown since the cut: the input that made them grow is processed once more. ``ends`` are those of now."""
     since = {
         tp: (image.end, ends[tp])
@@ -145,7 +145,7 @@ def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartitio
     }
     if not since:
         return ()
-    spans = listed([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
+    spans = findings_text([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
     records = sum(end - start for start, end in since.values())
     what = f"outputs were written to since the savepoint ({spans}; {records} offsets in all), and their input is processed again"
     return (_warning("outputs", what, "tell those who read them: the same results come twice, behind those that are there"),)
@@ -158,9 +158,9 @@ def _created_settings(cluster: ClusterFacts, topic: TopicImage) -> dict[str, str
 
 def _partitions(
     manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: Severity
-) -> list[Obstacle]:
+) -> list[PreflightFinding]:
     return [
-        Obstacle(
+        PreflightFinding(
             severity=severity,
             kind="partitions",
             text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
@@ -172,36 +172,36 @@ def _partitions(
     ]
 
 
-def _too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[Obstacle]:
+def _too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
     wanted = max(replicas.values(), default=0)
     if wanted <= cluster.brokers:
         return []
     names = [name for name, factor in replicas.items() if factor > cluster.brokers]
     return [
-        Obstacle(
+        PreflightFinding(
             severity=Severity.BLOCKING,
             kind="replication",
-            text=f"{listed(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
+            text=f"{findings_text(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
             remedy=f"bring up {wanted - cluster.brokers} more",
         )
     ]
 
 
-def _too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[Obstacle]:
+def _too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
     names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
     if not names:
         return []
     return [
-        Obstacle(
+        PreflightFinding(
             severity=Severity.BLOCKING,
             kind="min-insync",
-            text=f"{listed(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
+            text=f"{findings_text(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
             remedy=f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas",
         )
     ]
 
 
-def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[Obstacle]:
+def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
     """No file's largest record, which a manifest does not have, is smaller than its average. A broker judges records as they are sent,
     compressed: what zstd could not make fit, the lz4 of a restore will not either; of the rest one can only warn.
     """
@@ -214,7 +214,7 @@ def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[
         if limit and plain > limit:
             fits = packed <= limit
             found.append(
-                Obstacle(
+                PreflightFinding(
                     severity=Severity.WARNING if fits else Severity.BLOCKING,
                     kind="record-size",
                     text=f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
@@ -225,7 +225,7 @@ def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[
     return found
 
 
-def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: ApplicationFacts) -> list[Obstacle]:
+def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
     """Offsets for a group that does not exist make a classic one. A streams application takes it over, and a coordinator of these releases
     can fail to load its partition afterwards, with the offsets of every group in it (KAFKA-20254).
     """
@@ -238,7 +238,7 @@ def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: Applicat
     else:
         return []
     return [
-        Obstacle(
+        PreflightFinding(
             severity=severity,
             kind="group-trap",
             text=f"the group of {manifest.application_id} used the streams protocol, and {application.application_id} is {application.group_kind} "
@@ -248,7 +248,7 @@ def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: Applicat
     ]
 
 
-def _weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[Obstacle]:
+def _weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
     """What could lose acknowledged records of these topics, or bring wrong topics into being."""
 
     def having(holds: Callable[[str], bool]) -> list[str]:
@@ -262,7 +262,7 @@ def _weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: M
         (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
         (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
     )
-    found = [_warning("durability", f"{listed(names)} {what}", remedy) for names, what, remedy in checks if names]
+    found = [_warning("durability", f"{findings_text(names)} {what}", remedy) for names, what, remedy in checks if names]
     if cluster.settings.get(AUTO_CREATE) == "true":
         found.append(
             _warning(
@@ -274,15 +274,15 @@ def _weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: M
     return found
 
 
-def _replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[Obstacle]:
+def _replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
     names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
     if not names:
         return []
-    what = f"{listed(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
+    what = f"{findings_text(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
     return [_warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
 
 
-def _strangers(application: ApplicationFacts) -> list[Obstacle]:
+def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
     """A process of the application has one name in front of all its threads' (StreamThread#create)."""
     processes = {client.rsplit("-StreamThread-", 1)[0] for client in application.client_ids if "-StreamThread-" in client}
     if len(processes) <= len(application.instances):
@@ -297,8 +297,8 @@ def _strangers(application: ApplicationFacts) -> list[Obstacle]:
     ]
 
 
-def _warning(kind: str, text: str, remedy: str) -> Obstacle:
-    return Obstacle(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)
+def _warning(kind: str, text: str, remedy: str) -> PreflightFinding:
+    return PreflightFinding(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)
 
 
 def _number(settings: Mapping[str, str], name: str, default: int) -> int:

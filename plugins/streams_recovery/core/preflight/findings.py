@@ -19,7 +19,7 @@ class Severity(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacle:
+class PreflightFinding:
     """One finding and what to do about it. ``kind`` is a word that scripts can compare."""
 
     severity: Severity
@@ -31,18 +31,18 @@ class Obstacle:
         return f"{self.text}: {self.remedy}"
 
 
-def listed(names: Collection[str]) -> str:
+def findings_text(names: Collection[str]) -> str:
     """Names for a sentence: the first few, and how many more."""
     shown = sorted(names)[:_SHOWN]
     return ", ".join(shown) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def blocking(findings: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
+def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """Those that must be dealt with first."""
     return tuple(found for found in findings if found.severity is Severity.BLOCKING)
 
 
-def required(findings: Iterable[Obstacle], doing: str) -> tuple[str, ...]:
+def required(findings: Iterable[PreflightFinding], doing: str) -> tuple[str, ...]:
     """The warnings as texts. Raises ``Refused`` naming everything that blocks at once. ``doing`` completes the sentence "... cannot begin"."""
     findings = tuple(findings)
     stopping = blocking(findings)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core.preflight.findings import Obstacle, Severity, listed
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
@@ -33,7 +33,7 @@ class ResourceKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class RequiredAcl:
     """Operations that are needed on one resource, and what for. ``advised`` is the name to grant them on, a prefix when ``prefixed``: rights on
     internal topics are granted for all of them, those of tomorrow too. A need that is not ``blocking`` only makes something worse.
     """
@@ -62,7 +62,7 @@ class Rights:
     cluster_readable: bool
     transactional_ids: bool
 
-    def allowed(self, need: Need) -> Answer:
+    def allowed(self, need: RequiredAcl) -> Answer:
         """What is allowed where ``need`` asks for something."""
         if need.kind is ResourceKind.TOPIC:
             own = self.topics.get(need.name, frozenset())
@@ -75,10 +75,10 @@ class Rights:
         return None if self.cluster is None else self.cluster | ({DESCRIBE_CONFIGS} if self.cluster_readable else frozenset())
 
 
-def missing(needs: Iterable[Need], rights: Rights) -> tuple[Obstacle, ...]:
+def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFinding, ...]:
     """Every right that is needed and not there, each with the command that grants it, and a warning when the cluster keeps rights to itself."""
     # What is granted on a prefix is granted at once; what is granted by name, together with those that lack the same.
-    lacking: dict[tuple[object, ...], tuple[list[Need], Operations]] = {}
+    lacking: dict[tuple[object, ...], tuple[list[RequiredAcl], Operations]] = {}
     untold: list[str] = []
     for need in needs:
         allowed = rights.allowed(need)
@@ -91,10 +91,10 @@ def missing(needs: Iterable[Need], rights: Rights) -> tuple[Obstacle, ...]:
     found = [_finding(needed, operations, rights) for needed, operations in lacking.values()]
     if untold:
         found.append(
-            Obstacle(
+            PreflightFinding(
                 severity=Severity.WARNING,
                 kind="acl",
-                text=f"the cluster does not tell what {rights.principal} may do with {listed(untold)}",
+                text=f"the cluster does not tell what {rights.principal} may do with {findings_text(untold)}",
                 remedy="compare the rights with docs/security.md by hand",
             )
         )
@@ -106,7 +106,7 @@ def command(rights: Rights, kind: ResourceKind, names: Iterable[str], operations
     argv = ["kafka-acls.sh", "--bootstrap-server", rights.bootstrap_servers, "--command-config", "admin.properties", "--add"]
     argv += ["--allow-principal", rights.principal]
     for operation in sorted(operations):
-        argv += ["--operation", spoken(operation)]
+        argv += ["--operation", acl_text(operation)]
     for name in [""] if kind is ResourceKind.CLUSTER else names:
         argv += [f"--{kind}", name] if name else [f"--{kind}"]
     return shlex.join([*argv, "--resource-pattern-type", "prefixed"] if prefixed else argv)
@@ -117,20 +117,20 @@ def least(operations: Operations) -> Operations:
     return operations - {_IMPLIED[operation] for operation in operations & _IMPLIED.keys()}
 
 
-def spoken(operation: str) -> str:
+def acl_text(operation: str) -> str:
     """An operation as ``kafka-acls.sh`` spells it."""
     return "".join(word.capitalize() for word in operation.split("_"))
 
 
-def _finding(needs: list[Need], operations: Operations, rights: Rights) -> Obstacle:
+def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -> PreflightFinding:
     first, operations = needs[0], least(operations)
     names = ["the cluster"] if first.kind is ResourceKind.CLUSTER else [need.name for need in needs]
     reasons = "; ".join(dict.fromkeys(need.why for need in needs))
     advised = dict.fromkeys(need.advised for need in needs)
     what = "" if first.kind is ResourceKind.CLUSTER else f"{first.kind} "
-    return Obstacle(
+    return PreflightFinding(
         severity=Severity.BLOCKING if first.blocking else Severity.WARNING,
         kind="acl",
-        text=f"{rights.principal} lacks {', '.join(map(spoken, sorted(operations)))} on {what}{listed(names)} ({reasons})",
+        text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{findings_text(names)} ({reasons})",
         remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),
     )

@@ -20,25 +20,25 @@ EVERYTHING = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditLevel:
+class CheckLevel:
     """How deep to look. ``percent`` of the files are read whole: 0 for structure, 100 for full."""
 
     name: str
     percent: float
 
 
-def parse_level(text: str) -> AuditLevel:
+def parse_level(text: str) -> CheckLevel:
     """``structure``, ``full`` or ``sample=10%``. Raises ``ConfigInvalid``."""
     if text in ("structure", "full"):
-        return AuditLevel(name=text, percent=EVERYTHING if text == "full" else 0.0)
+        return CheckLevel(name=text, percent=EVERYTHING if text == "full" else 0.0)
     found = _SAMPLE.fullmatch(text)
     if found is None or not 0 < float(found[1]) <= EVERYTHING:
         raise ConfigInvalid(f"{text[:40]!r} is no level", next_step="use structure, full, or a share such as sample=10%")
-    return AuditLevel(name=text, percent=float(found[1]))
+    return CheckLevel(name=text, percent=float(found[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileToAudit:
+class FileToCheck:
     """A file and the range ``[start, end)`` it stands for. ``savepoints`` are the ids of those that need it."""
 
     topic: str
@@ -50,7 +50,7 @@ class FileToAudit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileAudited:
+class FileChecked:
     """One file that was to be read whole. ``rows`` were seen; ``cause`` is None when it is what its manifests say, else ``problems`` say more."""
 
     key: str
@@ -65,23 +65,23 @@ class FileAudited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSpec:
+class CheckSpec:
     """Files for a Spark job to read."""
 
     application_id: str
-    files: tuple[FileToAudit, ...]
+    files: tuple[FileToCheck, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditResult:
+class CheckResult:
     """What the job found, a row a file."""
 
-    files: tuple[FileAudited, ...]
+    files: tuple[FileChecked, ...]
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
+class CheckReport:
     """The verdict with its counts. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published)
     were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
     """
@@ -123,9 +123,9 @@ class AuditReport:
         return self.causes[0].exit_code if self.causes else 0
 
 
-def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToAudit], list[Finding]]:
+def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToCheck], list[Finding]]:
     """Every file that these savepoints need, once each, and a finding for each that two of them describe differently."""
-    known: dict[str, FileToAudit] = {}
+    known: dict[str, FileToCheck] = {}
     findings = []
     for manifest in manifests:
         for topic in manifest.topics:
@@ -134,7 +134,7 @@ def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToAudit], list[Fin
                     if piece.file is None:
                         continue
                     before = known.get(piece.file.key)
-                    wanted = FileToAudit(
+                    wanted = FileToCheck(
                         topic=topic.name,
                         partition=image.partition,
                         start=piece.start,
@@ -148,11 +148,11 @@ def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToAudit], list[Fin
     return list(known.values()), findings
 
 
-def _described(wanted: FileToAudit) -> tuple[object, ...]:
+def _described(wanted: FileToCheck) -> tuple[object, ...]:
     return (wanted.topic, wanted.partition, wanted.start, wanted.end, wanted.file)
 
 
-def sampled(files: Sequence[FileToAudit], percent: float) -> tuple[FileToAudit, ...]:
+def sampled(files: Sequence[FileToCheck], percent: float) -> tuple[FileToCheck, ...]:
     """The share of ``files`` to read, at least one of them. A file is chosen by its name, so that a repeated audit reads the same ones."""
     if percent <= 0 or not files:
         return ()
@@ -160,14 +160,14 @@ def sampled(files: Sequence[FileToAudit], percent: float) -> tuple[FileToAudit, 
     return tuple(ranked[: max(1, round(len(files) * percent / 100))])
 
 
-def size_problem(wanted: FileToAudit, size: int | None) -> Finding | None:
+def size_problem(wanted: FileToCheck, size: int | None) -> Finding | None:
     """What is wrong with a file of this size in the repository; None as ``size`` means that it is not there."""
     if size is None:
         return finding(wanted, Cause.MISSING_FILE, "is missing")
     return None if size == wanted.file.bytes else finding(wanted, Cause.ALTERED_FILE, f"has {size} bytes, not {wanted.file.bytes}")
 
 
-def content_problems(wanted: FileToAudit, seen: SegmentFile, *, ascending: bool) -> tuple[str, ...]:
+def content_problems(wanted: FileToCheck, seen: SegmentFile, *, ascending: bool) -> tuple[str, ...]:
     """Where the rows that were ``seen`` in a file differ from what its manifest says of them."""
     fields = ("rows", "first_offset", "last_offset", "min_timestamp", "max_timestamp", "payload_bytes")
     found = [
@@ -182,7 +182,7 @@ def content_problems(wanted: FileToAudit, seen: SegmentFile, *, ascending: bool)
     return tuple(found)
 
 
-def finding(wanted: FileToAudit, cause: Cause, problem: str) -> Finding:
+def finding(wanted: FileToCheck, cause: Cause, problem: str) -> Finding:
     """A finding about a file."""
     return Finding(
         cause=cause,
@@ -196,7 +196,7 @@ def finding(wanted: FileToAudit, cause: Cause, problem: str) -> Finding:
     )
 
 
-def findings_of(read: Sequence[FileToAudit], audited: Mapping[str, FileAudited]) -> list[Finding]:
+def findings_of(read: Sequence[FileToCheck], audited: Mapping[str, FileChecked]) -> list[Finding]:
     """Findings about the files that were to be read. One that no task reported on is a finding too."""
     found = []
     for wanted in read:

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 
 
 class Phase(enum.StrEnum):
@@ -49,7 +49,7 @@ class JournalEntry:
     phase: Phase
     at: int
     created: tuple[CreatedTopic, ...]
-    result: NoteRef | None = None
+    result: ArtifactRef | None = None
 
 
 def reached(entries: tuple[JournalEntry, ...]) -> Phase:
@@ -66,7 +66,7 @@ def created_by(entries: tuple[JournalEntry, ...]) -> dict[str, set[str]]:
     return ids
 
 
-def result_of(entries: tuple[JournalEntry, ...], *phases: Phase) -> NoteRef | None:
+def result_of(entries: tuple[JournalEntry, ...], *phases: Phase) -> ArtifactRef | None:
     """What the newest step of one of these phases has found out, None when it has written nothing down."""
     return next((entry.result for entry in reversed(entries) if entry.phase in phases and entry.result is not None), None)
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import ReducedFrom, Reduction
+from streams_recovery.core.compaction.proof import CompactedFrom, Compaction
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import (
     ClaimedTopic,
@@ -75,7 +75,7 @@ class CopiedRange:
     start: int
     end: int
     file: SegmentFile | None
-    reduced: Reduction | None = None
+    reduced: Compaction | None = None
 
     def __post_init__(self) -> None:
         inside = self.file is None or self.start <= self.file.first_offset <= self.file.last_offset < self.end
@@ -180,7 +180,7 @@ class Provenance:
     requested_by: str
     reason: str
     software: dict[str, str]
-    reduced_from: ReducedFrom | None = None
+    reduced_from: CompactedFrom | None = None
     intended: tuple[str, ...] = ()
 
 

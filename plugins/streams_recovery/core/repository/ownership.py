@@ -19,7 +19,7 @@ class Role(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class OwnershipEntry:
     """One entry of an application's log: what it has been since ``at``, and towards which ``other`` application id. ``offsets`` are what it had committed
     on its inputs then, ``again`` counts the input whose output comes twice by this step, and ``tail`` what it had not read of its repartition topics;
     all by ``<topic> <partition>``.
@@ -43,14 +43,14 @@ class ReadUpTo:
     offsets: dict[str, int]
 
 
-def role_of(last: Handover | None, *, is_clone: bool) -> Role:
+def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
     """What an application is, by its newest entry. Without one a clone is beside, and any other application is live."""
     if last is not None:
         return last.role
     return Role.BESIDE if is_clone else Role.LIVE
 
 
-def require_startable(last: Handover | None, application_id: str) -> None:
+def require_startable(last: OwnershipEntry | None, application_id: str) -> None:
     """Raise ``Refused`` for an application whose clone writes the outputs: two would write them, each once for every record."""
     if last is not None and last.role is Role.REPLACED:
         raise Refused(

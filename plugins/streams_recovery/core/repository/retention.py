@@ -27,7 +27,7 @@ class KeepRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldSavepoint:
     """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
     ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state,
     ``survives`` whether it is enough when the whole cluster is lost.
@@ -44,7 +44,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepMark:
+class Pin:
     """That one savepoint is to be kept whatever the rules say, or no longer. ``restore_id`` is the restore whose later input it has, None when a
     person said it. Who said it ends it: each of them has a mark of its own.
     """
@@ -98,7 +98,7 @@ class ObjectLock:
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 
 
-def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMark], *, now: int) -> list[Decision]:
+def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, marks: Iterable[Pin], *, now: int) -> list[Decision]:
     """One decision for every savepoint, newest first, at ``now`` (ms).
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
@@ -113,7 +113,7 @@ def decide(savepoints: Sequence[Held], rules: KeepRules, marks: Iterable[KeepMar
     return sorted(decisions, key=lambda decision: (decision.captured_at, decision.savepoint_id), reverse=True)
 
 
-def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[KeepMark], now: int) -> list[Decision]:
+def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, marks: Sequence[Pin], now: int) -> list[Decision]:
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
     replaced = _replaced(savepoints)
@@ -129,7 +129,7 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
     for rule, form in _BUCKETS.items():
         for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
             reasons[held.savepoint_id].append(f"{rule} {bucket}")
-    for savepoint_id, restores in marked(marks).items():
+    for savepoint_id, restores in pinned(marks).items():
         if savepoint_id in reasons:
             reasons[savepoint_id] += [
                 "marked" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
@@ -154,7 +154,7 @@ def _decide_alike(savepoints: Sequence[Held], rules: KeepRules, marks: Sequence[
     ]
 
 
-def _replaced(savepoints: Sequence[Held]) -> set[str]:
+def _replaced(savepoints: Sequence[HeldSavepoint]) -> set[str]:
     """Savepoints that another one stands for: a whole one of the same moment and the same label."""
     known = {held.savepoint_id: held for held in savepoints}
     pairs = ((held, known.get(held.replaces or "")) for held in savepoints if held.whole)
@@ -165,8 +165,8 @@ def _replaced(savepoints: Sequence[Held]) -> set[str]:
     }
 
 
-def _newest_of_each(newest_first: Sequence[Held], form: str, count: int) -> dict[str, Held]:
-    found: dict[str, Held] = {}
+def _newest_of_each(newest_first: Sequence[HeldSavepoint], form: str, count: int) -> dict[str, HeldSavepoint]:
+    found: dict[str, HeldSavepoint] = {}
     for held in newest_first:
         bucket = datetime.fromtimestamp(held.captured_at / 1000, UTC).strftime(form)
         if bucket not in found and len(found) < count:
@@ -174,7 +174,7 @@ def _newest_of_each(newest_first: Sequence[Held], form: str, count: int) -> dict
     return found
 
 
-def marked(marks: Iterable[KeepMark]) -> dict[str, tuple[str | None, ...]]:
+def pinned(marks: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
     """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``marks`` in the order in which they were
     made.
     """

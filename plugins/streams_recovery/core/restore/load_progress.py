@@ -10,7 +10,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LoadProgress:
     """One partition of a topic that a restore created: the log as it is, and the rows that belong there."""
 
     tp: TopicPartition
@@ -26,7 +26,7 @@ class Standing:
         return self.end if self.start == 0 and self.end <= self.rows else None
 
 
-class Found(enum.StrEnum):
+class TopicState(enum.StrEnum):
     """A topic by its id: ``OURS`` was created by this restore; a ``STRANGER`` was not, and holds records or not; or there is none."""
 
     OURS = "ours"
@@ -35,7 +35,7 @@ class Found(enum.StrEnum):
     MISSING = "missing"
 
 
-class Course(enum.StrEnum):
+class LoadAction(enum.StrEnum):
     """What a load does with a topic: ``GO_ON`` behind what is there, ``BEGIN_AGAIN`` with an empty one, or ``REFUSE`` and leave it to a person."""
 
     GO_ON = "go on"
@@ -43,20 +43,20 @@ class Course(enum.StrEnum):
     REFUSE = "refuse"
 
 
-def course(kind: Found, *, records: int, differs: bool, others_write: bool) -> Course:
+def next_action(kind: TopicState, *, records: int, differs: bool, others_write: bool) -> LoadAction:
     """What becomes of a topic with so many ``records``. It ``differs`` when they cannot be the beginning of what belongs there, or were compared and are
     not. Where ``others_write`` such records may be the only copy there is, and are not deleted.
     """
-    if kind is Found.STRANGER_FULL or (others_write and records and differs):
-        return Course.REFUSE
-    return Course.GO_ON if kind is Found.OURS and not differs else Course.BEGIN_AGAIN
+    if kind is TopicState.STRANGER_FULL or (others_write and records and differs):
+        return LoadAction.REFUSE
+    return LoadAction.GO_ON if kind is TopicState.OURS and not differs else LoadAction.BEGIN_AGAIN
 
 
-def found(topic_id: str | None, ours: Iterable[str], offsets: int) -> Found:
+def topic_state(topic_id: str | None, ours: Iterable[str], offsets: int) -> TopicState:
     """What a topic with this id and so many offsets in it is to a restore that created the ids ``ours``. An id None means that there is none."""
     if topic_id is None:
-        return Found.MISSING
+        return TopicState.MISSING
     if topic_id in set(ours):
-        return Found.OURS
+        return TopicState.OURS
     # A topic whose creation was not noted any more before the process died is empty.
-    return Found.STRANGER_FULL if offsets else Found.STRANGER_EMPTY
+    return TopicState.STRANGER_FULL if offsets else TopicState.STRANGER_EMPTY

@@ -18,7 +18,7 @@ from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.point_in_time import AsOf, RowCut
-from streams_recovery.core.sandbox.interval import Slice
+from streams_recovery.core.sandbox.interval import IntervalSlice
 
 FROM_INPUT = "input"
 
@@ -136,7 +136,7 @@ class PointInTime:
     as_of: AsOf
     with_state: bool
     archive: str
-    slice: Slice | None = None
+    slice: IntervalSlice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +264,7 @@ class RestoreRequest:
     accept_gap: bool = False
     inputs_from: str = ""
     as_of: AsOf | None = None
-    slice: Slice | None = None
+    slice: IntervalSlice | None = None
     in_place: bool = False
     groups: tuple[str, ...] = ()
     compare_keys: bool = False

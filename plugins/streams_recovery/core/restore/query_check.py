@@ -15,7 +15,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreAsked:
+class QueryCheck:
     """One store. Of the keys that were ``sampled`` from the savepoint ``equal`` are what the application answers, ``changed`` were written again since
     the restore, ``unreadable`` cannot be compared; ``different`` names those whose answer is another one, or missing (at most 20).
     """
@@ -28,7 +28,7 @@ class StoreAsked:
     different: tuple[str, ...]
 
 
-def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, object], changed: Collection[bytes]) -> StoreAsked:
+def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, object], changed: Collection[bytes]) -> QueryCheck:
     """Compare ``sample`` (newest value by key) with the answers, but for keys that have ``changed``.
 
     When none of the keys is among the answers, the application shows its keys in another way: that is no difference.
@@ -41,7 +41,7 @@ def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, objec
         same = is_answer(still[key], answers[name]) if name in answers else False
         equal += same is True
         different += [name] if same is False else []
-    return StoreAsked(
+    return QueryCheck(
         store=store,
         sampled=len(sample),
         equal=equal,

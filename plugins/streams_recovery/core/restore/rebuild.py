@@ -19,14 +19,14 @@ _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
+class RebuildStart:
     """Where each input begins. ``offsets`` has one for every partition."""
 
     offsets: tuple[OffsetToSet, ...]
     warnings: tuple[str, ...]
 
 
-def begin(
+def rebuild_start(
     logs: Logs,
     strategy: OffsetStrategy,
     committed: Mapping[TopicPartition, int],
@@ -34,7 +34,7 @@ def begin(
     written_by_application: Collection[str],
     accept_gap: bool,
     archived: Mapping[TopicPartition, int] | None = None,
-) -> Begin:
+) -> RebuildStart:
     """An offset for every partition of ``logs``. ``committed`` are the group's offsets now, from which ``shift`` counts. Topics that are
     ``written_by_application`` and read by it are begun at their end, whatever the strategy: what is in them comes again. ``archived`` are the partitions
     that are made from an archive, with the offset from which it has all records: of the log that is gone, the new one begins at 0.
@@ -60,7 +60,7 @@ def begin(
             "to any store (windows that are over), say so with accept_gap",
             gap={str(tp): start for tp, start in gap.items()},
         )
-    return Begin(offsets=offsets, warnings=(*_partial(strategy, offsets, logs, again), *_gap(gap), *_again(again)))
+    return RebuildStart(offsets=offsets, warnings=(*_partial(strategy, offsets, logs, again), *_gap(gap), *_again(again)))
 
 
 def _check_strategy(

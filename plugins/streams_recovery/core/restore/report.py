@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.restore.estimate import Sizes
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.proofs import PartitionProof
-from streams_recovery.core.restore.query_check import StoreAsked
+from streams_recovery.core.restore.query_check import QueryCheck
 
 EVIDENCE_VERSION: Final = 3
 
@@ -82,7 +82,7 @@ class RestoreReport:
     sizes: Sizes
     seconds: dict[str, float] | None
     point: PointInTime | None
-    asked: tuple[StoreAsked, ...]
+    asked: tuple[QueryCheck, ...]
 
     @property
     def verdict(self) -> Verdict:

@@ -90,7 +90,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchPlan:
+class CutoverPlan:
     """What a switch would do. Of the counts, which move while a person reads the plan, ``again`` is input whose output comes twice, ``tail`` what lies
     unread in repartition topics of the one that is to be started, and ``lag`` how far the clone is behind its input.
     """
@@ -140,12 +140,12 @@ def beyond(offsets: Counts, others: Counts) -> dict[str, int]:
     return {name: more for name, offset in sorted(offsets.items()) if (more := offset - others.get(name, 0)) > 0}
 
 
-def switch_plan(pair: Pair, step: Step) -> SwitchPlan:
+def cutover_plan(pair: Pair, step: Step) -> CutoverPlan:
     """The plan as of now. Whether it may be carried out is for ``problems`` to say."""
     old, clone = pair.old, pair.clone
     cut_over = step is Step.CUT_OVER
     done = clone.role is Role.LIVE if cut_over else old.role is Role.LIVE
-    return SwitchPlan(
+    return CutoverPlan(
         step=step,
         old=old.application_id,
         clone=clone.application_id,

@@ -48,7 +48,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class IntervalSlice:
     """An interval and how far its input reaches, in milliseconds. ``tables`` are inputs that are taken from their beginning, by the names they have for
     the application itself, besides those that are compacted.
     """
@@ -93,7 +93,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class IntervalLook:
     """One file within bounds. ``rows`` are taken, ``behind`` of them come behind ``first_later``, the first record later than the last moment; ``own`` of
     them are of the interval. ``lead`` of them come before the first taken one of the interval or later. ``stop`` is the first record that ends the
     log, None when the file has none; nothing counts from there on.
@@ -107,11 +107,11 @@ class Looked:
     stop: int | None
 
 
-LookIntoFile = Callable[[SegmentFile, Bounds], Looked]
+LookIntoFile = Callable[[SegmentFile, Bounds], IntervalLook]
 """Reads a file. Only asked of files that their description leaves open."""
 
 
-def bounds_of(wanted: Slice, *, whole: bool, first: int | None = None) -> Bounds:
+def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None) -> Bounds:
     """What is taken of a log; ``whole`` for one that is taken from its beginning."""
     return Bounds(own=wanted.interval, since=None if whole else wanted.since, last=wanted.last, closed=wanted.closed, first=first)
 
@@ -140,9 +140,9 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
     )
 
 
-def _known(file: SegmentFile, bounds: Bounds) -> Looked | None:
+def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
     """What a file's description tells already: all of it is taken, or none. None when it has to be read."""
-    nothing = Looked(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
+    nothing = IntervalLook(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
     if file.min_timestamp >= bounds.closed:
         return replace(nothing, first_later=file.first_offset, stop=file.first_offset)
     if file.max_timestamp >= bounds.closed:
@@ -162,7 +162,7 @@ def _known(file: SegmentFile, bounds: Bounds) -> Looked | None:
 
 
 def why_incomplete(
-    tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: Slice, first_timestamp: Callable[[SegmentFile], int]
+    tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: IntervalSlice, first_timestamp: Callable[[SegmentFile], int]
 ) -> str | None:
     """Why records of the slice may be missing from what is archived of a partition, or None when none can be.
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.sandbox.interval import Interval, Slice
-from streams_recovery.core.sandbox.results import HandOver
+from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
+from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.timestamps import parse_moment
 
 
@@ -26,9 +26,9 @@ class ReprocessRequest:
     they stop the hand-over.
     """
 
-    slice: Slice
+    slice: IntervalSlice
     base: Base
-    hand_over: HandOver
+    hand_over: PublishPolicy
     tombstones: bool
     reason: str
 
@@ -41,7 +41,7 @@ class Asked:
     overlap: str = ""
     beyond: str = ""
     base: str = ""
-    hand_over: str = HandOver.SIDE_BY_SIDE
+    hand_over: str = PublishPolicy.SIDE_BY_SIDE
     tombstones: bool = False
     confirm: str = ""
     reason: str = ""
@@ -51,17 +51,17 @@ def reprocess_request(asked: Asked, interval: Interval, application_id: str, tab
     """What ``asked`` means, once its empty texts were filled in. Raises ``ConfigInvalid`` for what is no duration, and ``Refused`` unless the id of the
     application was typed whose outputs are to be written.
     """
-    hand_over = HandOver(asked.hand_over)
-    if hand_over is HandOver.REPLACE and asked.confirm != application_id:
+    hand_over = PublishPolicy(asked.hand_over)
+    if hand_over is PublishPolicy.REPLACE and asked.confirm != application_id:
         raise Refused(
             f"results are put into the outputs of {application_id} only when its id is typed to confirm it, not {asked.confirm!r}",
             next_step="nothing was changed; type it exactly, or leave the results side by side",
         )
-    if asked.tombstones and hand_over is HandOver.SIDE_BY_SIDE:
+    if asked.tombstones and hand_over is PublishPolicy.SIDE_BY_SIDE:
         raise ConfigInvalid("tombstones belong to hand_over replace", next_step="leave them out, or replace")
     lengths = {"lateness": asked.lateness, "overlap": asked.overlap, "beyond": asked.beyond}
     return ReprocessRequest(
-        slice=Slice(interval=interval, tables=tables, **{name: milliseconds(text) for name, text in lengths.items()}),
+        slice=IntervalSlice(interval=interval, tables=tables, **{name: milliseconds(text) for name, text in lengths.items()}),
         base=Base(asked.base),
         hand_over=hand_over,
         tombstones=asked.tombstones,
@@ -91,10 +91,10 @@ class OutputReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandOverReport:
+class PublishReport:
     """What was handed over."""
 
-    how: HandOver
+    how: PublishPolicy
     outputs: tuple[OutputReport, ...]
 
 
@@ -115,7 +115,7 @@ class ReprocessEntry:
     savepoint_id: str | None
     records: int | None
     reached: Phase | None
-    handed: HandOverReport | None
+    handed: PublishReport | None
     left: tuple[str, ...]
     succeeded: bool
 
@@ -128,7 +128,7 @@ class ReprocessEntry:
         return f"failed {got}{', something is left' if self.left else ''}"
 
 
-def succeeded(records: int | None, reached: Phase | None, handed: HandOverReport | None, left: tuple[str, ...]) -> bool:
+def succeeded(records: int | None, reached: Phase | None, handed: PublishReport | None, left: tuple[str, ...]) -> bool:
     """True for an interval that has no input, and for one that was processed, handed over and removed."""
     if left or records is None:
         return False

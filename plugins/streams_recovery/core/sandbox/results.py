@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from streams_recovery.core.sandbox.interval import Interval
 
 
-class HandOver(enum.StrEnum):
+class PublishPolicy(enum.StrEnum):
     """``side_by_side``: results stay in topics of the interval's own. ``replace``: they go into the application's outputs."""
 
     SIDE_BY_SIDE = "side_by_side"

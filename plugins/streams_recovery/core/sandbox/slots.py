@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class SlotLease:
     """A lane, and the run that took it."""
 
     lane: int
@@ -14,7 +14,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneEntry:
+class SlotEntry:
     """An interval took a lane or gave it back. ``lane`` is None in an entry that found none free and changes nothing. Every entry holds all that are
     ``taken`` after it, by the names of their intervals, so that the newest one tells it all.
     """
@@ -22,10 +22,10 @@ class LaneEntry:
     interval: str
     at: int
     lane: int | None
-    taken: dict[str, Taken]
+    taken: dict[str, SlotLease]
 
 
-def take(last: LaneEntry | None, interval: str, *, run: str, at: int, lanes: int) -> LaneEntry:
+def take(last: SlotEntry | None, interval: str, *, run: str, at: int, lanes: int) -> SlotEntry:
     """The entry that takes the lowest free lane. An interval that has one keeps it: it is the same interval again, whose run has ended or died."""
     taken = {} if last is None else dict(last.taken)
     known = taken.pop(interval, None)
@@ -33,21 +33,21 @@ def take(last: LaneEntry | None, interval: str, *, run: str, at: int, lanes: int
     free = next((lane for lane in range(lanes) if lane not in used), None)
     lane = known.lane if known is not None and known.lane < lanes else free
     if lane is not None:
-        taken[interval] = Taken(lane=lane, run=run)
+        taken[interval] = SlotLease(lane=lane, run=run)
     elif known is not None:
         taken[interval] = known
-    return LaneEntry(interval=interval, at=at, lane=lane, taken=taken)
+    return SlotEntry(interval=interval, at=at, lane=lane, taken=taken)
 
 
-def give_back(last: LaneEntry | None, interval: str, *, run: str | None, at: int) -> LaneEntry | None:
+def release(last: SlotEntry | None, interval: str, *, run: str | None, at: int) -> SlotEntry | None:
     """The entry that gives an interval's lane back, None when there is nothing to give: no lane, or one that another run than ``run`` has taken."""
     known = None if last is None else last.taken.get(interval)
     if last is None or known is None or run not in (None, known.run):
         return None
     taken = {name: one for name, one in last.taken.items() if name != interval}
-    return LaneEntry(interval=interval, at=at, lane=known.lane, taken=taken)
+    return SlotEntry(interval=interval, at=at, lane=known.lane, taken=taken)
 
 
-def busy(last: LaneEntry | None) -> tuple[str, ...]:
+def busy(last: SlotEntry | None) -> tuple[str, ...]:
     """The intervals that have a lane."""
     return () if last is None else tuple(sorted(last.taken))

@@ -42,7 +42,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InventoryTopic:
+class TopologyTopic:
     """One topic of the application."""
 
     name: str
@@ -57,12 +57,12 @@ class InventoryTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Topology:
     """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration. ``claimed``
     topics are not among them.
     """
 
-    topics: tuple[InventoryTopic, ...]
+    topics: tuple[TopologyTopic, ...]
     undeclared: tuple[str, ...]
     claimed: tuple[ClaimedTopic, ...]
 
@@ -107,13 +107,13 @@ def claimed_topics(
     )
 
 
-def discover(
+def topology_of(
     application_id: str,
     declared: Declared,
     existing: Collection[str],
     committed: Iterable[str],
     other_application_ids: Iterable[str] = (),
-) -> Inventory:
+) -> Topology:
     """The application's topics on this cluster.
 
     ``existing`` are all topics of the cluster, ``committed`` the topics its group has offsets for. A topic with committed offsets that is not
@@ -137,13 +137,13 @@ def discover(
             "them, restore a savepoint, or rebuild with the inputs of one (`rebuild --inputs-from`)",
             topics=missing,
         )
-    return Inventory(
+    return Topology(
         topics=tuple(_topic(name, roles[name], application_id, declared) for name in sorted(roles)),
         undeclared=tuple(undeclared),
         claimed=tuple(one for one in claimed_topics(application_id, declared.stores, existing, others) if one.topic not in roles),
     )
 
 
-def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> InventoryTopic:
+def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> TopologyTopic:
     store = declared.stores.get(store_name(name, application_id)) if role is TopicRole.CHANGELOG else None
-    return InventoryTopic(name=name, role=role, archived=declared.archives(name, role), declared_store=store)
+    return TopologyTopic(name=name, role=role, archived=declared.archives(name, role), declared_store=store)

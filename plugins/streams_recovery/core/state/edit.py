@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.compaction.plan import WINDOWED, why_never
-from streams_recovery.core.compaction.proof import Reduction
+from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
@@ -186,7 +186,7 @@ def edited_range(image: PartitionImage, entries: Sequence[Entry], file: SegmentF
     end = max(image.end, entries[-1].offset + 1 if entries else 0)
     if end == start:
         return end, ()
-    return end, (CopiedRange(start=start, end=end, file=file, reduced=Reduction.LATEST_PER_KEY),)
+    return end, (CopiedRange(start=start, end=end, file=file, reduced=Compaction.LATEST_PER_KEY),)
 
 
 def edited_manifest(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streams_recovery.core.rollout.cutover import Step, SwitchPlan, UpgradePlan
+from streams_recovery.core.rollout.cutover import CutoverPlan, Step, UpgradePlan
 
 _SHOWN = 40
 
 
-def switch_text(plan: SwitchPlan) -> str:
+def cutover_text(plan: CutoverPlan) -> str:
     """Markdown, in the order in which it would be carried out."""
     steps = _cut_over(plan) if plan.step is Step.CUT_OVER else _roll_back(plan)
     return "\n".join(
@@ -62,7 +62,7 @@ def _renamed(outputs: Mapping[str, str]) -> str:
     return ", ".join(real if own == real else f"{own} → {real}" for own, real in sorted(outputs.items()))
 
 
-def _cut_over(plan: SwitchPlan) -> list[str]:
+def _cut_over(plan: CutoverPlan) -> list[str]:
     waiting = (
         f"**Wait** until `{plan.old}` has processed at least as much, repartition topics included, and **stop** it ({_running(plan, plan.old)}). "
         "Nothing of it is deleted."
@@ -74,22 +74,22 @@ def _cut_over(plan: SwitchPlan) -> list[str]:
     ]
 
 
-def _roll_back(plan: SwitchPlan) -> list[str]:
+def _roll_back(plan: CutoverPlan) -> list[str]:
     return [
         f"**Stop** `{plan.clone}` ({_running(plan, plan.clone)}). Nothing of it is deleted; from now on it would write outputs of its own again.",
         f"**Start** `{plan.old}` ({_running(plan, plan.old)}) where it stopped.",
     ]
 
 
-def _running(plan: SwitchPlan, application_id: str) -> str:
+def _running(plan: CutoverPlan, application_id: str) -> str:
     return ", ".join(plan.running[application_id]) or "none is running"
 
 
-def _tail(plan: SwitchPlan) -> str:
+def _tail(plan: CutoverPlan) -> str:
     return f", and that of {sum(plan.tail.values()):,} records on their way through repartition topics" if plan.tail else ""
 
 
-def _table(plan: SwitchPlan) -> list[str]:
+def _table(plan: CutoverPlan) -> list[str]:
     names = sorted({*plan.offsets[plan.old], *plan.offsets[plan.clone]})
     rows = [
         f"| {name} | {plan.offsets[plan.old].get(name, '-')} | {plan.offsets[plan.clone].get(name, '-')} | {plan.lag.get(name, 0):,} "

@@ -2,7 +2,7 @@
 
 from streams_recovery.operations.compaction.plan import begin, plan, plan_job
 from streams_recovery.operations.compaction.publish import publish
-from streams_recovery.operations.compaction.text import reduction_text
+from streams_recovery.operations.compaction.text import compaction_text
 from streams_recovery.operations.compaction.values import CompactRequest, CompactSummary, CompactTicket
 
-__all__ = ["CompactRequest", "CompactSummary", "CompactTicket", "begin", "plan", "plan_job", "publish", "reduction_text"]
+__all__ = ["CompactRequest", "CompactSummary", "CompactTicket", "begin", "compaction_text", "plan", "plan_job", "publish"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.compaction.plan import ReductionPlan, TopicReduction
+from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
 
 
-def reduction_text(plan: ReductionPlan) -> str:
+def compaction_text(plan: CompactionPlan) -> str:
     """The plan as markdown, every changelog with what becomes of it."""
     rows = sum(topic.rows for topic in plan.topics)
     size = sum(topic.payload_bytes for topic in plan.topics)
@@ -25,6 +25,6 @@ def reduction_text(plan: ReductionPlan) -> str:
     )
 
 
-def _row(topic: TopicReduction) -> str:
+def _row(topic: TopicCompaction) -> str:
     expected = "not known" if topic.expected_rows is None else f"{topic.expected_rows:,}"
     return f"| {topic.topic} | {topic.kind} | {topic.rows:,} | {expected if topic.partitions else '-'} | {'; '.join(topic.stays) or '-'} |"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class CompactTicket:
     request: CompactRequest
     savepoint_id: str
     source_id: str
-    spec: NoteRef | None
+    spec: ArtifactRef | None
     partitions: int
     offsets: int
     stays: dict[str, str]

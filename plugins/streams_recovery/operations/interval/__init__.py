@@ -4,28 +4,28 @@
 interval's; ``hand_over`` comes when it has stopped at the ends, ``remove`` and ``conclude`` last, whatever became of it.
 """
 
-from streams_recovery.core.sandbox.interval_log import Asked, HandOverReport, ReprocessEntry, ReprocessRequest
+from streams_recovery.core.sandbox.interval_log import Asked, PublishReport, ReprocessEntry, ReprocessRequest
 from streams_recovery.operations.interval.begin import Planned, clear, open_interval, plan
 from streams_recovery.operations.interval.end import Done, conclude, history, raise_unless_succeeded, remove
-from streams_recovery.operations.interval.results import hand_over
+from streams_recovery.operations.interval.results import publish_results
 from streams_recovery.operations.interval.slots import Claimed, busy, claim, requested
 
 __all__ = [
     "Asked",
     "Claimed",
     "Done",
-    "HandOverReport",
     "Planned",
+    "PublishReport",
     "ReprocessEntry",
     "ReprocessRequest",
     "busy",
     "claim",
     "clear",
     "conclude",
-    "hand_over",
     "history",
     "open_interval",
     "plan",
+    "publish_results",
     "raise_unless_succeeded",
     "remove",
     "requested",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.core.sandbox.interval_log import Base, ReprocessRequest
-from streams_recovery.core.sandbox.results import HandOver, why_not_replaced
+from streams_recovery.core.sandbox.results import PublishPolicy, why_not_replaced
 from streams_recovery.core.text.restore_plan import markdown, moment
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.base_savepoint import NOTHING
 from streams_recovery.operations.restore.chosen_savepoint import LATEST
@@ -30,35 +30,35 @@ class Planned:
     text: str
 
 
-def clear(bench: Workbench, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
+def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
     """Take away what an earlier run of this interval has left, results that it handed over side by side among it: once ``plan`` would not refuse to make
-    them again. ``bench`` is that of the interval, ``source`` the id of the application itself.
+    them again. ``recovery`` is that of the interval, ``source`` the id of the application itself.
     """
-    _checked(bench, source, request)
-    return teardown.clear(bench, run_id=run_id, what=WHAT)
+    _checked(recovery, source, request)
+    return teardown.clear(recovery, run_id=run_id, what=WHAT)
 
 
-def plan(bench: Workbench, source: str, request: ReprocessRequest) -> Planned:
+def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> Planned:
     """What would be done. Changes nothing. ``source`` is the id of the application itself. Raises ``Refused`` for input that may not be whole, when
     there is no base, and when outputs cannot take the results.
     """
-    records = _checked(bench, source, request)
+    records = _checked(recovery, source, request)
     if records == 0:
         interval = request.slice.interval
         text = f"No input from {moment(interval.start)} to {moment(interval.end)}: 0 records. Nothing is started."
         return Planned(records=0, savepoint=None, text=text)
-    planned = restore.plan(bench, restore_request(source, request))
+    planned = restore.plan(recovery, restore_request(source, request))
     return Planned(records=planned.own_records, savepoint=planned.savepoint_id, text=markdown(planned))
 
 
-def _checked(bench: Workbench, source: str, request: ReprocessRequest) -> int:
+def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> int:
     """How many records the interval has; refused when it could not be processed."""
     asked = restore_request(source, request)
-    records = restore.records_of(bench, asked, request.slice)
+    records = restore.records_of(recovery, asked, request.slice)
     if records:
-        topics = {topic.name: len(topic.partitions) for topic in restore.begin_from(bench, asked).manifest.topics}
-        if request.hand_over is HandOver.REPLACE:
-            check_outputs(bench, topics, request)
+        topics = {topic.name: len(topic.partitions) for topic in restore.resolve(recovery, asked).manifest.topics}
+        if request.hand_over is PublishPolicy.REPLACE:
+            check_outputs(recovery, topics, request)
     return records
 
 
@@ -69,30 +69,30 @@ def restore_request(source: str, request: ReprocessRequest, savepoint: str | Non
 
 
 def open_interval(
-    bench: Workbench, source: str, request: ReprocessRequest, planned: Planned, *, run_id: str, requested_by: str
+    recovery: RecoveryContext, source: str, request: ReprocessRequest, planned: Planned, *, run_id: str, requested_by: str
 ) -> RestoreTicket:
     """Take the lock of the interval's application. Nobody has approved a plan: it may replace nothing, and the same records are taken whatever was
     archived since.
     """
     asked = restore_request(source, request, planned.savepoint)
-    return restore.open_restore(bench, asked, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(bench, asked).hash)
+    return restore.open_restore(recovery, asked, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(recovery, asked).hash)
 
 
-def outputs_of(bench: Workbench) -> dict[str, str]:
+def outputs_of(recovery: RecoveryContext) -> dict[str, str]:
     """The interval's own topic for each output of the application."""
-    mapped = set(bench.config.topics.outputs)
-    return {name: own for name, own in bench.config.restore.topic_map.items() if own in mapped}
+    mapped = set(recovery.config.topics.outputs)
+    return {name: own for name, own in recovery.config.restore.topic_map.items() if own in mapped}
 
 
-def check_outputs(bench: Workbench, partitions: Mapping[str, int], request: ReprocessRequest) -> None:
+def check_outputs(recovery: RecoveryContext, partitions: Mapping[str, int], request: ReprocessRequest) -> None:
     """Raise ``Refused`` naming every output that cannot take results of the interval. ``partitions`` are those of the results, by the outputs' names."""
-    outputs = outputs_of(bench)
-    described = bench.cluster.describe_topics(list(outputs))
-    settings = bench.cluster.settings(list(described))
+    outputs = outputs_of(recovery)
+    described = recovery.cluster.describe_topics(list(outputs))
+    settings = recovery.cluster.settings(list(described))
     problems = [f"{name} does not exist" for name in outputs if name not in described]
     for name, found in described.items():
         expected = partitions.get(name, found.partitions)
-        why = why_not_replaced(name, settings[name], found.partitions, expected, request.slice.interval.start, bench.clock())
+        why = why_not_replaced(name, settings[name], found.partitions, expected, request.slice.interval.start, recovery.clock())
         problems += [why] if why else []
     if problems:
         raise Refused(

@@ -10,31 +10,31 @@ from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.sandbox.drill import furthest
-from streams_recovery.core.sandbox.interval_log import HandOverReport, ReprocessEntry, ReprocessRequest, succeeded
-from streams_recovery.core.sandbox.results import HandOver
-from streams_recovery.operations.context import Workbench
+from streams_recovery.core.sandbox.interval_log import PublishReport, ReprocessEntry, ReprocessRequest, succeeded
+from streams_recovery.core.sandbox.results import PublishPolicy
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval.begin import WHAT, Planned, outputs_of
-from streams_recovery.operations.interval.slots import give_back
+from streams_recovery.operations.interval.slots import release
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
-from streams_recovery.storage.append_log import NumberedLog
-from streams_recovery.storage.run_artifacts import Notes
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.run_artifacts import RunArtifacts
 
 # Intervals end side by side, and the entry of a step that is repeated is among the newest.
 _NEWEST = 100
 
 
-def remove(bench: Workbench, ticket: RestoreTicket, handed: HandOverReport | None) -> Removed:
+def remove(recovery: RecoveryContext, ticket: RestoreTicket, handed: PublishReport | None) -> Removed:
     """Stop the interval's application and take away all of it, but for results that were handed over side by side: ``handed`` is what ``hand_over``
     returned, None when it did not come so far. Then its lane is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the lane
     stays taken then.
     """
-    keep = outputs_of(bench).values() if handed is not None and handed.how is HandOver.SIDE_BY_SIDE else ()
-    removed = teardown.remove(bench, ticket, keep=tuple(keep), what=WHAT)
+    keep = outputs_of(recovery).values() if handed is not None and handed.how is PublishPolicy.SIDE_BY_SIDE else ()
+    removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
     wanted = ticket.request.slice
     if wanted is not None:
-        give_back(bench, ticket.request.source, wanted.interval.name, run_id=None)
+        release(recovery, ticket.request.source, wanted.interval.name, run_id=None)
     return removed
 
 
@@ -46,17 +46,17 @@ class Done:
 
     planned: Planned | None
     ticket: RestoreTicket | None
-    handed: HandOverReport | None
+    handed: PublishReport | None
     finished: bool
     left: tuple[str, ...]
 
 
-def conclude(bench: Workbench, request: ReprocessRequest, done: Done, *, run_id: str, requested_by: str) -> ReprocessEntry:
-    """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its lane back. ``bench`` is that
+def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *, run_id: str, requested_by: str) -> ReprocessEntry:
+    """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its lane back. ``recovery`` is that
     of the application itself. Repeating it adds nothing.
     """
     interval = request.slice.interval
-    journal, savepoint = ((), None) if done.ticket is None else _restored(bench, done.ticket)
+    journal, savepoint = ((), None) if done.ticket is None else _restored(recovery, done.ticket)
     # What is removed is closed by that, wherever it broke off.
     own = journal if done.finished else tuple(step for step in journal if step.phase is not Phase.CLOSED)
     reached = furthest(own) if journal else None
@@ -68,7 +68,7 @@ def conclude(bench: Workbench, request: ReprocessRequest, done: Done, *, run_id:
         start=interval.start,
         end=interval.end,
         base=request.base,
-        at=bench.clock(),
+        at=recovery.clock(),
         restore_id=None if done.ticket is None else done.ticket.restore_id,
         savepoint_id=savepoint,
         records=records,
@@ -78,8 +78,8 @@ def conclude(bench: Workbench, request: ReprocessRequest, done: Done, *, run_id:
         succeeded=succeeded(records, reached, done.handed, done.left),
     )
     if not done.left:
-        give_back(bench, bench.application_id, interval.name, run_id=run_id)
-    log = _log(bench)
+        release(recovery, recovery.application_id, interval.name, run_id=run_id)
+    log = _log(recovery)
     known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if (one.run, one.start) == (run_id, interval.start)), None)
     if known is not None and (known.restore_id, known.outcome) == (entry.restore_id, entry.outcome):
         return known
@@ -98,18 +98,18 @@ def raise_unless_succeeded(entry: ReprocessEntry) -> None:
         )
 
 
-def history(bench: Workbench) -> list[ReprocessEntry]:
+def history(recovery: RecoveryContext) -> list[ReprocessEntry]:
     """Every interval that was processed again, oldest run first."""
-    return _log(bench).read_all()
+    return _log(recovery).read_all()
 
 
-def _restored(bench: Workbench, ticket: RestoreTicket) -> tuple[tuple[JournalEntry, ...], str | None]:
+def _restored(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[tuple[JournalEntry, ...], str | None]:
     layout = Layout(ticket.application_id)
-    journal = NumberedLog(bench.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
-    planned = Notes(bench.repository, layout).read(RestorePlan, ticket.plan)
+    journal = AppendLog(recovery.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
+    planned = RunArtifacts(recovery.repository, layout).read(RestorePlan, ticket.plan)
     with_state = planned.point is not None and planned.point.with_state
     return tuple(journal), planned.savepoint_id if with_state else None
 
 
-def _log(bench: Workbench) -> NumberedLog[ReprocessEntry]:
-    return NumberedLog(bench.repository, bench.layout.reprocessed, ReprocessEntry)
+def _log(recovery: RecoveryContext) -> AppendLog[ReprocessEntry]:
+    return AppendLog(recovery.repository, recovery.layout.reprocessed, ReprocessEntry)

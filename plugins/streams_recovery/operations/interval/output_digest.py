@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.results import Found, Readers
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.schema import header_lists
 
 
@@ -28,13 +28,20 @@ class Held:
 
 
 def held_by(
-    bench: Workbench, tp: TopicPartition, start: int, end: int, interval: Interval, read_by: Readers | None, *, outside: bool = False
+    recovery: RecoveryContext,
+    tp: TopicPartition,
+    start: int,
+    end: int,
+    interval: Interval,
+    read_by: Readers | None,
+    *,
+    outside: bool = False,
 ) -> Held:
     """What ``[start, end)`` of a partition holds. With ``outside`` the newest record of a key is taken wherever it is. Without ``read_by`` only
     counts. Needs memory for each key, or for each record of the interval.
     """
     held = Held()
-    for batch in batches(bench, tp, start, end):
+    for batch in batches(recovery, tp, start, end):
         stamps = batch.column("timestamp").to_pylist()
         inside = sum(stamp in interval for stamp in stamps)
         held.inside, held.outside = held.inside + inside, held.outside + len(stamps) - inside
@@ -43,9 +50,9 @@ def held_by(
     return held
 
 
-def batches(bench: Workbench, tp: TopicPartition, start: int, end: int) -> Iterator[pa.RecordBatch]:
+def batches(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """The committed records of a range."""
-    with RangeReader(bench.connection, tp, start, end) as reader:
+    with RangeReader(recovery.connection, tp, start, end) as reader:
         yield from reader
 
 

@@ -15,13 +15,13 @@ from streams_recovery.core.errors import ApplicationRunning, NotFound, OffsetsUn
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
-from streams_recovery.core.sandbox.interval_log import HandOverReport, OutputReport, ReprocessRequest
-from streams_recovery.core.sandbox.results import Every, HandOver, Newest, Readers, decide_every, decide_newest, readers
+from streams_recovery.core.sandbox.interval_log import OutputReport, PublishReport, ReprocessRequest
+from streams_recovery.core.sandbox.results import Every, Newest, PublishPolicy, Readers, decide_every, decide_newest, readers
 from streams_recovery.kafka.transactional_append import append
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval.begin import check_outputs, outputs_of
 from streams_recovery.operations.interval.output_digest import batches, held_by
-from streams_recovery.operations.renewed_lock import kept
+from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.drain import whole_input
 from streams_recovery.operations.restore.open import guarded, stored_plan
@@ -42,11 +42,11 @@ class _Partition:
     target_end: int
     decided: Newest | Every
 
-    def rows(self, bench: Workbench, interval: Interval) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    def rows(self, recovery: RecoveryContext, interval: Interval) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         """The results to write, and tombstones behind them."""
         wanted = pa.array(sorted(self.decided.write), pa.int64()) if isinstance(self.decided, Newest) else None
         if self.decided is Every.APPEND or (wanted is not None and len(wanted)):
-            for batch in batches(bench, self.source, 0, self.end):
+            for batch in batches(recovery, self.source, 0, self.end):
                 stamps = batch.column("timestamp")
                 inside = pc.and_(pc.greater_equal(stamps, interval.start), pc.less(stamps, interval.end))
                 found = batch.filter(inside if wanted is None else pc.is_in(batch.column("offset"), value_set=wanted))
@@ -75,48 +75,52 @@ def _tombstones(keys: tuple[bytes, ...], timestamp: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=SEGMENT_SCHEMA)
 
 
-def hand_over(
-    bench: Workbench, ticket: RestoreTicket, request: ReprocessRequest, *, again_seconds: float = _AGAIN_SECONDS
-) -> HandOverReport:
+def publish_results(
+    recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest, *, again_seconds: float = _AGAIN_SECONDS
+) -> PublishReport:
     """Hand over what the interval brought. Repeating it does not double anything: what an output has already is left as it is. An output that somebody
     writes to is tried again a few times.
 
     Raises ``ApplicationRunning`` before the interval's application is down, ``Refused`` when results cannot replace those that are there (nothing was
     written then), and ``OffsetsUnstable`` when somebody goes on writing to the outputs.
     """
-    guarded(bench, ticket, at_least=whole_input(stored_plan(bench, ticket)), before=Phase.CLOSED)
-    alive = [status.name for status in bench.application.status() if status.state is not InstanceState.GONE]
+    guarded(recovery, ticket, at_least=whole_input(stored_plan(recovery, ticket)), before=Phase.CLOSED)
+    alive = [status.name for status in recovery.application.status() if status.state is not InstanceState.GONE]
     if alive:
         raise ApplicationRunning(
-            f"{bench.application_id} still runs: {', '.join(alive)}", next_step="wait until it has stopped at the ends of its input"
+            f"{recovery.application_id} still runs: {', '.join(alive)}", next_step="wait until it has stopped at the ends of its input"
         )
-    with kept(bench, ticket):
-        return _replaced(bench, ticket, request, again_seconds) if request.hand_over is HandOver.REPLACE else _beside(bench, request)
+    with renewed_lock(recovery, ticket):
+        return (
+            _replaced(recovery, ticket, request, again_seconds)
+            if request.hand_over is PublishPolicy.REPLACE
+            else _beside(recovery, request)
+        )
 
 
-def _beside(bench: Workbench, request: ReprocessRequest) -> HandOverReport:
+def _beside(recovery: RecoveryContext, request: ReprocessRequest) -> PublishReport:
     interval, outputs = request.slice.interval, []
-    for output, topic in outputs_of(bench).items():
-        held = [held_by(bench, tp, 0, end, interval, None) for tp, end in _ends(bench, topic).items()]
+    for output, topic in outputs_of(recovery).items():
+        held = [held_by(recovery, tp, 0, end, interval, None) for tp, end in _ends(recovery, topic).items()]
         report = OutputReport(output=output, topic=topic, results=sum(one.inside for one in held), outside=sum(one.outside for one in held))
         outputs.append(report)
-    return HandOverReport(how=HandOver.SIDE_BY_SIDE, outputs=tuple(outputs))
+    return PublishReport(how=PublishPolicy.SIDE_BY_SIDE, outputs=tuple(outputs))
 
 
-def _ends(bench: Workbench, topic: str) -> dict[TopicPartition, int]:
-    found = bench.cluster.describe_topics([topic]).get(topic)
+def _ends(recovery: RecoveryContext, topic: str) -> dict[TopicPartition, int]:
+    found = recovery.cluster.describe_topics([topic]).get(topic)
     if found is None:
         raise NotFound(f"topic {topic} with results is gone", next_step="process the interval again", topic=topic)
-    return bench.cluster.last_stable_offsets([TopicPartition(topic, number) for number in range(found.partitions)])
+    return recovery.cluster.last_stable_offsets([TopicPartition(topic, number) for number in range(found.partitions)])
 
 
-def _replaced(bench: Workbench, ticket: RestoreTicket, request: ReprocessRequest, again_seconds: float) -> HandOverReport:
-    made = {topic.name: len(topic.partitions) for topic in stored_plan(bench, ticket).create}
-    check_outputs(bench, {output: made[topic] for output, topic in outputs_of(bench).items() if topic in made}, request)
+def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest, again_seconds: float) -> PublishReport:
+    made = {topic.name: len(topic.partitions) for topic in stored_plan(recovery, ticket).create}
+    check_outputs(recovery, {output: made[topic] for output, topic in outputs_of(recovery).items() if topic in made}, request)
     attempt = 1
     while True:
         try:
-            return _replace_once(bench, request)
+            return _replace_once(recovery, request)
         except OffsetsUnstable:
             if attempt == _ATTEMPTS:
                 raise
@@ -124,13 +128,13 @@ def _replaced(bench: Workbench, ticket: RestoreTicket, request: ReprocessRequest
             time.sleep(again_seconds)  # whoever has a transaction open ends it meanwhile, or the broker does
 
 
-def _replace_once(bench: Workbench, request: ReprocessRequest) -> HandOverReport:
+def _replace_once(recovery: RecoveryContext, request: ReprocessRequest) -> PublishReport:
     interval, reports, work = request.slice.interval, [], []
-    settings = bench.cluster.settings(list(outputs_of(bench)))
-    for output, topic in outputs_of(bench).items():
+    settings = recovery.cluster.settings(list(outputs_of(recovery)))
+    for output, topic in outputs_of(recovery).items():
         report = OutputReport(output=output, topic=topic, results=0, outside=0)
-        for source, end in _ends(bench, topic).items():
-            held, part = _decided(bench, source, end, TopicPartition(output, source.partition), interval, readers(settings[output]))
+        for source, end in _ends(recovery, topic).items():
+            held, part = _decided(recovery, source, end, TopicPartition(output, source.partition), interval, readers(settings[output]))
             report = replace(report, results=report.results + held[0], outside=report.outside + held[1])
             report = part.counted(report, held[0])
             work.append(part)
@@ -138,18 +142,23 @@ def _replace_once(bench: Workbench, request: ReprocessRequest) -> HandOverReport
     _check(work, request)
     ends = {part.target: part.target_end for part in work}
     if any(report.written or report.tombstones for report in reports):
-        append(bench.connection, f"{bench.application_id}-hand-over", ends, (row for part in work for row in part.rows(bench, interval)))
-    return HandOverReport(how=HandOver.REPLACE, outputs=tuple(reports))
+        append(
+            recovery.connection,
+            f"{recovery.application_id}-hand-over",
+            ends,
+            (row for part in work for row in part.rows(recovery, interval)),
+        )
+    return PublishReport(how=PublishPolicy.REPLACE, outputs=tuple(reports))
 
 
 def _decided(
-    bench: Workbench, source: TopicPartition, end: int, target: TopicPartition, interval: Interval, read_by: Readers
+    recovery: RecoveryContext, source: TopicPartition, end: int, target: TopicPartition, interval: Interval, read_by: Readers
 ) -> tuple[tuple[int, int], _Partition]:
-    results = held_by(bench, source, 0, end, interval, read_by)
-    target_end = _still_end(bench, target)
+    results = held_by(recovery, source, 0, end, interval, read_by)
+    target_end = _still_end(recovery, target)
     # Whatever is older than the interval is before this offset, and so is every key's record that nobody has replaced since.
-    begins = bench.cluster.offsets_for_times([target], interval.start)[target]
-    there = held_by(bench, target, target_end if begins is None else begins, target_end, interval, read_by, outside=True)
+    begins = recovery.cluster.offsets_for_times([target], interval.start)[target]
+    there = held_by(recovery, target, target_end if begins is None else begins, target_end, interval, read_by, outside=True)
     decided: Newest | Every = (
         decide_newest(interval, results.newest, there.newest) if read_by is Readers.NEWEST else decide_every(results.digests, there.digests)
     )
@@ -157,8 +166,8 @@ def _decided(
     return (results.inside, results.outside), part
 
 
-def _still_end(bench: Workbench, tp: TopicPartition) -> int:
-    end, stable = bench.cluster.high_watermarks([tp])[tp], bench.cluster.last_stable_offsets([tp])[tp]
+def _still_end(recovery: RecoveryContext, tp: TopicPartition) -> int:
+    end, stable = recovery.cluster.high_watermarks([tp])[tp], recovery.cluster.last_stable_offsets([tp])[tp]
     if end != stable:
         raise OffsetsUnstable(
             f"somebody writes to {tp}: its last stable offset is {stable} and it ends at {end}",

@@ -11,9 +11,9 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.sandbox import slots
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import Asked, ReprocessRequest, reprocess_request
-from streams_recovery.core.sandbox.slots import LaneEntry
-from streams_recovery.operations.context import Workbench
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.core.sandbox.slots import SlotEntry
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 
 
@@ -26,66 +26,66 @@ class Claimed:
     request: ReprocessRequest
 
 
-def section(bench: Workbench) -> Reprocess:
+def section(recovery: RecoveryContext) -> Reprocess:
     """The application's section. Raises ``ConfigInvalid`` when there is none, or it is not enabled."""
-    found = bench.config.reprocess
+    found = recovery.config.reprocess
     if found is None or not found.enabled:
-        raise ConfigInvalid(f"reprocessing is not configured for {bench.config.name}", next_step="write a reprocess section")
+        raise ConfigInvalid(f"reprocessing is not configured for {recovery.config.name}", next_step="write a reprocess section")
     return found
 
 
-def requested(bench: Workbench, asked: Asked, interval: Interval) -> ReprocessRequest:
-    """What is asked of the application that ``bench`` is of, the configuration's where nothing is. Raises ``ConfigInvalid`` and ``Refused``."""
-    own = section(bench)
+def requested(recovery: RecoveryContext, asked: Asked, interval: Interval) -> ReprocessRequest:
+    """What is asked of the application that ``recovery`` is of, the configuration's where nothing is. Raises ``ConfigInvalid`` and ``Refused``."""
+    own = section(recovery)
     filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "overlap", "beyond", "base")}
-    return reprocess_request(replace(asked, **filled), interval, bench.application_id, own.tables)
+    return reprocess_request(replace(asked, **filled), interval, recovery.application_id, own.tables)
 
 
-def claim(bench: Workbench, request: ReprocessRequest, *, run_id: str) -> Claimed | None:
-    """A lane for the interval, the one it has when its last run has ended or died; None while all of them are taken. ``bench`` is that of the application
+def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) -> Claimed | None:
+    """A lane for the interval, the one it has when its last run has ended or died; None while all of them are taken. ``recovery`` is that of the application
     itself. Raises ``LockHeld`` while the interval is being processed.
     """
-    reprocess, name = section(bench), request.slice.interval.name
-    held = ApplicationLock(bench.repository, Layout(f"{reprocess.application_id}-{name}"), bench.clock).holder()
+    reprocess, name = section(recovery), request.slice.interval.name
+    held = ApplicationLock(recovery.repository, Layout(f"{reprocess.application_id}-{name}"), recovery.clock).holder()
     if held is not None:
         raise LockHeld(
             f"interval {name} is being processed: the lock is held by {held.owner!r}",
             next_step="wait until that run has ended; if it is dead, its lock runs out by itself",
             owner=held.owner,
         )
-    log = lane_log(bench, bench.application_id)
-    if slots.take(log.last(), name, run=run_id, at=bench.clock(), lanes=reprocess.parallel).lane is None:
+    log = slot_log(recovery, recovery.application_id)
+    if slots.take(log.last(), name, run=run_id, at=recovery.clock(), lanes=reprocess.parallel).lane is None:
         return None
-    taken: list[LaneEntry] = []
+    taken: list[SlotEntry] = []
 
-    def decide(last: LaneEntry | None, _number: int) -> LaneEntry:
-        taken.append(slots.take(last, name, run=run_id, at=bench.clock(), lanes=reprocess.parallel))
+    def decide(last: SlotEntry | None, _number: int) -> SlotEntry:
+        taken.append(slots.take(last, name, run=run_id, at=recovery.clock(), lanes=reprocess.parallel))
         return taken[-1]
 
     log.append_after(decide)
     lane = taken[-1].lane
-    return None if lane is None else Claimed(application=reprocessing_name(bench.config.name, name, lane), lane=lane, request=request)
+    return None if lane is None else Claimed(application=reprocessing_name(recovery.config.name, name, lane), lane=lane, request=request)
 
 
-def busy(bench: Workbench) -> tuple[str, ...]:
+def busy(recovery: RecoveryContext) -> tuple[str, ...]:
     """Intervals that have a lane now."""
-    return slots.busy(lane_log(bench, bench.application_id).last())
+    return slots.busy(slot_log(recovery, recovery.application_id).last())
 
 
-def give_back(bench: Workbench, application_id: str, interval: str, *, run_id: str | None) -> None:
+def release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str | None) -> None:
     """The interval needs its lane no more, if it was ``run_id`` that took it (None: whoever did). ``application_id`` is the application's own. Repeating
     it is harmless.
     """
-    log, at = lane_log(bench, application_id), bench.clock()
-    if slots.give_back(log.last(), interval, run=run_id, at=at) is not None:
+    log, at = slot_log(recovery, application_id), recovery.clock()
+    if slots.release(log.last(), interval, run=run_id, at=at) is not None:
         # When somebody was faster and nothing is left to give back, their entry is written once more: it changes nothing.
-        log.append_after(lambda newest, _: slots.give_back(newest, interval, run=run_id, at=at) or _same(newest, interval, at))
+        log.append_after(lambda newest, _: slots.release(newest, interval, run=run_id, at=at) or _same(newest, interval, at))
 
 
-def _same(last: LaneEntry | None, interval: str, at: int) -> LaneEntry:
-    return last or LaneEntry(interval=interval, at=at, lane=None, taken={})
+def _same(last: SlotEntry | None, interval: str, at: int) -> SlotEntry:
+    return last or SlotEntry(interval=interval, at=at, lane=None, taken={})
 
 
-def lane_log(bench: Workbench, application_id: str) -> NumberedLog[LaneEntry]:
+def slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotEntry]:
     """Every lane taken and given back."""
-    return NumberedLog(bench.repository, Layout(application_id).lanes, LaneEntry)
+    return AppendLog(recovery.repository, Layout(application_id).lanes, SlotEntry)

@@ -1,21 +1,21 @@
 """Looking after a repository: auditing what it holds, and expiring what nobody needs."""
 
-from streams_recovery.operations.maintenance.check import ALL, AuditTicket, conclude_audit, plan_audit, plan_reading, raise_unless_good
+from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, mark, plan_expiry
 from streams_recovery.operations.maintenance.text import expiry_text
 from streams_recovery.operations.maintenance.undelete import UndeletePlan, plan_undelete, undelete
 
 __all__ = [
     "ALL",
-    "AuditTicket",
+    "CheckTicket",
     "ExpirePlan",
     "ExpireReport",
     "UndeletePlan",
-    "conclude_audit",
+    "conclude_check",
     "expire",
     "expiry_text",
     "mark",
-    "plan_audit",
+    "plan_check",
     "plan_expiry",
     "plan_reading",
     "plan_undelete",

@@ -15,14 +15,14 @@ from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository import check_findings as findings
-from streams_recovery.core.repository.check import AuditReport, AuditResult, AuditSpec, FileToAudit
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.run_artifact import NoteRef
-from streams_recovery.operations.context import Workbench
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
 from streams_recovery.operations.savepoint.values import JobPlan
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
@@ -44,18 +44,18 @@ class Structure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditTicket:
+class CheckTicket:
     """An audit under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing.
     ``structure`` is what was found so far. ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
     """
 
     audit_id: str
     level: str
-    structure: NoteRef
+    structure: ArtifactRef
     job: JobPlan
 
 
-def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> AuditTicket:
+def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id: str) -> CheckTicket:
     """Read manifests and records, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id or ``all``.
 
     Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to audit, ``RepositoryUnavailable``. Damage is noted, not
@@ -63,15 +63,15 @@ def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> 
     """
     depth = check.parse_level(level)
     whole = savepoint == ALL
-    wanted = [(store, one) for store in (bench.savepoints, bench.safety) for one in store.ids() if whole or one == savepoint]
-    gone = _lost(bench, None if whole else savepoint)
+    wanted = [(store, one) for store in (recovery.savepoints, recovery.safety) for one in store.ids() if whole or one == savepoint]
+    gone = _lost(recovery, None if whole else savepoint)
     if not wanted and not gone:
-        raise _nothing_there(bench) if whole else _no_such(bench, savepoint)
-    manifests, found = _manifests(bench, wanted)
-    logs = check_logs(bench, every_entry=depth.percent == check.EVERYTHING) if whole else RecordsChecked(read=0, findings=())
+        raise _nothing_there(recovery) if whole else _no_such(recovery, savepoint)
+    manifests, found = _manifests(recovery, wanted)
+    logs = check_logs(recovery, every_entry=depth.percent == check.EVERYTHING) if whole else RecordsChecked(read=0, findings=())
     files, described = check.files_of(manifests)
-    present, misfits = _present(bench, files)
-    audit_id = new_id(bench.clock(), run_id)
+    present, misfits = _present(recovery, files)
+    audit_id = new_id(recovery.clock(), run_id)
     structure = Structure(
         savepoints=len(manifests),
         minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
@@ -79,66 +79,66 @@ def plan_audit(bench: Workbench, *, savepoint: str, level: str, run_id: str) -> 
         present=len(present),
         findings=(*gone, *found, *described, *misfits, *logs.findings),
     )
-    return AuditTicket(
+    return CheckTicket(
         audit_id=audit_id,
         level=depth.name,
-        structure=bench.notes.write(audit_id, STRUCTURE, structure),
-        job=_job(bench, audit_id, check.sampled(present, depth.percent)),
+        structure=recovery.notes.write(audit_id, STRUCTURE, structure),
+        job=_job(recovery, audit_id, check.sampled(present, depth.percent)),
     )
 
 
-def _nothing_there(bench: Workbench) -> NotFound:
-    orphans = len(bench.repository.listed(bench.layout.segments))
+def _nothing_there(recovery: RecoveryContext) -> NotFound:
+    orphans = len(recovery.repository.listed(recovery.layout.segments))
     return NotFound(
-        f"{bench.application_id} has no savepoint in {bench.repository.location}"
+        f"{recovery.application_id} has no savepoint in {recovery.repository.location}"
         + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
         next_step="take one first, or check the storage section of the configuration",
     )
 
 
-def _no_such(bench: Workbench, savepoint_id: str) -> NotFound:
+def _no_such(recovery: RecoveryContext, savepoint_id: str) -> NotFound:
     return NotFound(
-        f"there is no savepoint {savepoint_id} of {bench.application_id} in {bench.repository.location}",
+        f"there is no savepoint {savepoint_id} of {recovery.application_id} in {recovery.repository.location}",
         next_step="see `streams-recovery savepoints list`; one without a manifest was never finished and cannot be used",
         savepoint=savepoint_id,
     )
 
 
-def _lost(bench: Workbench, only: str | None) -> list[Finding]:
+def _lost(recovery: RecoveryContext, only: str | None) -> list[Finding]:
     return [
-        Finding(cause=Cause.LOST_MANIFEST, key=_where_it_was(bench, savepoint_id), problem=why, savepoints=(savepoint_id,))
-        for savepoint_id, why in lost(bench).items()
+        Finding(cause=Cause.LOST_MANIFEST, key=_where_it_was(recovery, savepoint_id), problem=why, savepoints=(savepoint_id,))
+        for savepoint_id, why in lost(recovery).items()
         if only in (None, savepoint_id)
     ]
 
 
-def _where_it_was(bench: Workbench, savepoint_id: str) -> str:
+def _where_it_was(recovery: RecoveryContext, savepoint_id: str) -> str:
     try:
-        return bench.savepoints.publication(savepoint_id).manifest
+        return recovery.savepoints.publication(savepoint_id).manifest
     except (Damaged, NotFound, *UNREADABLE):
-        return bench.layout.manifest(savepoint_id)
+        return recovery.layout.manifest(savepoint_id)
 
 
-def _manifests(bench: Workbench, wanted: list[tuple[SavepointStore, str]]) -> tuple[list[Manifest], list[Finding]]:
+def _manifests(recovery: RecoveryContext, wanted: list[tuple[SavepointStore, str]]) -> tuple[list[Manifest], list[Finding]]:
     manifests, found = [], []
     for store, savepoint_id in wanted:
         key = store.key(savepoint_id)
         try:
             manifests.append(store.read(savepoint_id))
-            found += _altered(bench, store, savepoint_id)
+            found += _altered(recovery, store, savepoint_id)
         except NotFound:
             # It has expired since it was listed.
             continue
         except Damaged as error:
             found.append(findings.manifest_finding(key, savepoint_id, error))
         except UNREADABLE as error:
-            problem = only_this_one(bench.repository, bench.layout, error)
+            problem = only_this_one(recovery.repository, recovery.layout, error)
             found.append(Finding(cause=Cause.NOT_READ, key=key, problem=problem, savepoints=(savepoint_id,)))
     return manifests, found
 
 
-def _altered(bench: Workbench, store: SavepointStore, savepoint_id: str) -> list[Finding]:
-    record = bench.layout.published(savepoint_id)
+def _altered(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str) -> list[Finding]:
+    record = recovery.layout.published(savepoint_id)
     try:
         altered = store.altered(savepoint_id)
     except NotFound:
@@ -147,20 +147,22 @@ def _altered(bench: Workbench, store: SavepointStore, savepoint_id: str) -> list
     except Damaged as error:
         return [Finding(cause=Cause.DAMAGED_RECORD, key=record, problem=error.reason, savepoints=())]
     except UNREADABLE as error:
-        return [Finding(cause=Cause.NOT_READ, key=record, problem=only_this_one(bench.repository, bench.layout, error), savepoints=())]
+        return [
+            Finding(cause=Cause.NOT_READ, key=record, problem=only_this_one(recovery.repository, recovery.layout, error), savepoints=())
+        ]
     problem = "is not what was published"
     return (
         [Finding(cause=Cause.DAMAGED_MANIFEST, key=store.key(savepoint_id), problem=problem, savepoints=(savepoint_id,))] if altered else []
     )
 
 
-def _present(bench: Workbench, files: list[FileToAudit]) -> tuple[list[FileToAudit], list[Finding]]:
+def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[FileToCheck], list[Finding]]:
     present, found = [], []
     for wanted in files:
         try:
-            problem = check.size_problem(wanted, bench.repository.size(wanted.file.key))
+            problem = check.size_problem(wanted, recovery.repository.size(wanted.file.key))
         except UNREADABLE as error:
-            problem = check.finding(wanted, Cause.NOT_READ, only_this_one(bench.repository, bench.layout, error))
+            problem = check.finding(wanted, Cause.NOT_READ, only_this_one(recovery.repository, recovery.layout, error))
         if problem is None:
             present.append(wanted)
         else:
@@ -168,35 +170,35 @@ def _present(bench: Workbench, files: list[FileToAudit]) -> tuple[list[FileToAud
     return present, found
 
 
-def _job(bench: Workbench, audit_id: str, files: tuple[FileToAudit, ...]) -> JobPlan:
-    spec = bench.notes.write(audit_id, SPEC, AuditSpec(application_id=bench.application_id, files=files)) if files else None
+def _job(recovery: RecoveryContext, audit_id: str, files: tuple[FileToCheck, ...]) -> JobPlan:
+    spec = recovery.notes.write(audit_id, SPEC, CheckSpec(application_id=recovery.application_id, files=files)) if files else None
     offsets = sum(wanted.end - wanted.start for wanted in files)
     return JobPlan(spec=spec, result_key=None, ranges=len(files), offsets=offsets)
 
 
-def plan_reading(bench: Workbench, ticket: AuditTicket) -> JobPlan:
+def plan_reading(recovery: RecoveryContext, ticket: CheckTicket) -> JobPlan:
     """The job of one attempt, with a place of its own for its result: an earlier attempt that still runs somewhere, or has left its failure, is
     never taken for this one. ``conclude_audit`` gets the result of the attempt that counts.
     """
     if ticket.job.spec is None:
         return ticket.job
-    return replace(ticket.job, result_key=bench.notes.reserve(ticket.audit_id, f"{RESULT}-{uuid.uuid4().hex}"))
+    return replace(ticket.job, result_key=recovery.notes.reserve(ticket.audit_id, f"{RESULT}-{uuid.uuid4().hex}"))
 
 
-def conclude_audit(bench: Workbench, ticket: AuditTicket, result: NoteRef | None) -> AuditReport:
+def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: ArtifactRef | None) -> CheckReport:
     """The verdict, kept in the repository whatever it is. ``result`` is that of the attempt that counts, None when no job was run. Does not raise for
     damage: see ``raise_unless_good``.
     """
-    structure = bench.notes.read(Structure, ticket.structure)
-    read: tuple[FileToAudit, ...] = ()
+    structure = recovery.notes.read(Structure, ticket.structure)
+    read: tuple[FileToCheck, ...] = ()
     audited = {}
     if ticket.job.spec is not None:
-        read = bench.notes.read(AuditSpec, ticket.job.spec).files
+        read = recovery.notes.read(CheckSpec, ticket.job.spec).files
         if result is not None:
-            audited = {done.key: done for done in bench.notes.read_own(AuditResult, ticket.audit_id, result).files}
-    report = AuditReport(
+            audited = {done.key: done for done in recovery.notes.read_own(CheckResult, ticket.audit_id, result).files}
+    report = CheckReport(
         audit_id=ticket.audit_id,
-        application_id=bench.application_id,
+        application_id=recovery.application_id,
         level=ticket.level,
         savepoints=structure.savepoints,
         minimal=structure.minimal,
@@ -206,11 +208,11 @@ def conclude_audit(bench: Workbench, ticket: AuditTicket, result: NoteRef | None
         rows_read=sum(done.rows for done in audited.values()),
         findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, audited)))),
     )
-    NumberedLog(bench.repository, bench.layout.audit(ticket.audit_id), AuditReport, most_bytes=MOST_BYTES).append(report)
+    AppendLog(recovery.repository, recovery.layout.audit(ticket.audit_id), CheckReport, most_bytes=MOST_BYTES).append(report)
     return report
 
 
-def raise_unless_good(report: AuditReport) -> None:
+def raise_unless_good(report: CheckReport) -> None:
     """Raise ``Damaged`` with the first findings, and for a report that checked nothing. Its next step is that of the worst cause."""
     if report.good:
         return

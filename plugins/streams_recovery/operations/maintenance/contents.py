@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.retention import Held, KeepMark, StoredFile
+from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile
 from streams_recovery.core.savepoint.survival import survives_cluster_loss
 from streams_recovery.operations import pins
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import lost
 from streams_recovery.operations.unfinished import needed_savepoints
 from streams_recovery.storage.savepoints import SavepointStore
@@ -35,14 +35,14 @@ class Holdings:
     expired: dict[str, Expired]
     segments: tuple[StoredFile, ...]
     unreadable: tuple[str, ...]
-    marks: tuple[KeepMark, ...]
+    marks: tuple[Pin, ...]
     in_use: frozenset[str]
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldSavepoint]:
         """The savepoints as retention sees them: one is whole when every file it names is there with its size."""
         sizes = {file.key: file.bytes for file in self.segments}
         return [
-            Held(
+            HeldSavepoint(
                 savepoint_id=manifest.savepoint_id,
                 captured_at=manifest.captured_at,
                 consistency=manifest.consistency,
@@ -56,22 +56,22 @@ class Holdings:
         ]
 
 
-def holdings(bench: Workbench) -> Holdings:
+def holdings(recovery: RecoveryContext) -> Holdings:
     """Everything at this moment. Damage is noted, not raised."""
-    savepoints, unreadable = _readable(bench.savepoints)
-    safety, unreadable_safety = _readable(bench.safety)
+    savepoints, unreadable = _readable(recovery.savepoints)
+    safety, unreadable_safety = _readable(recovery.safety)
     unreadable += unreadable_safety
-    expired, torn = _expired(bench, {*(manifest.savepoint_id for manifest in (*savepoints, *safety)), *unreadable})
+    expired, torn = _expired(recovery, {*(manifest.savepoint_id for manifest in (*savepoints, *safety)), *unreadable})
     # What a lost manifest named looks as if nobody needed it.
-    gone = [f"{savepoint_id} (lost)" for savepoint_id in lost(bench)]
+    gone = [f"{savepoint_id} (lost)" for savepoint_id in lost(recovery)]
     return Holdings(
         savepoints=tuple(savepoints),
         safety=tuple(safety),
         expired=expired,
-        segments=tuple(bench.repository.listed(bench.layout.segments)),
+        segments=tuple(recovery.repository.listed(recovery.layout.segments)),
         unreadable=(*unreadable, *torn, *gone),
-        marks=tuple(pins.marks(bench).read_all()),
-        in_use=needed_savepoints(bench),
+        marks=tuple(pins.pin_log(recovery).read_all()),
+        in_use=needed_savepoints(recovery),
     )
 
 
@@ -85,19 +85,19 @@ def _readable(store: SavepointStore) -> tuple[list[Manifest], list[str]]:
     return found, unreadable
 
 
-def _expired(bench: Workbench, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:
+def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:
     copies: dict[str, list[str]] = {}
-    for key in bench.repository.keys(bench.layout.retired_prefix):
-        savepoint_id = key.removeprefix(bench.layout.retired_prefix).split("/")[0]
-        if savepoint_id not in alive and bench.layout.retired_at(key) is not None:
+    for key in recovery.repository.keys(recovery.layout.retired_prefix):
+        savepoint_id = key.removeprefix(recovery.layout.retired_prefix).split("/")[0]
+        if savepoint_id not in alive and recovery.layout.retired_at(key) is not None:
             copies.setdefault(savepoint_id, []).append(key)
     found, unreadable = {}, []
     for savepoint_id, keys in copies.items():
         newest = max(keys)
         try:
-            manifest = bench.savepoints.read_retired(savepoint_id, newest)
+            manifest = recovery.savepoints.read_retired(savepoint_id, newest)
         except Damaged:
             unreadable.append(f"{savepoint_id} (expired)")
             continue
-        found[savepoint_id] = Expired(at=bench.layout.retired_at(newest) or 0, manifest=manifest, copies=tuple(keys))
+        found[savepoint_id] = Expired(at=recovery.layout.retired_at(newest) or 0, manifest=manifest, copies=tuple(keys))
     return found, unreadable

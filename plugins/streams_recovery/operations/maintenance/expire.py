@@ -15,10 +15,10 @@ from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.retention import Decision, KeepRules
 from streams_recovery.operations import pins
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import Holdings, holdings
 from streams_recovery.operations.maintenance.remove import Remover
-from streams_recovery.operations.quiesce_record import standstill_log
+from streams_recovery.operations.quiesce_record import quiesce_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -57,55 +57,55 @@ class ExpireReport:
 
 
 def mark(
-    bench: Workbench, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
+    recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
 ) -> tuple[str, ...]:
     """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's mark. Takes the application's lock
     for a moment, so that no expiry decides meanwhile. Returns the restores whose later input it has, which keep it too. Raises ``NotFound``,
     also for a restore that has set no mark, and ``LockHeld``.
     """
     owner = f"mark {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
-    lock = bench.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"marking of {savepoint_id}")
+    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"marking of {savepoint_id}")
     try:
-        before = _marked(bench, savepoint_id)
+        before = _marked(recovery, savepoint_id)
         if keep or not before:
             # One that is marked can be released whatever became of it.
-            bench.savepoints.read(savepoint_id)
+            recovery.savepoints.read(savepoint_id)
         if restore_id is not None and restore_id not in before:
             raise NotFound(
                 f"restore {restore_id} keeps no savepoint {savepoint_id}; restores that do: {', '.join(filter(None, before)) or 'none'}",
                 next_step="name one of those, or leave the restore out to end the mark that a person set",
                 savepoint=savepoint_id,
             )
-        pins.mark(bench, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
-        return tuple(filter(None, _marked(bench, savepoint_id)))
+        pins.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
+        return tuple(filter(None, _marked(recovery, savepoint_id)))
     finally:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
 
 
-def _marked(bench: Workbench, savepoint_id: str) -> tuple[str | None, ...]:
-    return retention.marked(pins.marks(bench).read_all()).get(savepoint_id, ())
+def _marked(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, ...]:
+    return retention.pinned(pins.pin_log(recovery).read_all()).get(savepoint_id, ())
 
 
-def plan_expiry(bench: Workbench) -> ExpirePlan:
+def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
     """What the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
-    return _planned(bench, holdings(bench))
+    return _planned(recovery, holdings(recovery))
 
 
-def _planned(bench: Workbench, found: Holdings) -> ExpirePlan:
-    grace_ms, now = bench.config.retention.grace_days * retention.DAY_MS, bench.clock()
-    decisions = retention.decide(found.held(), _rules(bench), found.marks, now=now)
+def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
+    grace_ms, now = recovery.config.retention.grace_days * retention.DAY_MS, recovery.clock()
+    decisions = retention.decide(found.held(), _rules(recovery), found.marks, now=now)
     forget = retention.past_grace({key: gone.at for key, gone in found.expired.items()}, now=now, grace_ms=grace_ms)
     needed = (*found.savepoints, *found.safety, *(gone.manifest for key, gone in found.expired.items() if key not in forget))
     referenced = {file.key for manifest in needed for _, file in manifest.files()}
     files = [] if found.unreadable else retention.removable(found.segments, referenced, now=now, grace_ms=grace_ms)
     return ExpirePlan(
-        application_id=bench.application_id,
+        application_id=recovery.application_id,
         keep=tuple(decision for decision in decisions if decision.why_kept),
         expire=tuple(decision for decision in decisions if not decision.why_kept),
         expire_safety=tuple(
             manifest.savepoint_id
             for manifest in found.safety
-            if manifest.captured_at < now - bench.config.retention.safety_days * retention.DAY_MS
+            if manifest.captured_at < now - recovery.config.retention.safety_days * retention.DAY_MS
             and manifest.savepoint_id not in found.in_use
         ),
         files=tuple(file.key for file in files),
@@ -115,32 +115,32 @@ def _planned(bench: Workbench, found: Holdings) -> ExpirePlan:
     )
 
 
-def expire(bench: Workbench, run_id: str) -> ExpireReport:
+def expire(recovery: RecoveryContext, run_id: str) -> ExpireReport:
     """Carry out what the rules say, under the application's lock. Raises ``LockHeld``. What cannot be removed is reported, not raised."""
-    lock = bench.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {bench.application_id}")
+    lock = recovery.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
     try:
-        found = holdings(bench)
-        plan = _planned(bench, found)
+        found = holdings(recovery)
+        plan = _planned(recovery, found)
         if plan.expire and not plan.keep:
             raise Refused(
-                "the rules would leave no savepoint at all", next_step="raise retention.minimum", application_id=bench.application_id
+                "the rules would leave no savepoint at all", next_step="raise retention.minimum", application_id=recovery.application_id
             )
-        remover = Remover(bench)
+        remover = Remover(recovery)
         left: list[str] = []
         expired = []
-        going = [(bench.savepoints, bench.layout, decision.savepoint_id) for decision in plan.expire]
-        going += [(bench.safety, bench.layout.safety, savepoint_id) for savepoint_id in plan.expire_safety]
+        going = [(recovery.savepoints, recovery.layout, decision.savepoint_id) for decision in plan.expire]
+        going += [(recovery.safety, recovery.layout.safety, savepoint_id) for savepoint_id in plan.expire_safety]
         for store, layout, savepoint_id in going:
-            bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-            if problem := _retired(bench, remover, store, layout.manifest(savepoint_id), savepoint_id):
+            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+            if problem := _retired(recovery, remover, store, layout.manifest(savepoint_id), savepoint_id):
                 left.append(problem)
             else:
                 expired.append(savepoint_id)
-        files_left = _remove_files(bench, remover, plan, lock)
+        files_left = _remove_files(recovery, remover, plan, lock)
         # While files are left, the copy of the manifest is what tells whose they are.
         forget = () if files_left or plan.blocked else plan.forget
-        copies_left = [_forgotten_of(bench, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
-        left += [*files_left, *filter(None, copies_left), *_forgotten(bench)]
+        copies_left = [_forgotten_of(recovery, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
+        left += [*files_left, *filter(None, copies_left), *_forgotten(recovery)]
         return ExpireReport(
             plan=plan,
             expired=tuple(expired),
@@ -149,52 +149,52 @@ def expire(bench: Workbench, run_id: str) -> ExpireReport:
             versions_kept=remover.keeps_versions,
         )
     finally:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
 
 
-def _retired(bench: Workbench, remover: Remover, store: SavepointStore, manifest: str, savepoint_id: str) -> str | None:
+def _retired(recovery: RecoveryContext, remover: Remover, store: SavepointStore, manifest: str, savepoint_id: str) -> str | None:
     # A copy of what stays would only be one more object that cannot go.
     if problem := remover.locked(manifest):
         return problem
-    store.retire(savepoint_id, at=bench.clock())
+    store.retire(savepoint_id, at=recovery.clock())
     return remover.remove(manifest)
 
 
-def _remove_files(bench: Workbench, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+def _remove_files(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
     left = []
     for number, key in enumerate(plan.files):
         if number % _RENEWED_EVERY == 0:
-            bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
         if problem := remover.remove(key):
             left.append(problem)
     return left
 
 
-def _forgotten(bench: Workbench) -> list[str]:
+def _forgotten(recovery: RecoveryContext) -> list[str]:
     try:
-        bench.lock.forget(_LOG_RECORDS)
-        standstill_log(bench).prune(_LOG_RECORDS)
+        recovery.lock.forget(_LOG_RECORDS)
+        quiesce_log(recovery).prune(_LOG_RECORDS)
     except PermanentError as error:
         return [f"old records of lock and standstills: {error.reason}"]
     return []
 
 
-def _forgotten_of(bench: Workbench, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
+def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
     """Why what is left of an expired savepoint could not be removed, None when it is gone."""
-    offsets = list(bench.repository.keys(bench.layout.offset_snapshot(savepoint_id)))
-    if locked := next(filter(None, map(remover.locked, (bench.layout.published(savepoint_id), *copies, *offsets))), None):
+    offsets = list(recovery.repository.keys(recovery.layout.offset_snapshot(savepoint_id)))
+    if locked := next(filter(None, map(remover.locked, (recovery.layout.published(savepoint_id), *copies, *offsets))), None):
         return locked
     if problem := next(filter(None, map(remover.remove, offsets)), None):
         return problem
     try:
-        bench.savepoints.forget(savepoint_id, copies)
+        recovery.savepoints.forget(savepoint_id, copies)
     except PermanentError as error:
         return f"{copies[0]}: {error.reason}"
     return None
 
 
-def _rules(bench: Workbench) -> KeepRules:
-    rules = bench.config.retention
+def _rules(recovery: RecoveryContext) -> KeepRules:
+    rules = recovery.config.retention
     return KeepRules(
         last=rules.keep_last,
         hourly=rules.keep_hourly,

@@ -15,16 +15,16 @@ from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
-from streams_recovery.core.repository.ownership import Handover, ReadUpTo
-from streams_recovery.core.repository.retention import KeepMark, marked
+from streams_recovery.core.repository.ownership import OwnershipEntry, ReadUpTo
+from streams_recovery.core.repository.retention import Pin, pinned
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
-from streams_recovery.core.sandbox.slots import LaneEntry
+from streams_recovery.core.sandbox.slots import SlotEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import pins
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.quiesce_record import Standstill
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.operations.unfinished import needed_savepoints
 from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
@@ -57,25 +57,25 @@ class _Family:
 def _families(layout: Layout) -> list[_Family]:
     return [
         _Family(prefix=layout.locks, kind=LockRecord, shortened=True),
-        _Family(prefix=layout.standstills, kind=Standstill, shortened=True),
+        _Family(prefix=layout.standstills, kind=QuiesceRecord, shortened=True),
         _Family(prefix=layout.holds, kind=HoldEntry),
-        _Family(prefix=layout.keeps, kind=KeepMark),
+        _Family(prefix=layout.keeps, kind=Pin),
         _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
         _Family(prefix=layout.drills, kind=DrillEntry),
         _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
-        _Family(prefix=layout.lanes, kind=LaneEntry),
+        _Family(prefix=layout.lanes, kind=SlotEntry),
         _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
-        _Family(prefix=layout.handovers, kind=Handover),
+        _Family(prefix=layout.handovers, kind=OwnershipEntry),
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
     ]
 
 
-def check_logs(bench: Workbench, *, every_entry: bool) -> RecordsChecked:
+def check_logs(recovery: RecoveryContext, *, every_entry: bool) -> RecordsChecked:
     """Are the application's logs without holes, and can their entries be read: all of them, or the newest of each kind of log?"""
     read, found = 0, []
-    for family in _families(bench.layout):
-        keys = [key for key in bench.repository.keys(family.prefix) if family.within in key]
+    for family in _families(recovery.layout):
+        keys = [key for key in recovery.repository.keys(family.prefix) if family.within in key]
         problems: dict[str, str] = {}
         for prefix, entries in groupby(keys, key=lambda key: f"{key.rsplit('/', 1)[0]}/"):
             problems |= findings.log_problems(prefix, list(entries), shortened=family.shortened)
@@ -83,20 +83,20 @@ def check_logs(bench: Workbench, *, every_entry: bool) -> RecordsChecked:
         whole = [key for key in keys if key not in problems]
         for key in whole if every_entry else whole[-_NEWEST:]:
             read += 1
-            found += _entry(bench, key, family)
+            found += _entry(recovery, key, family)
     return RecordsChecked(read=read, findings=tuple(found))
 
 
-def _entry(bench: Workbench, key: str, family: _Family) -> list[Finding]:
+def _entry(recovery: RecoveryContext, key: str, family: _Family) -> list[Finding]:
     try:
-        read_value(bench.repository, family.kind, key, most_bytes=family.most_bytes)
+        read_value(recovery.repository, family.kind, key, most_bytes=family.most_bytes)
     except Damaged as error:
         return [_about(key, error.reason)]
     except NotFound:
         # Expiry shortens the log of the lock meanwhile.
         return []
     except UNREADABLE as error:
-        return [_about(key, only_this_one(bench.repository, bench.layout, error), Cause.NOT_READ)]
+        return [_about(key, only_this_one(recovery.repository, recovery.layout, error), Cause.NOT_READ)]
     return []
 
 
@@ -104,13 +104,17 @@ def _about(key: str, problem: str, cause: Cause = Cause.DAMAGED_RECORD) -> Findi
     return Finding(cause=cause, key=key, problem=problem, savepoints=())
 
 
-def lost(bench: Workbench) -> dict[str, str]:
+def lost(recovery: RecoveryContext) -> dict[str, str]:
     """Savepoints that must exist and do not, with what proves it. What cannot be read proves nothing here: it is a finding of its own."""
     # In this order nothing that is published or expires meanwhile is taken for lost: a record follows its manifest, and a manifest goes only
     # after it was copied.
-    published, kept, in_use = bench.savepoints.published(), _readable(lambda: _kept(bench)), _readable(lambda: needed_savepoints(bench))
-    alive = {*bench.savepoints.ids(), *bench.safety.ids()}
-    return findings.lost_manifests(alive, bench.savepoints.expired(), published=published, marked=kept, in_use=in_use)
+    published, kept, in_use = (
+        recovery.savepoints.published(),
+        _readable(lambda: _kept(recovery)),
+        _readable(lambda: needed_savepoints(recovery)),
+    )
+    alive = {*recovery.savepoints.ids(), *recovery.safety.ids()}
+    return findings.lost_manifests(alive, recovery.savepoints.expired(), published=published, marked=kept, in_use=in_use)
 
 
 def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
@@ -120,5 +124,5 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
         return ()
 
 
-def _kept(bench: Workbench) -> Collection[str]:
-    return marked(pins.marks(bench).read_all()).keys()
+def _kept(recovery: RecoveryContext) -> Collection[str]:
+    return pinned(pins.pin_log(recovery).read_all()).keys()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streams_recovery.core.errors import PermanentError
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 if TYPE_CHECKING:
     from streams_recovery.storage.bucket_features import BucketProtection
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Remover:
     """Removes objects of one repository. One that is locked is not touched: a server that locks it would hide it, keep it and be paid for it."""
 
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-        self._protection = _protection(bench)
+    def __init__(self, recovery: RecoveryContext) -> None:
+        self._bench = recovery
+        self._protection = _protection(recovery)
 
     @property
     def keeps_versions(self) -> bool:
@@ -40,10 +40,10 @@ class Remover:
         return None
 
 
-def _protection(bench: Workbench) -> BucketProtection | None:
-    if bench.repository.location.backend != "s3":
+def _protection(recovery: RecoveryContext) -> BucketProtection | None:
+    if recovery.repository.location.backend != "s3":
         return None
     # Slow to import, and nothing but expiry in a bucket needs it.
     from streams_recovery.storage.bucket_features import BucketProtection  # noqa: PLC0415
 
-    return BucketProtection(bench.repository.location, bench.credentials)
+    return BucketProtection(recovery.repository.location, recovery.credentials)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.undelete import Undelete, to_undelete
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, Held, kept
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 
 if TYPE_CHECKING:
     from streams_recovery.storage.object_versions import BucketVersions
@@ -28,46 +28,46 @@ class UndeletePlan:
         return sum(one.bytes for one in self.objects)
 
 
-def plan_undelete(bench: Workbench) -> UndeletePlan:
+def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
     """What savepoints and their records have lost. Changes nothing.
 
     What tells who is at work (locks, holds, notes of running tasks) stays as it is now: an old lock is nobody's. What expired is among
     it as long as the bucket has its versions: the next expiry takes it again. Raises ``Refused`` for a repository that keeps no versions.
     """
-    versions = _versions(bench)
-    layout = bench.layout
+    versions = _versions(recovery)
+    layout = recovery.layout
     # A manifest makes a savepoint exist: everything that it names is there before.
     prefixes = (layout.segments, layout.restores, layout.keeps, layout.offset_snapshots, layout.drills)
     last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
     found = [one for prefix in (*prefixes, *last) for one in to_undelete(versions.below(prefix))]
     if not found and not versions.kept:
         raise Refused(
-            f"{bench.repository.location} keeps no versions, or does not tell this user",
+            f"{recovery.repository.location} keeps no versions, or does not tell this user",
             next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
         )
-    return UndeletePlan(application_id=bench.application_id, objects=tuple(found))
+    return UndeletePlan(application_id=recovery.application_id, objects=tuple(found))
 
 
-def undelete(bench: Workbench, *, run_id: str, say: Callable[[str], None]) -> UndeletePlan:
+def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None]) -> UndeletePlan:
     """Bring it back, under the application's lock. Returns what was brought back; run again after an error, it goes on where it stopped."""
-    lock = bench.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
+    lock = recovery.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
     try:
-        planned = plan_undelete(bench)
-        versions = _versions(bench)
-        with kept(bench, Held(lock=lock)):
+        planned = plan_undelete(recovery)
+        versions = _versions(recovery)
+        with renewed_lock(recovery, HeldLock(lock=lock)):
             for number, one in enumerate(planned.objects, 1):
                 versions.bring_back(one.key, one.version_id)
                 say(f"{number} of {len(planned.objects)}: {one.key} ({one.harm})")
         return planned
     finally:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
 
 
-def _versions(bench: Workbench) -> BucketVersions:
-    location = bench.repository.location
+def _versions(recovery: RecoveryContext) -> BucketVersions:
+    location = recovery.repository.location
     if location.backend != "s3":
         raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
     # Slow to import, and nothing but this and expiry needs it.
     from streams_recovery.storage.object_versions import BucketVersions  # noqa: PLC0415
 
-    return BucketVersions(location, bench.credentials)
+    return BucketVersions(location, recovery.credentials)

@@ -9,25 +9,25 @@ from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import NotFound, RecoveryError
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
-from streams_recovery.core.run_artifact import NoteRef
-from streams_recovery.operations.context import Workbench
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
 
 NOTE = "group-offsets"
 
 
-def included_groups(bench: Workbench) -> tuple[str, ...]:
+def included_groups(recovery: RecoveryContext) -> tuple[str, ...]:
     """Other groups of the cluster that ``groups.include`` names. Share groups have no committed offsets."""
-    globs = bench.config.groups.include
+    globs = recovery.config.groups.include
     if not globs:
         return ()
-    found = bench.cluster.groups()
+    found = recovery.cluster.groups()
     chosen = (name for name, kind in found.items() if kind != "share" and any(fnmatchcase(name, glob) for glob in globs))
-    return tuple(sorted(name for name in chosen if name != bench.application_id))
+    return tuple(sorted(name for name in chosen if name != recovery.application_id))
 
 
 def take(
-    bench: Workbench,
+    recovery: RecoveryContext,
     groups: Collection[str],
     *,
     snapshot_id: str,
@@ -41,10 +41,10 @@ def take(
     """
     found: list[GroupOffsets] = []
     unread: dict[str, str] = {}
-    taken_at = bench.clock()
+    taken_at = recovery.clock()
     for group_id in groups:
         try:
-            read = _read(bench, group_id, topics)
+            read = _read(recovery, group_id, topics)
         except RecoveryError as error:
             unread[group_id] = error.reason
             continue
@@ -52,8 +52,8 @@ def take(
     return OffsetSnapshot(
         format_version=1,
         snapshot_id=snapshot_id,
-        application_id=bench.application_id,
-        cluster_id=bench.cluster.cluster_id(),
+        application_id=recovery.application_id,
+        cluster_id=recovery.cluster.cluster_id(),
         taken_at=taken_at,
         savepoint_id=savepoint_id,
         requested_by=requested_by,
@@ -63,16 +63,16 @@ def take(
     )
 
 
-def _read(bench: Workbench, group_id: str, topics: Collection[str] | None) -> GroupOffsets | None:
-    committed = [tp for tp in bench.groups.committed_partitions(group_id) if topics is None or tp.topic in topics]
-    described = bench.cluster.describe_topics({tp.topic for tp in committed})
+def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | None) -> GroupOffsets | None:
+    committed = [tp for tp in recovery.groups.committed_partitions(group_id) if topics is None or tp.topic in topics]
+    described = recovery.cluster.describe_topics({tp.topic for tp in committed})
     partitions = [tp for tp in committed if tp.topic in described]
     if not partitions:
         return None
-    offsets = bench.groups.committed(group_id, partitions)
+    offsets = recovery.groups.committed(group_id, partitions)
     return GroupOffsets(
         group_id=group_id,
-        kind=bench.groups.describe(group_id).kind,
+        kind=recovery.groups.describe(group_id).kind,
         topics={name: found.topic_id for name, found in sorted(described.items())},
         offsets=tuple(
             GroupOffset(topic=tp.topic, partition=tp.partition, offset=found.offset, metadata=found.metadata)
@@ -82,53 +82,53 @@ def _read(bench: Workbench, group_id: str, topics: Collection[str] | None) -> Gr
     )
 
 
-def keep(bench: Workbench, snapshot: OffsetSnapshot) -> None:
+def keep(recovery: RecoveryContext, snapshot: OffsetSnapshot) -> None:
     """Store a snapshot. Storing it again adds nothing; another one of the same id becomes the one that counts."""
-    log = _log(bench, snapshot.snapshot_id)
+    log = _log(recovery, snapshot.snapshot_id)
     if log.last() != snapshot:
         log.append(snapshot)
 
 
-def find(bench: Workbench, snapshot_id: str) -> OffsetSnapshot:
+def find(recovery: RecoveryContext, snapshot_id: str) -> OffsetSnapshot:
     """The snapshot of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
-    found = _log(bench, snapshot_id).last()
+    found = _log(recovery, snapshot_id).last()
     if found is None:
-        known = ", ".join(ids(bench)[-5:]) or "none"
+        known = ", ".join(ids(recovery)[-5:]) or "none"
         raise NotFound(
-            f"there is no offset snapshot {snapshot_id} of {bench.application_id} in {bench.repository.location}; newest: {known}",
+            f"there is no offset snapshot {snapshot_id} of {recovery.application_id} in {recovery.repository.location}; newest: {known}",
             next_step="choose one of those, or take one",
             snapshot=snapshot_id,
         )
     return found
 
 
-def ids(bench: Workbench) -> list[str]:
+def ids(recovery: RecoveryContext) -> list[str]:
     """Ids of all snapshots, newest last."""
-    keys = bench.repository.keys(bench.layout.offset_snapshots)
-    return sorted({part for key in keys if is_id(part := key.removeprefix(bench.layout.offset_snapshots).split("/")[0])})
+    keys = recovery.repository.keys(recovery.layout.offset_snapshots)
+    return sorted({part for key in keys if is_id(part := key.removeprefix(recovery.layout.offset_snapshots).split("/")[0])})
 
 
-def note_with_savepoint(bench: Workbench, savepoint_id: str, topics: Collection[str]) -> NoteRef | None:
+def note_with_savepoint(recovery: RecoveryContext, savepoint_id: str, topics: Collection[str]) -> ArtifactRef | None:
     """Leave a note of what the included groups have committed on the application's topics, for ``keep_with_savepoint``. None when no group is included."""
-    if not bench.config.groups.include:
+    if not recovery.config.groups.include:
         return None
     snapshot = take(
-        bench,
-        included_groups(bench),
+        recovery,
+        included_groups(recovery),
         snapshot_id=savepoint_id,
         topics=topics,
         savepoint_id=savepoint_id,
         requested_by="savepoint",
         reason=f"with savepoint {savepoint_id}",
     )
-    return bench.notes.write(savepoint_id, NOTE, snapshot)
+    return recovery.notes.write(savepoint_id, NOTE, snapshot)
 
 
-def keep_with_savepoint(bench: Workbench, noted: NoteRef | None) -> None:
+def keep_with_savepoint(recovery: RecoveryContext, noted: ArtifactRef | None) -> None:
     """Keep such a note, if there is one, before the savepoint exists."""
     if noted is not None:
-        keep(bench, bench.notes.read(OffsetSnapshot, noted))
+        keep(recovery, recovery.notes.read(OffsetSnapshot, noted))
 
 
-def _log(bench: Workbench, snapshot_id: str) -> NumberedLog[OffsetSnapshot]:
-    return NumberedLog(bench.repository, bench.layout.offset_snapshot(snapshot_id), OffsetSnapshot, most_bytes=MOST_BYTES)
+def _log(recovery: RecoveryContext, snapshot_id: str) -> AppendLog[OffsetSnapshot]:
+    return AppendLog(recovery.repository, recovery.layout.offset_snapshot(snapshot_id), OffsetSnapshot, most_bytes=MOST_BYTES)

@@ -20,13 +20,13 @@ from streams_recovery.operations.restore.deferred_input import (
     start_again,
     stop_before_interval,
 )
-from streams_recovery.operations.restore.drain import stop_at_ends
+from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.interval import records_of
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
 from streams_recovery.operations.restore.plan import plan
-from streams_recovery.operations.restore.point_in_time import begin_from
-from streams_recovery.operations.restore.query_check import asked_before
+from streams_recovery.operations.restore.point_in_time import resolve
+from streams_recovery.operations.restore.query_check import queried_before
 from streams_recovery.operations.restore.report import evidence
 from streams_recovery.operations.restore.resume import phase_of, plan_left, resume
 from streams_recovery.operations.restore.safety import keep_state, save_state
@@ -74,13 +74,12 @@ __all__ = [
     "VerifySummary",
     "WipeSummary",
     "abandon",
-    "asked_before",
     "await_recovered",
-    "begin_from",
     "check_feed",
     "check_load",
     "check_verify",
     "check_verify_feed",
+    "drain",
     "evidence",
     "finish",
     "finish_append",
@@ -98,14 +97,15 @@ __all__ = [
     "plan_verify",
     "plan_verify_feed",
     "prepare",
+    "queried_before",
     "records_of",
+    "resolve",
     "resume",
     "save_state",
     "set_offsets",
     "start",
     "start_again",
     "stop",
-    "stop_at_ends",
     "stop_before_interval",
     "stored_plan",
     "verified_before",

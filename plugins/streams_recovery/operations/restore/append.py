@@ -12,21 +12,21 @@ from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.jobs import PartitionToLoad, RestoreResult
-from streams_recovery.core.kafka_types import TopicPartition, spaced, spaced_partition
+from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.restore.plan_check import check_later
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import pins
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, under_lock
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.in_place import check_still, quarantine_log
 from streams_recovery.operations.restore.job_specs import restore_spec
 from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.unfinished import refuse_if_unfinished
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 
 LATEST = "latest"
 _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
@@ -68,7 +68,7 @@ class AppendPlan:
                 "| partition | records | behind offset | there already |",
                 "|---|---:|---:|---:|",
                 *(
-                    f"| {spaced_partition(name)} | {rows:,} | {self.ends[name]} | {self.present[name]:,} |"
+                    f"| {partition_of_text(name)} | {rows:,} | {self.ends[name]} | {self.present[name]:,} |"
                     for name, rows in self.rows.items()
                 ),
             ]
@@ -83,7 +83,7 @@ class AppendTicket:
     restore_id: str
     run_id: str
     requested_by: str
-    plan: NoteRef
+    plan: ArtifactRef
     lock: LockTicket
 
 
@@ -97,42 +97,42 @@ class AppendReport:
     partitions: int
 
 
-def plan_append(bench: Workbench, restore_id: str) -> AppendPlan:
+def plan_append(recovery: RecoveryContext, restore_id: str) -> AppendPlan:
     """What appending the later input of a restore, or of the last one (``latest``), would do. Changes nothing.
 
     Raises ``NotFound`` for a restore that set nothing aside; ``Refused`` when it is appended already, when a restore is half way, when the inputs
     are others by now, and when somebody writes to them: two writers would mix, and what came twice could not be told.
     """
-    refuse_if_unfinished(bench)
-    found = _quarantine(bench, restore_id)
+    refuse_if_unfinished(recovery)
+    found = _quarantine(recovery, restore_id)
     if found.appended_at is not None:
         raise Refused(
             f"the later input of restore {found.restore_id} was appended {moment(found.appended_at)}", next_step="nothing is left to do"
         )
     rows = {TopicPartition(topic.name, part.partition): part.rows for topic in found.topics for part in topic.partitions}
-    check_later(found.topics, application_id=bench.application_id, where=bench.layout.quarantine(found.restore_id))
-    _check_topics(bench, found)
-    check_still(bench, list(rows), float(bench.config.restore.producers_still_seconds))
-    now = bench.cluster.high_watermarks(list(rows))
-    ends = {spaced(tp): end for tp, end in now.items()} if found.begun is None else _begun(bench, found, found.begun)
-    present = {spaced(tp): now[tp] - ends[spaced(tp)] for tp in rows}
-    _check_present({spaced(tp): count for tp, count in rows.items()}, present)
+    check_later(found.topics, application_id=recovery.application_id, where=recovery.layout.quarantine(found.restore_id))
+    _check_topics(recovery, found)
+    check_still(recovery, list(rows), float(recovery.config.restore.producers_still_seconds))
+    now = recovery.cluster.high_watermarks(list(rows))
+    ends = {partition_text(tp): end for tp, end in now.items()} if found.begun is None else _begun(recovery, found, found.begun)
+    present = {partition_text(tp): now[tp] - ends[partition_text(tp)] for tp in rows}
+    _check_present({partition_text(tp): count for tp, count in rows.items()}, present)
     return AppendPlan(
-        application_id=bench.application_id,
+        application_id=recovery.application_id,
         restore_id=found.restore_id,
         savepoint_id=found.savepoint_id,
         moment=found.moment,
         topics=found.topics,
-        rows={spaced(tp): count for tp, count in sorted(rows.items())},
+        rows={partition_text(tp): count for tp, count in sorted(rows.items())},
         ends=ends,
         present=present,
     )
 
 
-def _begun(bench: Workbench, found: Quarantine, ends: dict[str, int]) -> dict[str, int]:
-    wanted = {spaced(TopicPartition(topic.name, part.partition)) for topic in found.topics for part in topic.partitions}
+def _begun(recovery: RecoveryContext, found: Quarantine, ends: dict[str, int]) -> dict[str, int]:
+    wanted = {partition_text(TopicPartition(topic.name, part.partition)) for topic in found.topics for part in topic.partitions}
     if set(ends) != wanted:
-        where = bench.layout.quarantine(found.restore_id)
+        where = recovery.layout.quarantine(found.restore_id)
         raise Damaged(
             f"{where} says that an append began behind {sorted(ends)[:10]}, and {sorted(wanted)[:10]} were set aside",
             next_step="nothing was changed; find out who wrote there",
@@ -141,20 +141,20 @@ def _begun(bench: Workbench, found: Quarantine, ends: dict[str, int]) -> dict[st
     return ends
 
 
-def _quarantine(bench: Workbench, restore_id: str) -> Quarantine:
+def _quarantine(recovery: RecoveryContext, restore_id: str) -> Quarantine:
     if restore_id == LATEST:
-        prefix = bench.layout.quarantines
-        known = sorted(filter(is_id, {key.removeprefix(prefix).split("/")[0] for key in bench.repository.keys(prefix)}))
+        prefix = recovery.layout.quarantines
+        known = sorted(filter(is_id, {key.removeprefix(prefix).split("/")[0] for key in recovery.repository.keys(prefix)}))
         if not known:
-            raise NotFound(f"no restore of {bench.application_id} has set input aside", next_step="nothing is left to do")
+            raise NotFound(f"no restore of {recovery.application_id} has set input aside", next_step="nothing is left to do")
         restore_id = known[-1]
-    return quarantine_of(restore_id, tuple(quarantine_log(bench, restore_id).read_all()))
+    return quarantine_of(restore_id, tuple(quarantine_log(recovery, restore_id).read_all()))
 
 
-def _check_topics(bench: Workbench, found: Quarantine) -> None:
-    journal = NumberedLog(bench.repository, bench.layout.journal(found.restore_id), JournalEntry)
+def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
+    journal = AppendLog(recovery.repository, recovery.layout.journal(found.restore_id), JournalEntry)
     created = created_by(tuple(journal.read_all()))
-    there = bench.cluster.describe_topics([topic.name for topic in found.topics])
+    there = recovery.cluster.describe_topics([topic.name for topic in found.topics])
     others = sorted(
         topic.name for topic in found.topics if topic.name not in there or there[topic.name].topic_id not in created.get(topic.name, ())
     )
@@ -167,7 +167,7 @@ def _check_topics(bench: Workbench, found: Quarantine) -> None:
 
 
 def _check_present(rows: Mapping[str, int], present: Mapping[str, int]) -> None:
-    wrong = [str(spaced_partition(name)) for name, count in present.items() if not 0 <= count <= rows[name]]
+    wrong = [str(partition_of_text(name)) for name, count in present.items() if not 0 <= count <= rows[name]]
     if wrong:
         raise Refused(
             f"somebody else has written to {', '.join(wrong)} since the append that broke off",
@@ -176,20 +176,22 @@ def _check_present(rows: Mapping[str, int], present: Mapping[str, int]) -> None:
         )
 
 
-def open_append(bench: Workbench, restore_id: str, *, run_id: str, requested_by: str, approved_hash: str) -> AppendTicket:
+def open_append(recovery: RecoveryContext, restore_id: str, *, run_id: str, requested_by: str, approved_hash: str) -> AppendTicket:
     """Take the lock, plan again under it, and write down where the append begins. Raises ``PlanChanged`` and ``LockHeld``."""
-    lock = bench.lock.acquire(f"append {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"append of later input of {bench.application_id}")
+    lock = recovery.lock.acquire(
+        f"append {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"append of later input of {recovery.application_id}"
+    )
     try:
-        planned = plan_append(bench, restore_id)
+        planned = plan_append(recovery, restore_id)
         check_approved(planned.hash, approved_hash)
-        if not any(entry.kind == "begins" for entry in quarantine_log(bench, planned.restore_id).read_all()):
-            _note(bench, planned.restore_id, "begins", run_id, ends=planned.ends)
-        stored = bench.notes.write(_run(planned.restore_id), _PLAN, planned)
+        if not any(entry.kind == "begins" for entry in quarantine_log(recovery, planned.restore_id).read_all()):
+            _note(recovery, planned.restore_id, "begins", run_id, ends=planned.ends)
+        stored = recovery.notes.write(_run(planned.restore_id), _PLAN, planned)
     except BaseException:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
         raise
     return AppendTicket(
-        application_id=bench.application_id,
+        application_id=recovery.application_id,
         restore_id=planned.restore_id,
         run_id=run_id,
         requested_by=requested_by,
@@ -202,37 +204,39 @@ def _run(restore_id: str) -> str:
     return f"{restore_id}-append"
 
 
-def _note(bench: Workbench, restore_id: str, kind: Literal["begins", "appended"], run: str, *, ends: dict[str, int] | None = None) -> None:
-    log = quarantine_log(bench, restore_id)
+def _note(
+    recovery: RecoveryContext, restore_id: str, kind: Literal["begins", "appended"], run: str, *, ends: dict[str, int] | None = None
+) -> None:
+    log = quarantine_log(recovery, restore_id)
     found = quarantine_of(restore_id, tuple(log.read_all()))
-    log.append(QuarantineEntry(kind=kind, at=bench.clock(), run=run, savepoint_id=found.savepoint_id, moment=found.moment, ends=ends))
+    log.append(QuarantineEntry(kind=kind, at=recovery.clock(), run=run, savepoint_id=found.savepoint_id, moment=found.moment, ends=ends))
 
 
-def plan_append_job(bench: Workbench, ticket: AppendTicket) -> JobPlan:
+def plan_append_job(recovery: RecoveryContext, ticket: AppendTicket) -> JobPlan:
     """The Spark job: one writer a partition, behind what is there; what an attempt that broke off has left is compared first."""
-    under_lock(bench, ticket)
-    work = _work(bench, bench.notes.read(AppendPlan, ticket.plan))
+    require_lock(recovery, ticket)
+    work = _work(recovery, recovery.notes.read(AppendPlan, ticket.plan))
     # What is in front of them is not the archive's, and what comes behind them may be anybody's.
-    spec = bench.notes.write(_run(ticket.restore_id), _SPEC, restore_spec(bench, ticket, work, read_back=False))
+    spec = recovery.notes.write(_run(ticket.restore_id), _SPEC, restore_spec(recovery, ticket, work, read_back=False))
     return JobPlan(
         spec=spec,
-        result_key=bench.notes.answer(spec.key, _RESULT),
+        result_key=recovery.notes.answer(spec.key, _RESULT),
         ranges=len(work),
         offsets=sum(part.rows - part.present for part in work),
     )
 
 
-def _work(bench: Workbench, planned: AppendPlan) -> tuple[PartitionToLoad, ...]:
-    begun, ids = planned.ends, bench.cluster.describe_topics([topic.name for topic in planned.topics])
+def _work(recovery: RecoveryContext, planned: AppendPlan) -> tuple[PartitionToLoad, ...]:
+    begun, ids = planned.ends, recovery.cluster.describe_topics([topic.name for topic in planned.topics])
     parts = {TopicPartition(topic.name, part.partition): part for topic in planned.topics for part in topic.partitions}
-    now = bench.cluster.high_watermarks(list(parts))
+    now = recovery.cluster.high_watermarks(list(parts))
     return tuple(
         PartitionToLoad(
             topic=tp.topic,
             partition=tp.partition,
-            first_offset=begun[spaced(tp)],
+            first_offset=begun[partition_text(tp)],
             files=part.files,
-            present=now[tp] - begun[spaced(tp)],
+            present=now[tp] - begun[partition_text(tp)],
             topic_id=ids[tp.topic].topic_id,
             cut=part.cut,
         )
@@ -240,39 +244,41 @@ def _work(bench: Workbench, planned: AppendPlan) -> tuple[PartitionToLoad, ...]:
     )
 
 
-def finish_append(bench: Workbench, ticket: AppendTicket, result: NoteRef | None) -> AppendReport:
+def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: ArtifactRef | None) -> AppendReport:
     """Compare what was written with what was set aside and with the logs' ends, and end the mark that the restore set on the savepoint. Gives the
     lock back.
     """
-    under_lock(bench, ticket)
+    require_lock(recovery, ticket)
     if result is None:
         raise Damaged("no append ran", next_step="run the append again")
-    planned = bench.notes.read(AppendPlan, ticket.plan)
+    planned = recovery.notes.read(AppendPlan, ticket.plan)
     loaded = {
         TopicPartition(one.topic, one.partition): one
-        for one in bench.notes.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
+        for one in recovery.notes.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
     }
-    rows = {spaced_partition(name): count for name, count in planned.rows.items()}
-    now = bench.cluster.high_watermarks(list(rows))
+    rows = {partition_of_text(name): count for name, count in planned.rows.items()}
+    now = recovery.cluster.high_watermarks(list(rows))
     wrong = [
-        str(tp) for tp, count in rows.items() if tp not in loaded or loaded[tp].rows != count or now[tp] - planned.ends[spaced(tp)] < count
+        str(tp)
+        for tp, count in rows.items()
+        if tp not in loaded or loaded[tp].rows != count or now[tp] - planned.ends[partition_text(tp)] < count
     ]
     if wrong:
         raise Damaged(f"not all later records were appended to {', '.join(wrong)}", next_step="run the append again", topics=wrong)
-    _note(bench, planned.restore_id, "appended", ticket.run_id)
-    pins.mark(
-        bench,
+    _note(recovery, planned.restore_id, "appended", ticket.run_id)
+    pins.pin(
+        recovery,
         planned.savepoint_id,
         keep=False,
         requested_by=ticket.requested_by,
         reason=f"the later input of restore {planned.restore_id} is appended again",
         restore_id=planned.restore_id,
     )
-    bench.lock.release(ticket.lock)
+    recovery.lock.release(ticket.lock)
     present = sum(one.present for one in loaded.values())
     return AppendReport(restore_id=planned.restore_id, rows=sum(rows.values()), present=present, partitions=len(rows))
 
 
-def leave_append(bench: Workbench, ticket: AppendTicket) -> None:
+def leave_append(recovery: RecoveryContext, ticket: AppendTicket) -> None:
     """Give the lock back after any failure. What has been written stays, and the next attempt goes on behind it."""
-    bench.lock.release(ticket.lock)
+    recovery.lock.release(ticket.lock)

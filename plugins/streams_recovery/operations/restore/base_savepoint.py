@@ -13,7 +13,7 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log, read_up_to, relevant_gaps, why_no_base
 from streams_recovery.core.text.restore_plan import moment
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import LATEST, check_files, check_published, pieces_of
 from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
@@ -24,10 +24,10 @@ _NAMED = 5
 
 
 @dataclass(kw_only=True)
-class Search:
+class BaseSavepointFinder:
     """Goes through the savepoints of the source, newest first. One for each request. ``unreadable`` are those it could not look into."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     request: RestoreRequest
     as_of: AsOf
     _archives: dict[object, Manifest] = field(default_factory=dict)
@@ -37,13 +37,13 @@ class Search:
 
     @property
     def _source(self) -> str:
-        return self.request.source or self.bench.application_id
+        return self.request.source or self.recovery.application_id
 
     def with_state(self) -> tuple[Manifest, Manifest]:
         """The base and the archive that goes with it."""
         named = self.request.savepoint
         if named != LATEST:
-            self.bench.savepoints_of(self._source).read(named)
+            self.recovery.savepoints_of(self._source).read(named)
         for manifest in self._newest_first():
             if named not in (LATEST, manifest.savepoint_id):
                 continue
@@ -91,7 +91,7 @@ class Search:
         if archive.savepoint_id not in self._cuts:
             self._cuts[archive.savepoint_id] = {
                 TopicPartition(topic.name, image.partition): cut_log(
-                    image.files(), self.as_of, lambda file, at: split_at(self.bench.repository, file, at)
+                    image.files(), self.as_of, lambda file, at: split_at(self.recovery.repository, file, at)
                 )
                 for topic in archive.topics
                 if topic.role in CUT_ROLES and topic.archived
@@ -101,7 +101,7 @@ class Search:
 
     def _newest_first(self) -> Iterator[Manifest]:
         """Every savepoint that can be read, its archive taken note of: the newest one of the same topics reaches furthest."""
-        store = self.bench.savepoints_of(self._source)
+        store = self.recovery.savepoints_of(self._source)
         for _, ids in itertools.groupby(reversed(store.ids()), key=time_of):
             # Of one moment's savepoints the reduced one first: it holds the same state in fewer records.
             for manifest in sorted(self._readable(store, ids), key=lambda found: found.replaces is None):
@@ -127,7 +127,7 @@ class Search:
             return "its inputs are not archived"
         if archive.captured_at < self.as_of.moment:
             return f"the archive of its inputs ends {moment(archive.captured_at)}"
-        cuts, reset = self.cuts(archive), self.bench.config.application.auto_offset_reset
+        cuts, reset = self.cuts(archive), self.recovery.config.application.auto_offset_reset
         for topic in base.topics:
             if topic.role is TopicRole.INPUT:
                 images = {image.partition: image for image in topic_of(archive, topic.name).partitions}
@@ -146,8 +146,8 @@ class Search:
 
     def _why_damaged(self, base: Manifest) -> str | None:
         try:
-            check_published(self.bench, self.request, base.savepoint_id)
-            check_files(self.bench, base, pieces_of(topic for topic in base.topics if topic.role.internal))
+            check_published(self.recovery, self.request, base.savepoint_id)
+            check_files(self.recovery, base, pieces_of(topic for topic in base.topics if topic.role.internal))
         except Damaged as error:
             return error.reason
         return None
@@ -155,7 +155,7 @@ class Search:
     def _check_archive(self) -> None:
         if not self._archives:
             raise Refused(
-                f"no savepoint of {self._source} in {self.bench.repository.location} has the records of all its inputs",
+                f"no savepoint of {self._source} in {self.recovery.repository.location} has the records of all its inputs",
                 next_step="archive the inputs (backup.survive_cluster_loss: true in the configuration of the source), and take a savepoint",
             )
         newest = max(found.captured_at for found in self._archives.values())

@@ -10,30 +10,32 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Topi
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.restore.plan import PointInTime, RestoreRequest
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, read_up_to
-from streams_recovery.core.sandbox.interval import Slice, bounds_of, slice_log, why_incomplete
+from streams_recovery.core.sandbox.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.text.restore_plan import moment
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.restore.base_savepoint import CUT_ROLES, NOTHING, Search
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.base_savepoint import CUT_ROLES, NOTHING, BaseSavepointFinder
 from streams_recovery.operations.restore.chosen_savepoint import check_files, pieces_of
-from streams_recovery.operations.restore.source import Begin, beginning_empty, brought
+from streams_recovery.operations.restore.source import RestoreSource, empty_source, restored_state
 from streams_recovery.segments.queries import first_timestamp, look_into
 
 _NAMED = 5
 
 
-def begin_of_slice(bench: Workbench, request: RestoreRequest, wanted: Slice) -> Begin:
+def resolve_interval(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> RestoreSource:
     """The input of the interval and the state before it. Raises ``Refused`` when the archive does not reach far enough, records of it may be missing, or
     no savepoint had read nothing of it; and ``Damaged`` for files that cannot be used. One without any record is not refused.
     """
-    base, archive, unreadable = _found(bench, request, wanted)
-    cuts = _cuts(bench, archive, wanted, base)
+    base, archive, unreadable = _found(recovery, request, wanted)
+    cuts = _cuts(recovery, archive, wanted, base)
     if base is None:
-        _check_complete(bench, archive, cuts, wanted)
+        _check_complete(recovery, archive, cuts, wanted)
     check_files(
-        bench, archive, [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
+        recovery, archive, [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
     )
-    manifest = _without_state(archive) if base is None else brought(base, archive, cuts, bench.config.application.auto_offset_reset)
-    return Begin(
+    manifest = (
+        _without_state(archive) if base is None else restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset)
+    )
+    return RestoreSource(
         manifest=replace(manifest, topics=tuple(_as_processed(topic, cuts) for topic in manifest.topics)),
         cuts=cuts,
         point=PointInTime(
@@ -43,35 +45,35 @@ def begin_of_slice(bench: Workbench, request: RestoreRequest, wanted: Slice) -> 
     )
 
 
-def records_of(bench: Workbench, request: RestoreRequest, wanted: Slice) -> int:
+def records_of(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> int:
     """How many archived input records the interval itself has. Raises ``Refused`` when the archive does not reach behind it, and when there is none and
     some may be missing: an archive with a hole is no proof that there was nothing.
     """
-    archive = _archive(bench, request, wanted).archive()
+    archive = _archive(recovery, request, wanted).archive()
     inputs = {topic.name: topic for topic in archive.topics if topic.role is TopicRole.INPUT}
-    cuts = {tp: cut for tp, cut in _cuts(bench, archive, wanted, None).items() if tp.topic in inputs}
+    cuts = {tp: cut for tp, cut in _cuts(recovery, archive, wanted, None).items() if tp.topic in inputs}
     records = sum(cut.rows.slice.own for cut in cuts.values() if cut.rows.slice is not None)
     if records == 0:
-        _check_complete(bench, archive, {tp: cut for tp, cut in cuts.items() if not is_table(inputs[tp.topic], wanted)}, wanted)
+        _check_complete(recovery, archive, {tp: cut for tp, cut in cuts.items() if not is_table(inputs[tp.topic], wanted)}, wanted)
     return records
 
 
-def _archive(bench: Workbench, request: RestoreRequest, wanted: Slice) -> Search:
-    if wanted.closed > bench.clock():
+def _archive(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> BaseSavepointFinder:
+    if wanted.closed > recovery.clock():
         raise Refused(
             f"the interval from {moment(wanted.interval.start)} to {moment(wanted.interval.end)} is not over before {moment(wanted.closed)}, its "
             "late records included",
             next_step="choose an interval of the past, or less lateness",
         )
-    return Search(bench=bench, request=request, as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
+    return BaseSavepointFinder(recovery=recovery, request=request, as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
 
 
-def _found(bench: Workbench, request: RestoreRequest, wanted: Slice) -> tuple[Manifest | None, Manifest, tuple[str, ...]]:
-    search = _archive(bench, request, wanted)
+def _found(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> tuple[Manifest | None, Manifest, tuple[str, ...]]:
+    search = _archive(recovery, request, wanted)
     archive = search.archive()
     if request.savepoint == NOTHING:
         return None, archive, tuple(search.unreadable)
-    before = Search(bench=bench, request=request, as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP))
+    before = BaseSavepointFinder(recovery=recovery, request=request, as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP))
     base, archive = before.with_state()
     if archive.captured_at < wanted.closed:
         raise Refused(
@@ -82,8 +84,8 @@ def _found(bench: Workbench, request: RestoreRequest, wanted: Slice) -> tuple[Ma
     return base, archive, tuple(before.unreadable)
 
 
-def _cuts(bench: Workbench, archive: Manifest, wanted: Slice, base: Manifest | None) -> dict[TopicPartition, LogCut]:
-    reset = bench.config.application.auto_offset_reset
+def _cuts(recovery: RecoveryContext, archive: Manifest, wanted: IntervalSlice, base: Manifest | None) -> dict[TopicPartition, LogCut]:
+    reset = recovery.config.application.auto_offset_reset
     cuts = {}
     for topic in archive.topics:
         if topic.role not in CUT_ROLES or not topic.archived:
@@ -96,22 +98,22 @@ def _cuts(bench: Workbench, archive: Manifest, wanted: Slice, base: Manifest | N
             first = None if table else read.get(image.partition)
             bounds = bounds_of(wanted, whole=table or base is not None, first=first)
             cuts[TopicPartition(topic.name, image.partition)] = slice_log(
-                image.files(), bounds, lambda file, limits: look_into(bench.repository, file, limits)
+                image.files(), bounds, lambda file, limits: look_into(recovery.repository, file, limits)
             )
     return cuts
 
 
-def is_table(topic: TopicImage, wanted: Slice) -> bool:
+def is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
     """True for what is taken from its beginning: a key that was set before the interval still has its value."""
     return topic.role is TopicRole.GLOBAL or topic.name in wanted.tables or "compact" in topic.config.get("cleanup.policy", "")
 
 
-def _check_complete(bench: Workbench, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: Slice) -> None:
+def _check_complete(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice) -> None:
     images = {TopicPartition(topic.name, image.partition): image for topic in archive.topics for image in topic.partitions}
     missing = [
         why
         for tp, cut in sorted(cuts.items())
-        if (why := why_incomplete(tp, images[tp], cut.rows, wanted, lambda file: first_timestamp(bench.repository, file))) is not None
+        if (why := why_incomplete(tp, images[tp], cut.rows, wanted, lambda file: first_timestamp(recovery.repository, file))) is not None
     ]
     if missing:
         raise Refused(
@@ -140,7 +142,7 @@ def _from_first(image: PartitionImage, metadata: str) -> PartitionImage:
 def _as_processed(topic: TopicImage, cuts: Mapping[TopicPartition, LogCut]) -> TopicImage:
     """What gaps there are in inputs was judged already."""
     if topic.role is TopicRole.OUTPUT:
-        return beginning_empty(topic)
+        return empty_source(topic)
     if topic.role is not TopicRole.INPUT:
         return topic
 

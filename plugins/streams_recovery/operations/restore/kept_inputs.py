@@ -9,11 +9,11 @@ from streams_recovery.core.offsets.strategy import OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
 from streams_recovery.core.restore.placement import Placed
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 
 def check_kept(
-    bench: Workbench, placed: Iterable[Placed], present: Mapping[str, TopicDescription], strategy: OffsetStrategy
+    recovery: RecoveryContext, placed: Iterable[Placed], present: Mapping[str, TopicDescription], strategy: OffsetStrategy
 ) -> tuple[str, ...]:
     """What to say of them. Raises ``Refused`` naming those that lost records which the savepoint's state was made of."""
     images = {
@@ -22,20 +22,20 @@ def check_kept(
         if one.image.role is TopicRole.INPUT and not one.made
         for image in one.image.partitions
     }
-    kept = kept_inputs(bench, images, present)
+    kept = kept_inputs(recovery, images, present)
     sources: dict[str, list[str]] = {}
-    for store, topic in bench.config.sources.items():
+    for store, topic in recovery.config.sources.items():
         sources.setdefault(topic, []).append(store)
     return (*check_same_records(kept, strategy.kind), *outgrown_tables(kept, sources))
 
 
 def kept_inputs(
-    bench: Workbench, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]
+    recovery: RecoveryContext, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]
 ) -> tuple[KeptInput, ...]:
     """Partitions of inputs as they are beside what a savepoint says of them."""
     epochs = {tp: image.leader_epoch for tp, image in images.items() if image.leader_epoch is not None}
-    settings, ends = bench.cluster.settings({tp.topic for tp in images}), bench.cluster.high_watermarks(list(images))
-    epoch_ends = bench.cluster.epoch_ends(epochs)
+    settings, ends = recovery.cluster.settings({tp.topic for tp in images}), recovery.cluster.high_watermarks(list(images))
+    epoch_ends = recovery.cluster.epoch_ends(epochs)
     return tuple(
         KeptInput(
             tp=tp,

@@ -8,10 +8,10 @@ from streams_recovery.core.errors import ApplicationRunning, Damaged, TargetNotE
 from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase, created_by, reached
-from streams_recovery.core.restore.load_progress import Standing
+from streams_recovery.core.restore.load_progress import LoadProgress
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
-from streams_recovery.core.run_artifact import NoteRef
-from streams_recovery.operations.context import Workbench
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import pinned
 from streams_recovery.operations.restore.in_place import set_aside
 from streams_recovery.operations.restore.job_specs import restore_spec
@@ -30,93 +30,93 @@ LOAD_AGAIN = (
 )
 
 
-def prepare(bench: Workbench, ticket: RestoreTicket) -> PrepareSummary:
+def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     """Delete what the plan replaces, and create every topic empty and under hold. Repeating it begins again from empty topics: what an earlier attempt
     loaded is known by its topic ids and deleted. Anybody else's topics are refused. Inputs and globals that it made and that hold records stay as they
     are, for the load to go on behind; ``TargetNotEmpty`` is raised for those when nothing can have been loaded yet.
     """
-    written = guarded(bench, ticket, at_least=Phase.SAVED, before=Phase.OFFSETS_SET)
-    check_down(bench)
-    planned = stored_plan(bench, ticket)
-    current = _still(bench, ticket, planned, written)
-    set_aside(bench, ticket, planned, current)
-    kept = _filled(bench, planned, written)
-    note(bench, ticket, Phase.DESTROYING)
+    written = guarded(recovery, ticket, at_least=Phase.SAVED, before=Phase.OFFSETS_SET)
+    check_down(recovery)
+    planned = stored_plan(recovery, ticket)
+    current = _still(recovery, ticket, planned, written)
+    set_aside(recovery, ticket, planned, current)
+    kept = _filled(recovery, planned, written)
+    note(recovery, ticket, Phase.DESTROYING)
     making = [step for step in planned.create if step.name not in kept]
-    existing = bench.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
-    bench.cluster.delete_topics(sorted(existing))
+    existing = recovery.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
+    recovery.cluster.delete_topics(sorted(existing))
     for step in making:
-        create_topic(bench, ticket, step, Phase.DESTROYING)
-    note(bench, ticket, Phase.CREATED)
+        create_topic(recovery, ticket, step, Phase.DESTROYING)
+    note(recovery, ticket, Phase.CREATED)
     return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(sorted(existing)))
 
 
-def _filled(bench: Workbench, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> set[str]:
+def _filled(recovery: RecoveryContext, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> set[str]:
     """Inputs and globals that an earlier attempt of this restore has made, and that hold records by now."""
     mine = created_by(written)
-    there = bench.cluster.describe_topics(planned.written_by_others & set(mine))
-    filled = spans(bench, {name: found for name, found in there.items() if found.topic_id in mine[name]})
+    there = recovery.cluster.describe_topics(planned.written_by_others & set(mine))
+    filled = spans(recovery, {name: found for name, found in there.items() if found.topic_id in mine[name]})
     if filled and not any(entry.phase is Phase.CREATED for entry in written):
         raise TargetNotEmpty(
-            f"inputs that this restore of {bench.application_id} has made hold records that it did not load: {', '.join(sorted(filled))}",
+            f"inputs that this restore of {recovery.application_id} has made hold records that it did not load: {', '.join(sorted(filled))}",
             next_step=STRANGERS,
             topics=filled,
         )
     return set(filled)
 
 
-def _still(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> RestorePlan:
+def _still(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> RestorePlan:
     """The plan as it is now, proven to delete nothing that was not shown."""
     mine = created_by(written)
     if planned.from_input:
         begun = reached(written).rank >= Phase.DESTROYING.rank
-        check_still_planned(bench, planned, {step.name: mine.get(step.name, set()) for step in planned.create} if begun else {})
+        check_still_planned(recovery, planned, {step.name: mine.get(step.name, set()) for step in planned.create} if begun else {})
         return planned
-    current = plan(bench, pinned(bench, ticket.request, planned), mine=mine)
-    check_same_targets(planned, current, empty=_created_unnoted(bench, written, planned))
+    current = plan(recovery, pinned(recovery, ticket.request, planned), mine=mine)
+    check_same_targets(planned, current, empty=_created_unnoted(recovery, written, planned))
     return current
 
 
-def _created_unnoted(bench: Workbench, written: tuple[JournalEntry, ...], planned: RestorePlan) -> set[str]:
+def _created_unnoted(recovery: RecoveryContext, written: tuple[JournalEntry, ...], planned: RestorePlan) -> set[str]:
     """Topics that an attempt of this restore may have created right before it died, so that it could not write down which they are."""
     if reached(written).rank < Phase.DESTROYING.rank:
         return set()
-    existing = bench.cluster.describe_topics([step.name for step in planned.create])
-    return set(existing) - set(spans(bench, existing))
+    existing = recovery.cluster.describe_topics([step.name for step in planned.create])
+    return set(existing) - set(spans(recovery, existing))
 
 
-def check_down(bench: Workbench) -> None:
+def check_down(recovery: RecoveryContext) -> None:
     """Raise ``ApplicationRunning`` naming the members of a group that is not empty."""
-    group = bench.groups.describe(bench.application_id)
+    group = recovery.groups.describe(recovery.application_id)
     if not group.empty:
         members = ", ".join(f"{member.client_id} at {member.host}" for member in group.members) or group.state
         raise ApplicationRunning(
-            f"{bench.application_id} is running: {members}", next_step="stop it and run this restore again", members=members
+            f"{recovery.application_id} is running: {members}", next_step="stop it and run this restore again", members=members
         )
 
 
-def plan_load(bench: Workbench, ticket: RestoreTicket) -> JobPlan:
+def plan_load(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
     """The specification of the Spark job that loads the topics. Where an earlier attempt broke off, the job goes on behind the records it left, once
     they were compared; topics of which that cannot be true are created again here.
     """
-    written = guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
-    check_down(bench)
-    planned = stored_plan(bench, ticket)
+    written = guarded(recovery, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
+    check_down(recovery)
+    planned = stored_plan(recovery, ticket)
     if not planned.loads:
         return NO_JOB
-    standing = {found.tp: found for found in begin_again(bench, ticket, planned, written)}
-    return load_job(bench, ticket, work_of(planned), standing, planned.held_back)
+    standing = {found.tp: found for found in begin_again(recovery, ticket, planned, written)}
+    return load_job(recovery, ticket, work_of(planned), standing, planned.held_back)
 
 
 def load_job(
-    bench: Workbench,
+    recovery: RecoveryContext,
     ticket: RestoreTicket,
     work: Mapping[TopicPartition, PartitionLoad],
-    standing: Mapping[TopicPartition, Standing],
+    standing: Mapping[TopicPartition, LoadProgress],
     limits: Mapping[TopicPartition, int],
 ) -> JobPlan:
     """The specification of the job that writes what is missing of ``work``; of partitions with a limit, their first rows up to that."""
-    ids = {name: topic.topic_id for name, topic in bench.cluster.describe_topics({tp.topic for tp in work}).items()}
+    ids = {name: topic.topic_id for name, topic in recovery.cluster.describe_topics({tp.topic for tp in work}).items()}
     partitions = tuple(
         PartitionToLoad(
             topic=tp.topic,
@@ -133,32 +133,32 @@ def load_job(
     )
     if not partitions:
         return NO_JOB
-    spec = bench.notes.write(ticket.restore_id, LOAD_SPEC, restore_spec(bench, ticket, partitions))
+    spec = recovery.notes.write(ticket.restore_id, LOAD_SPEC, restore_spec(recovery, ticket, partitions))
     return JobPlan(
         spec=spec,
-        result_key=bench.notes.answer(spec.key, LOAD_RESULT),
+        result_key=recovery.notes.answer(spec.key, LOAD_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.rows - partition.present for partition in partitions),
     )
 
 
-def check_load(bench: Workbench, ticket: RestoreTicket, result: NoteRef | None) -> LoadSummary:
+def check_load(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> LoadSummary:
     """Compare what the job wrote with the plan, and with the logs themselves: a log must end right behind the rows written and nothing else."""
-    guarded(bench, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
-    planned = stored_plan(bench, ticket)
-    summary = check_written(bench, rows_at_first(planned), result)
-    note(bench, ticket, Phase.LOADED)
+    guarded(recovery, ticket, at_least=Phase.CREATED, before=Phase.OFFSETS_SET)
+    planned = stored_plan(recovery, ticket)
+    summary = check_written(recovery, rows_at_first(planned), result)
+    note(recovery, ticket, Phase.LOADED)
     return summary
 
 
 def check_written(
-    bench: Workbench, expected: Mapping[TopicPartition, int], result: NoteRef | None, *, next_step: str = LOAD_AGAIN
+    recovery: RecoveryContext, expected: Mapping[TopicPartition, int], result: ArtifactRef | None, *, next_step: str = LOAD_AGAIN
 ) -> LoadSummary:
     """What a job has written, which must be as many rows as are expected, and all that is in the logs. Raises ``Damaged``."""
-    loaded = () if result is None else bench.notes.read(RestoreResult, result).partitions
+    loaded = () if result is None else recovery.notes.read(RestoreResult, result).partitions
     by_partition = {TopicPartition(done.topic, done.partition): done for done in loaded}
-    ends = bench.cluster.high_watermarks(list(expected))
-    starts = bench.cluster.log_starts(list(expected))
+    ends = recovery.cluster.high_watermarks(list(expected))
+    starts = recovery.cluster.log_starts(list(expected))
     for tp, rows in expected.items():
         done = by_partition.get(tp)
         if (done.rows if done else 0) != rows or ends[tp] - starts[tp] != rows:

@@ -16,7 +16,7 @@ from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionL
 from streams_recovery.core.savepoint.survival import archive_begins
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import claimed
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.chosen_savepoint import check_confirmed
@@ -24,11 +24,17 @@ from streams_recovery.operations.restore.in_place import later_topics, look
 from streams_recovery.operations.restore.job_specs import throttle
 from streams_recovery.operations.restore.kept_inputs import check_kept
 from streams_recovery.operations.restore.payload_checks import check_values, check_whole, warnings
-from streams_recovery.operations.restore.point_in_time import begin_from, of_moment
+from streams_recovery.operations.restore.point_in_time import of_moment, resolve
 from streams_recovery.operations.restore.rebuild import plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
-from streams_recovery.operations.restore.source import Begin
-from streams_recovery.operations.restore.target_checks import refuse_living, refuse_living_inputs, spans, unknown_topics, without_copies
+from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.target_checks import (
+    refuse_existing_inputs,
+    refuse_existing_state,
+    spans,
+    unknown_topics,
+    without_copies,
+)
 from streams_recovery.operations.restore.topics_only import Archived, choose_archive
 from streams_recovery.segments.queries import rows_below
 
@@ -52,7 +58,7 @@ RESTORED_SETTINGS = frozenset(
 )
 
 
-def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]] | None = None) -> RestorePlan:
+def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: dict[str, set[str]] | None = None) -> RestorePlan:
     """What this restore would do now. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as absent.
 
     Raises ``NotFound`` without a savepoint, ``NotExact`` for one whose label was not allowed, ``TargetNotEmpty`` for internal topics that hold
@@ -60,56 +66,56 @@ def plan(bench: Workbench, request: RestoreRequest, *, mine: dict[str, set[str]]
     What the preflight finds in the way is refused first, all of it at once. A request without a savepoint is planned by ``plan_rebuild``.
     """
     if request.from_input:
-        return plan_rebuild(bench, request, _archived(bench, request))
-    check_confirmed(bench, request)
-    begin = begin_from(bench, request)
+        return plan_rebuild(recovery, request, _archived(recovery, request))
+    check_confirmed(recovery, request)
+    begin = resolve(recovery, request)
     manifest = begin.manifest
     cut = later_topics(begin) if request.in_place else ()
-    found = required_for_restore(bench, manifest, request, cut={topic.name for topic in cut})
-    present = _present(bench, manifest, mine or {})
-    filled = spans(bench, present)
-    placed = place(manifest, _target(bench, _staying(bench, request, begin, present, {topic.name for topic in cut}), filled))
+    found = required_for_restore(recovery, manifest, request, cut={topic.name for topic in cut})
+    present = _present(recovery, manifest, mine or {})
+    filled = spans(recovery, present)
+    placed = place(manifest, _target(recovery, _staying(recovery, request, begin, present, {topic.name for topic in cut}), filled))
     if begin.point is not None and not request.in_place:
-        refuse_living_inputs(placed)
+        refuse_existing_inputs(placed)
     made = [one.image for one in placed if one.made]
     check_whole(made)
     check_values(made)
     held = {one.name: filled[one.name] for one in placed if one.made and one.name in filled}
     if not request.replace:
-        refuse_living(bench, held)
-    chosen = _offsets(bench, placed, request.offsets, begin)
-    told = check_kept(bench, placed, present, request.offsets)
+        refuse_existing_state(recovery, held)
+    chosen = _offsets(recovery, placed, request.offsets, begin)
+    told = check_kept(recovery, placed, present, request.offsets)
     planned = RestorePlan(
-        application_id=bench.application_id,
+        application_id=recovery.application_id,
         source_application_id=manifest.application_id,
         savepoint_id=manifest.savepoint_id,
         captured_at=manifest.captured_at,
         consistency=manifest.consistency,
         safety=request.safety,
-        delete=unknown_topics(bench, manifest, {one.name for one in placed}, request),
+        delete=unknown_topics(recovery, manifest, {one.name for one in placed}, request),
         create=tuple(_create(one, present.get(one.name), begin) for one in placed if one.made),
         offsets=chosen.offsets,
         strategy=request.offsets.text,
         offsets_agree=chosen.agree,
-        warnings=(*_warnings(bench), *chosen.warnings, *told, *warnings(bench, manifest, made), *of_moment(begin, placed), *found),
-        observed=_observe(bench, chosen.offsets, placed, held, begin),
+        warnings=(*_warnings(recovery), *chosen.warnings, *told, *warnings(recovery, manifest, made), *of_moment(begin, placed), *found),
+        observed=_observe(recovery, chosen.offsets, placed, held, begin),
         point=begin.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
-        in_place=look(bench, request, begin, present, cut) if request.in_place else None,
-        claimed=claimed(bench),
+        in_place=look(recovery, request, begin, present, cut) if request.in_place else None,
+        claimed=claimed(recovery),
     )
-    return replace(planned, observed=replace(planned.observed, estimate=_expected(bench, planned)))
+    return replace(planned, observed=replace(planned.observed, estimate=_expected(recovery, planned)))
 
 
-def _archived(bench: Workbench, request: RestoreRequest) -> Archived | None:
+def _archived(recovery: RecoveryContext, request: RestoreRequest) -> Archived | None:
     """What a rebuild has to make from a savepoint, None when it was told of none."""
     if not request.inputs_from:
         return None
-    manifest = choose_archive(bench, request)
-    present = _present(bench, manifest, {})
-    placed = [one for one in place(manifest, _target(bench, present, spans(bench, present))) if one.made]
+    manifest = choose_archive(recovery, request)
+    present = _present(recovery, manifest, {})
+    placed = [one for one in place(manifest, _target(recovery, present, spans(recovery, present))) if one.made]
     check_values([one.image for one in placed])
-    begin = Begin(manifest=manifest, cuts={}, point=None)
+    begin = RestoreSource(manifest=manifest, cuts={}, point=None)
     return Archived(
         manifest=manifest,
         create=tuple(_create(one, present.get(one.name), begin) for one in placed),
@@ -117,44 +123,44 @@ def _archived(bench: Workbench, request: RestoreRequest) -> Archived | None:
     )
 
 
-def _expected(bench: Workbench, planned: RestorePlan) -> Estimate:
-    return estimate(sizes_of(planned), earlier_restores(bench), throttle(bench))
+def _expected(recovery: RecoveryContext, planned: RestorePlan) -> Estimate:
+    return estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
 
 
-def _present(bench: Workbench, manifest: Manifest, mine: dict[str, set[str]]) -> dict[str, TopicDescription]:
-    names = [target_name(topic, manifest, bench.application_id, bench.config.restore.topic_map) for topic in manifest.topics]
-    existing = bench.cluster.describe_topics(names)
+def _present(recovery: RecoveryContext, manifest: Manifest, mine: dict[str, set[str]]) -> dict[str, TopicDescription]:
+    names = [target_name(topic, manifest, recovery.application_id, recovery.config.restore.topic_map) for topic in manifest.topics]
+    existing = recovery.cluster.describe_topics(names)
     return {name: found for name, found in existing.items() if found.topic_id not in mine.get(name, set())}
 
 
 def _staying(
-    bench: Workbench, request: RestoreRequest, begin: Begin, present: dict[str, TopicDescription], cut: set[str]
+    recovery: RecoveryContext, request: RestoreRequest, begin: RestoreSource, present: dict[str, TopicDescription], cut: set[str]
 ) -> dict[str, TopicDescription]:
     """Topics that are there and are not made again, inputs and outputs only: copies are made for each restore, and inputs that are cut are."""
     if request.in_place:
         images = {topic.name: topic.topic_id for topic in begin.manifest.topics}
         return {name: found for name, found in present.items() if name not in cut or found.topic_id != images.get(name)}
-    return present if begin.point is None else without_copies(bench, present)
+    return present if begin.point is None else without_copies(recovery, present)
 
 
-def _target(bench: Workbench, present: dict[str, TopicDescription], filled: dict[str, int]) -> Target:
-    topics = bench.config.topics
+def _target(recovery: RecoveryContext, present: dict[str, TopicDescription], filled: dict[str, int]) -> Target:
+    topics = recovery.config.topics
     return Target(
-        application_id=bench.application_id,
-        cluster_id=bench.cluster.cluster_id(),
+        application_id=recovery.application_id,
+        cluster_id=recovery.cluster.cluster_id(),
         existing=present,
         filled=filled,
-        topic_map=bench.config.restore.topic_map,
+        topic_map=recovery.config.restore.topic_map,
         declared={TopicRole.INPUT: topics.inputs, TopicRole.OUTPUT: topics.outputs, TopicRole.GLOBAL: topics.globals},
     )
 
 
-def _warnings(bench: Workbench) -> tuple[str, ...]:
-    unlogged = [name for name, store in bench.config.stores.items() if not store.logged]
+def _warnings(recovery: RecoveryContext) -> tuple[str, ...]:
+    unlogged = [name for name, store in recovery.config.stores.items() if not store.logged]
     return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
-def _create(placed: Placed, existing: TopicDescription | None, begin: Begin) -> TopicToCreate:
+def _create(placed: Placed, existing: TopicDescription | None, begin: RestoreSource) -> TopicToCreate:
     topic = placed.image
     final = {key: value for key, value in topic.config.items() if key in RESTORED_SETTINGS}
     if begin.point is not None and begin.point.slice is not None and topic.role is TopicRole.OUTPUT:
@@ -174,15 +180,15 @@ def _create(placed: Placed, existing: TopicDescription | None, begin: Begin) -> 
     )
 
 
-def _load(topic: str, image: PartitionImage, begin: Begin) -> PartitionLoad:
+def _load(topic: str, image: PartitionImage, begin: RestoreSource) -> PartitionLoad:
     cut = begin.cuts.get(TopicPartition(topic, image.partition))
     files = tuple(image.files()) if cut is None else cut.files
     reduced = any(copied.reduced for copied in image.ranges if copied.file)
     return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, reduced=reduced)
 
 
-def _offsets(bench: Workbench, placed: Sequence[Placed], strategy: OffsetStrategy, begin: Begin) -> ChosenOffsets:
-    cluster, inputs = bench.cluster, input_images(placed)
+def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], strategy: OffsetStrategy, begin: RestoreSource) -> ChosenOffsets:
+    cluster, inputs = recovery.cluster, input_images(placed)
     kept = [tp for tp, (one, _) in inputs.items() if not one.made]
     # What is made begins at 0 and ends behind the rows that will be loaded.
     new = {tp: _load(one.image.name, image, begin).rows for tp, (one, image) in inputs.items() if one.made}
@@ -190,22 +196,24 @@ def _offsets(bench: Workbench, placed: Sequence[Placed], strategy: OffsetStrateg
         starts=dict.fromkeys(new, 0) | cluster.log_starts(kept),
         stable=new | cluster.last_stable_offsets(kept),
         ends=new | cluster.high_watermarks(kept),
-        at_time={} if (moment := strategy.moment(bench.clock())) is None else cluster.offsets_for_times(kept, moment),
+        at_time={} if (moment := strategy.moment(recovery.clock())) is None else cluster.offsets_for_times(kept, moment),
     )
-    reset = bench.config.application.auto_offset_reset
-    return choose_offsets(placed, strategy, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(bench.repository, f, c))
+    reset = recovery.config.application.auto_offset_reset
+    return choose_offsets(placed, strategy, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(recovery.repository, f, c))
 
 
-def _observe(bench: Workbench, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], begin: Begin) -> Observed:
+def _observe(
+    recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], begin: RestoreSource
+) -> Observed:
     kept = {one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made}
     inputs = {one.name for one in placed if one.image.role is TopicRole.INPUT}
     made = [(one, image) for one in placed if one.made for image in one.image.partitions]
     rows = {TopicPartition(one.name, image.partition): _load(one.image.name, image, begin).rows for one, image in made}
-    ends = rows | bench.cluster.high_watermarks([item.tp for item in offsets if item.topic in kept])
+    ends = rows | recovery.cluster.high_watermarks([item.tp for item in offsets if item.topic in kept])
     wanted = [item for item in offsets if item.topic in inputs]
-    before = bench.groups.committed(bench.application_id, [item.tp for item in wanted])
+    before = recovery.groups.committed(recovery.application_id, [item.tp for item in wanted])
     return Observed(
-        instances=tuple(f"{i.name} ({i.detail})" for i in bench.application.status() if i.state is not InstanceState.GONE),
+        instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
         offsets_replaced=held,
         offsets_before={str(tp): known.offset for tp, known in before.items() if known is not None},
         records_to_catch_up=sum(max(0, ends[item.tp] - item.offset) for item in wanted),

@@ -13,51 +13,51 @@ from streams_recovery.core.restore.plan import PointInTime, RestoreRequest
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.restore.base_savepoint import CUT_ROLES, NOTHING, Search, topic_of
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.base_savepoint import CUT_ROLES, NOTHING, BaseSavepointFinder, topic_of
 from streams_recovery.operations.restore.chosen_savepoint import BEFORE, check_files, choose, pieces_of
-from streams_recovery.operations.restore.interval import begin_of_slice
-from streams_recovery.operations.restore.source import Begin, brought
+from streams_recovery.operations.restore.interval import resolve_interval
+from streams_recovery.operations.restore.source import RestoreSource, restored_state
 
 _NAMED = 5
 _HOUR_MS = 3_600_000
 
 
-def begin_from(bench: Workbench, request: RestoreRequest) -> Begin:
+def resolve(recovery: RecoveryContext, request: RestoreRequest) -> RestoreSource:
     """What to restore. Raises what ``choose`` raises; for a moment ``Refused`` with the facts, when no savepoint and no archive fit it."""
     if request.in_place and (request.as_of is None or request.slice is not None):
         raise Refused("inputs are cut in place only at a moment", next_step="name one (as_of), or leave out in_place")
     if request.slice is not None:
         _check_offsets(request)
-        return begin_of_slice(bench, request, request.slice)
+        return resolve_interval(recovery, request, request.slice)
     if request.as_of is None:
-        if bench.config.restore.time_window_end is not None:
+        if recovery.config.restore.time_window_end is not None:
             raise Refused(
                 "restore.time_window_end is set, and this restore would bring back all of a savepoint",
                 next_step="restore to that moment (streams_restore_pitr, `restore --as-of`), or remove it from the configuration",
             )
-        return Begin(manifest=choose(bench, request), cuts={}, point=None)
-    _check_request(bench, request, request.as_of)
-    _check_place(bench, request)
-    search = Search(bench=bench, request=request, as_of=request.as_of)
+        return RestoreSource(manifest=choose(recovery, request), cuts={}, point=None)
+    _check_request(recovery, request, request.as_of)
+    _check_place(recovery, request)
+    search = BaseSavepointFinder(recovery=recovery, request=request, as_of=request.as_of)
     base, archive = search.without_state() if request.savepoint == NOTHING else search.with_state()
     cuts = search.cuts(archive)
     wanted = [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
-    check_files(bench, archive, wanted)
+    check_files(recovery, archive, wanted)
     if not any(cut.rows.rows for tp, cut in cuts.items() if topic_of(archive, tp.topic).role is TopicRole.INPUT):
         raise Refused(
             f"no archived input of {archive.application_id} is as old as {moment(request.as_of.moment)}",
             next_step="choose a later moment; there is no state before the first record",
         )
-    return Begin(
-        manifest=brought(base, archive, cuts, bench.config.application.auto_offset_reset),
+    return RestoreSource(
+        manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
         cuts=cuts,
         point=PointInTime(as_of=request.as_of, with_state=request.savepoint != NOTHING, archive=archive.savepoint_id),
         unreadable=tuple(search.unreadable),
     )
 
 
-def of_moment(begin: Begin, placed: Sequence[Placed]) -> tuple[str, ...]:
+def of_moment(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
     """What to say before a restore to a moment: where the archive just ends, where it may have holes, and which globals are not of the moment."""
     if begin.point is None:
         return ()
@@ -88,8 +88,8 @@ def _compacted_early(topic: TopicImage) -> bool:
     return "compact" in topic.config.get("cleanup.policy", "") and int(topic.config.get(MIN_COMPACTION_LAG, "0")) < _HOUR_MS
 
 
-def _check_request(bench: Workbench, request: RestoreRequest, as_of: AsOf) -> None:
-    if as_of.moment > bench.clock():
+def _check_request(recovery: RecoveryContext, request: RestoreRequest, as_of: AsOf) -> None:
+    if as_of.moment > recovery.clock():
         raise Refused(f"{moment(as_of.moment)} is not over yet", next_step="choose a moment of the past")
     _check_offsets(request)
 
@@ -107,10 +107,10 @@ def _check_offsets(request: RestoreRequest) -> None:
         )
 
 
-def _check_place(bench: Workbench, request: RestoreRequest) -> None:
+def _check_place(recovery: RecoveryContext, request: RestoreRequest) -> None:
     """In place, the input that came later would be processed too, so it has to come out, and that has to be asked for."""
-    newest = bench.savepoints.latest() if (request.source or bench.application_id) == bench.application_id else None
-    here = newest is not None and newest.cluster_id == bench.cluster.cluster_id()
+    newest = recovery.savepoints.latest() if (request.source or recovery.application_id) == recovery.application_id else None
+    here = newest is not None and newest.cluster_id == recovery.cluster.cluster_id()
     if request.in_place and not here:
         raise Refused(
             "only an application's own inputs, on the cluster that its savepoints were taken of, are cut in place",
@@ -118,8 +118,8 @@ def _check_place(bench: Workbench, request: RestoreRequest) -> None:
         )
     if here and not request.in_place:
         raise Refused(
-            f"{bench.application_id} cannot be brought to a moment in place: its inputs go on behind it, and others read them",
+            f"{recovery.application_id} cannot be brought to a moment in place: its inputs go on behind it, and others read them",
             next_step="configure a second application (an id, outputs and copies of the inputs of its own, restore.topic_map), and restore "
-            f"that one with {bench.application_id} as its source; or restore into another cluster; or stop all producers and other readers of the "
+            f"that one with {recovery.application_id} as its source; or restore into another cluster; or stop all producers and other readers of the "
             "inputs and have these cut (in_place)",
         )

@@ -10,9 +10,9 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
-from streams_recovery.core.restore.query_check import StoreAsked, judge
+from streams_recovery.core.restore.query_check import QueryCheck, judge
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.segments.queries import last_rows
@@ -28,50 +28,50 @@ _PATIENCE: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Queried:
     """What was asked, store by store."""
 
-    stores: tuple[StoreAsked, ...]
+    stores: tuple[QueryCheck, ...]
 
 
-def ask_stores(bench: Workbench, planned: RestorePlan, *, patience: float | None = None) -> tuple[StoreAsked, ...]:
+def query_stores(recovery: RecoveryContext, planned: RestorePlan, *, patience: float | None = None) -> tuple[QueryCheck, ...]:
     """Ask for the newest keys of every key-value store that is declared ``queryable``, and compare. Raises ``Damaged`` when an answer is not what was
     restored, also after ``patience`` seconds (by default, two commits and a margin), and what asking raises.
     """
-    patience = 2 * bench.config.application.commit_interval_seconds + _PATIENCE if patience is None else patience
+    patience = 2 * recovery.config.application.commit_interval_seconds + _PATIENCE if patience is None else patience
     topics = {topic.name: topic for topic in planned.create}
     found = []
-    for store in bench.config.queryable:
-        topic = topics.get(f"{bench.application_id}-{store}-changelog")
-        if topic is not None and bench.config.store_kind(store) is StoreKind.KEY_VALUE:
-            found += _asked(bench, store, topic, patience)
+    for store in recovery.config.queryable:
+        topic = topics.get(f"{recovery.application_id}-{store}-changelog")
+        if topic is not None and recovery.config.store_kind(store) is StoreKind.KEY_VALUE:
+            found += _asked(recovery, store, topic, patience)
     different = [f"{one.store}: {', '.join(one.different[:3])}" for one in found if one.different]
     if different:
         raise Damaged(
-            f"{bench.application_id} answers otherwise than it was restored: {'; '.join(different)}",
+            f"{recovery.application_id} answers otherwise than it was restored: {'; '.join(different)}",
             next_step="stop it: what it has is not what was verified; look for local state that was not wiped, then restore again",
             stores=different,
         )
     return tuple(found)
 
 
-def asked_before(bench: Workbench, ticket: RestoreTicket) -> tuple[StoreAsked, ...]:
+def queried_before(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[QueryCheck, ...]:
     """What ``ask_stores`` found, by the journal of a restore that is resumed after that; nothing when it did not run."""
-    result = result_of(entries(bench, ticket), Phase.RECOVERED)
-    return () if result is None else bench.notes.read(Asked, result).stores
+    result = result_of(entries(recovery, ticket), Phase.RECOVERED)
+    return () if result is None else recovery.notes.read(Queried, result).stores
 
 
-def _asked(bench: Workbench, store: str, topic: TopicToCreate, patience: float) -> list[StoreAsked]:
+def _asked(recovery: RecoveryContext, store: str, topic: TopicToCreate, patience: float) -> list[QueryCheck]:
     loaded = {TopicPartition(topic.name, part.partition): part.rows for part in topic.partitions}
-    sample = _sample(bench, topic)
-    if not sample or sum(bench.cluster.high_watermarks(list(loaded)).values()) - sum(loaded.values()) > _TAIL:
+    sample = _sample(recovery, topic)
+    if not sample or sum(recovery.cluster.high_watermarks(list(loaded)).values()) - sum(loaded.values()) > _TAIL:
         return []
-    latest: list[StoreAsked] = []
+    latest: list[QueryCheck] = []
 
     def agrees() -> bool | None:
         # The answer first: what is written to the changelog meanwhile is then read afterwards, and left out.
-        answers = bench.application.query(store)
-        latest.append(judge(store, sample, answers, _changed(bench, loaded)))
+        answers = recovery.application.query(store)
+        latest.append(judge(store, sample, answers, _changed(recovery, loaded)))
         return None if latest[-1].different else True
 
     try:
@@ -82,24 +82,24 @@ def _asked(bench: Workbench, store: str, topic: TopicToCreate, patience: float) 
     return latest[-1:]
 
 
-def _sample(bench: Workbench, topic: TopicToCreate) -> dict[bytes, bytes]:
+def _sample(recovery: RecoveryContext, topic: TopicToCreate) -> dict[bytes, bytes]:
     """Newest values by key, from the ends of some logs: a row that no later one of its key follows is the state of it."""
     filled = [part for part in topic.partitions if part.files and part.cut is None][:_PARTITIONS]
     newest: dict[bytes, bytes] = {}
     for part in filled:
-        rows = last_rows(bench.repository, part.files[-1], KEYS // len(filled))
+        rows = last_rows(recovery.repository, part.files[-1], KEYS // len(filled))
         state = {key: value for key, value in rows if key is not None}
         newest |= {key: value for key, value in state.items() if value is not None}
     return newest
 
 
-def _changed(bench: Workbench, loaded: dict[TopicPartition, int]) -> set[bytes]:
+def _changed(recovery: RecoveryContext, loaded: dict[TopicPartition, int]) -> set[bytes]:
     """Keys that were written again behind what was loaded."""
-    ends = bench.cluster.last_stable_offsets(list(loaded))
+    ends = recovery.cluster.last_stable_offsets(list(loaded))
     keys: set[bytes] = set()
     for tp, rows in loaded.items():
         if ends[tp] > rows:
-            with RangeReader(bench.connection, tp, rows, ends[tp]) as reader:
+            with RangeReader(recovery.connection, tp, rows, ends[tp]) as reader:
                 for batch in reader:
                     keys.update(key for key in batch.column("key").to_pylist() if key is not None)
     return keys

@@ -24,14 +24,14 @@ from streams_recovery.core.restore.plan import (
     TopicToCreate,
     TopicToDelete,
 )
-from streams_recovery.core.restore.rebuild import begin
-from streams_recovery.core.savepoint.topology import Inventory, discover
+from streams_recovery.core.restore.rebuild import rebuild_start
+from streams_recovery.core.savepoint.topology import Topology, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.preflight import required_for_rebuild
 from streams_recovery.operations.restore.chosen_savepoint import check_confirmed
-from streams_recovery.operations.restore.target_checks import refuse_living, spans
+from streams_recovery.operations.restore.target_checks import refuse_existing_state, spans
 from streams_recovery.operations.restore.topics_only import Archived
 
 
@@ -39,7 +39,7 @@ from streams_recovery.operations.restore.topics_only import Archived
 class _Found:
     """The application as it is: its topics described, and what its group has committed. Those that are ``made`` are not there yet, or are empty."""
 
-    inventory: Inventory
+    inventory: Topology
     topics: Mapping[str, TopicDescription]
     committed: Mapping[TopicPartition, int]
     made: frozenset[str]
@@ -53,23 +53,23 @@ class _Found:
         return [TopicPartition(name, number) for name in self.names(role) for number in range(self.topics[name].partitions)]
 
 
-def plan_rebuild(bench: Workbench, request: RestoreRequest, archived: Archived | None = None) -> RestorePlan:
+def plan_rebuild(recovery: RecoveryContext, request: RestoreRequest, archived: Archived | None = None) -> RestorePlan:
     """What this rebuild would do now. ``archived`` are the topics that come from a savepoint.
 
     Raises ``NotFound`` for declared topics that do not exist, ``TargetNotEmpty`` for internal topics that hold records and may not be replaced or
     are not known to be the application's, and ``Refused`` for offsets that cannot be and for what was not confirmed.
     """
-    check_confirmed(bench, request)
-    warnings = required_for_rebuild(bench, request, archived.manifest if archived else None)
-    found = _look(bench, archived)
-    gone = _internal(bench, found, request)
+    check_confirmed(recovery, request)
+    warnings = required_for_rebuild(recovery, request, archived.manifest if archived else None)
+    found = _look(recovery, archived)
+    gone = _internal(recovery, found, request)
     outputs = _outputs(found) if request.outputs is OutputPolicy.RECREATE else ()
-    held = spans(bench, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
+    held = spans(recovery, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
     if not request.replace:
-        refuse_living(bench, held)
-    logs = _logs(bench, found, request, archived)
-    both = set(bench.config.topics.inputs) & set(bench.config.topics.outputs)
-    begun = begin(
+        refuse_existing_state(recovery, held)
+    logs = _logs(recovery, found, request, archived)
+    both = set(recovery.config.topics.inputs) & set(recovery.config.topics.outputs)
+    begun = rebuild_start(
         logs,
         request.offsets,
         found.committed,
@@ -78,8 +78,8 @@ def plan_rebuild(bench: Workbench, request: RestoreRequest, archived: Archived |
         archived=archived.begins if archived else None,
     )
     return RestorePlan(
-        application_id=bench.application_id,
-        source_application_id=bench.application_id,
+        application_id=recovery.application_id,
+        source_application_id=recovery.application_id,
         savepoint_id=None,
         captured_at=None,
         consistency=None,
@@ -89,50 +89,50 @@ def plan_rebuild(bench: Workbench, request: RestoreRequest, archived: Archived |
         offsets=begun.offsets,
         strategy=request.offsets.text,
         offsets_agree=True,
-        warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(bench, found, outputs, held)),
-        observed=_observe(bench, begun.offsets, found, logs, held),
+        warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(recovery, found, outputs, held)),
+        observed=_observe(recovery, begun.offsets, found, logs, held),
         claimed=found.inventory.claimed,
         inputs_from=archived.manifest.savepoint_id if archived else None,
     )
 
 
-def _look(bench: Workbench, archived: Archived | None) -> _Found:
-    committed = bench.groups.committed_partitions(bench.application_id)
+def _look(recovery: RecoveryContext, archived: Archived | None) -> _Found:
+    committed = recovery.groups.committed_partitions(recovery.application_id)
     made = frozenset(step.name for step in archived.create) if archived else frozenset()
-    names, wanted = {*bench.cluster.topic_names(), *made}, bench.config.declared(Profile.FULL)
-    inventory = discover(bench.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(bench))
-    offsets = bench.groups.committed(bench.application_id, list(committed)) if committed else {}
+    names, wanted = {*recovery.cluster.topic_names(), *made}, recovery.config.declared(Profile.FULL)
+    inventory = topology_of(recovery.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(recovery))
+    offsets = recovery.groups.committed(recovery.application_id, list(committed)) if committed else {}
     return _Found(
         inventory=inventory,
-        topics=bench.cluster.describe_topics(inventory.names()),
+        topics=recovery.cluster.describe_topics(inventory.names()),
         committed={tp: known.offset for tp, known in offsets.items() if known is not None},
         made=made,
     )
 
 
-def _internal(bench: Workbench, found: _Found, request: RestoreRequest) -> tuple[TopicToDelete, ...]:
+def _internal(recovery: RecoveryContext, found: _Found, request: RestoreRequest) -> tuple[TopicToDelete, ...]:
     """The internal topics, all of which go. A name alone does not prove whose topic it is: one that neither the newest savepoint nor the configured
     stores nor the group's offsets know has to be named by the request.
     """
-    internal = {name: found.topics[name] for name in internal_topics(bench) if name in found.topics}
-    known = _known_by_savepoint(bench) | {tp.topic for tp in found.committed}
-    stores = set(bench.config.stores)
+    internal = {name: found.topics[name] for name in internal_topics(recovery) if name in found.topics}
+    known = _known_by_savepoint(recovery) | {tp.topic for tp in found.committed}
+    stores = set(recovery.config.stores)
     unproven = sorted(
         name
         for name in internal
-        if name not in known and store_name(name, bench.application_id) not in stores and name not in request.delete
+        if name not in known and store_name(name, recovery.application_id) not in stores and name not in request.delete
     )
     if unproven:
         raise TargetNotEmpty(
-            f"nothing but their names says that these topics are {bench.application_id}'s: {', '.join(unproven)}",
+            f"nothing but their names says that these topics are {recovery.application_id}'s: {', '.join(unproven)}",
             next_step="nothing was changed; name each one that may go (`delete`), or take a savepoint first, which knows its topics",
             topics=unproven,
         )
     return tuple(TopicToDelete(name=name, topic_id=topic.topic_id) for name, topic in sorted(internal.items()))
 
 
-def _known_by_savepoint(bench: Workbench) -> set[str]:
-    newest: Manifest | None = bench.savepoints.latest()
+def _known_by_savepoint(recovery: RecoveryContext) -> set[str]:
+    newest: Manifest | None = recovery.savepoints.latest()
     return set() if newest is None else {topic.name for topic in newest.topics if topic.role.internal}
 
 
@@ -152,9 +152,9 @@ def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
     )
 
 
-def _logs(bench: Workbench, found: _Found, request: RestoreRequest, archived: Archived | None) -> Logs:
-    cluster, inputs = bench.cluster, found.partitions(TopicRole.INPUT)
-    moment = request.offsets.moment(bench.clock())
+def _logs(recovery: RecoveryContext, found: _Found, request: RestoreRequest, archived: Archived | None) -> Logs:
+    cluster, inputs = recovery.cluster, found.partitions(TopicRole.INPUT)
+    moment = request.offsets.moment(recovery.clock())
     # What is made begins at 0 and ends behind the rows that will be loaded.
     made = archived.ends if archived else {}
     return Logs(
@@ -171,7 +171,7 @@ def _about_archive(archived: Archived | None) -> list[str]:
     return [f"inputs end where savepoint {archived.manifest.savepoint_id} ends: what came to them after it is lost"]
 
 
-def _about_outputs(bench: Workbench, found: _Found, outputs: tuple[TopicToCreate, ...], held: Mapping[str, int]) -> list[str]:
+def _about_outputs(recovery: RecoveryContext, found: _Found, outputs: tuple[TopicToCreate, ...], held: Mapping[str, int]) -> list[str]:
     names = found.inventory.names(TopicRole.OUTPUT)
     if not names:
         return []
@@ -179,28 +179,28 @@ def _about_outputs(bench: Workbench, found: _Found, outputs: tuple[TopicToCreate
         return [f"results come once more, behind those that are there, in {', '.join(names)}"]
     lost = [f"{topic.name} ({held.get(topic.name, 0):,} offsets)" for topic in outputs]
     groups = "consumers that have committed on them begin again by their auto.offset.reset"
-    declared = bench.config.declared(Profile.FULL)
+    declared = recovery.config.declared(Profile.FULL)
     unsaved = [topic.name for topic in outputs if not declared.archives(topic.name, topic.role)]
     kept = f", and no savepoint has what was in {', '.join(unsaved)}" if unsaved else ""
     return [f"outputs are emptied: {', '.join(lost)}; {groups}{kept}; `undo` does not bring their records back"]
 
 
-def _observe(bench: Workbench, offsets: tuple[OffsetToSet, ...], found: _Found, logs: Logs, held: dict[str, int]) -> Observed:
+def _observe(recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], found: _Found, logs: Logs, held: dict[str, int]) -> Observed:
     return Observed(
-        instances=tuple(f"{i.name} ({i.detail})" for i in bench.application.status() if i.state is not InstanceState.GONE),
+        instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
         offsets_replaced=held,
         offsets_before={str(item.tp): found.committed[item.tp] for item in offsets if item.tp in found.committed},
         records_to_catch_up=sum(logs.ends[item.tp] - item.offset for item in offsets),
     )
 
 
-def check_still_planned(bench: Workbench, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
+def check_still_planned(recovery: RecoveryContext, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
     """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
     ``created`` has the ids of those that this rebuild made itself.
     """
     shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
-    there = bench.cluster.describe_topics({*internal_topics(bench), *shown})
-    filled = spans(bench, there)
+    there = recovery.cluster.describe_topics({*internal_topics(recovery), *shown})
+    filled = spans(recovery, there)
     other = sorted(
         name
         for name, found in there.items()
@@ -223,19 +223,19 @@ def check_still_planned(bench: Workbench, planned: RestorePlan, created: Mapping
         )
 
 
-def check_cleared(bench: Workbench, planned: RestorePlan) -> tuple[str, ...]:
+def check_cleared(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
     """The internal topics that were to be deleted, proven gone. Raises ``TargetNotEmpty`` for those that are still, or again, there."""
-    there = internal_topics(bench)
+    there = internal_topics(recovery)
     if there:
         raise TargetNotEmpty(
-            f"internal topics of {bench.application_id} are still there, or there again: {', '.join(there)}",
+            f"internal topics of {recovery.application_id} are still there, or there again: {', '.join(there)}",
             next_step="find out who creates them, stop that, and resume this rebuild",
             topics=there,
         )
     return tuple(topic.name for topic in planned.delete)
 
 
-def offsets_to_remove(bench: Workbench, planned: RestorePlan) -> list[TopicPartition]:
+def offsets_to_remove(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
     """What the group has committed and the plan does not set: offsets on topics that are gone would be past the end of those that come."""
     wanted = {item.tp for item in planned.offsets}
-    return sorted(set(bench.groups.committed_partitions(bench.application_id)) - wanted)
+    return sorted(set(recovery.groups.committed_partitions(recovery.application_id)) - wanted)

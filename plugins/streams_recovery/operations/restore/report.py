@@ -13,10 +13,10 @@ from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.query_check import StoreAsked
+from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
 from streams_recovery.core.text.restore_report import page
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import BEFORE
 from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.json_object import create_value
@@ -32,11 +32,11 @@ class Checked:
     """What the steps of a restore found out: whether topics and savepoint are equal, and what the application answered."""
 
     verified: VerifySummary
-    asked: tuple[StoreAsked, ...]
+    asked: tuple[QueryCheck, ...]
 
 
 def report_of(
-    bench: Workbench,
+    recovery: RecoveryContext,
     ticket: RestoreTicket,
     planned: RestorePlan,
     checked: Checked,
@@ -53,19 +53,19 @@ def report_of(
         savepoint_id=planned.savepoint_id,
         captured_at=planned.captured_at,
         consistency=planned.consistency,
-        manifests=_manifests(bench, ticket, planned),
+        manifests=_manifests(recovery, ticket, planned),
         plan_hash=ticket.plan_hash,
         requested_by=ticket.requested_by,
         reason=ticket.request.reason,
         started_at=ticket.started_at,
-        finished_at=bench.clock(),
+        finished_at=recovery.clock(),
         strategy=planned.strategy,
         offsets=len(planned.offsets),
         rows=sum(topic.rows for topic in topics),
         keys_compared=sum(topic.keys_compared or 0 for topic in topics),
         topics=topics,
         missing=missing,
-        safety_savepoint=bench.safety.published_by_run(ticket.restore_id),
+        safety_savepoint=recovery.safety.published_by_run(ticket.restore_id),
         still_held=still_held,
         sizes=sizes_of(planned),
         seconds=seconds_of(journal, began_at=ticket.started_at),
@@ -82,8 +82,8 @@ def report_of(
     return report
 
 
-def _manifests(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
-    store = bench.safety if ticket.request.savepoint.startswith(BEFORE) else bench.savepoints_of(planned.source_application_id)
+def _manifests(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
+    store = recovery.safety if ticket.request.savepoint.startswith(BEFORE) else recovery.savepoints_of(planned.source_application_id)
     ids = {planned.savepoint_id, planned.inputs_from, planned.point.archive if planned.point else None}
     return {one: _manifest_hash(store, one) for one in sorted(one for one in ids if one is not None)}
 
@@ -131,20 +131,20 @@ def _lasting(report: RestoreReport) -> RestoreReport:
     return replace(report, finished_at=0, seconds=None, still_held=(), manifests={})
 
 
-def evidence(bench: Workbench, restore_id: str = LATEST) -> tuple[RestoreReport, str]:
+def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[RestoreReport, str]:
     """The evidence of one restore, or of the last one that has any, and its page. Raises ``NotFound``, and ``Damaged`` when JSON and page do not
     belong together.
     """
-    known = reports(bench.repository, bench.layout)
+    known = reports(recovery.repository, recovery.layout)
     chosen = known[-1] if known and restore_id == LATEST else restore_id
     if chosen not in known:
         raise NotFound(
-            f"there is no evidence of restore {restore_id} of {bench.application_id}; restores that have some: {', '.join(known[-_KNOWN:]) or 'none'}",
+            f"there is no evidence of restore {restore_id} of {recovery.application_id}; restores that have some: {', '.join(known[-_KNOWN:]) or 'none'}",
             next_step="choose one of those; a restore that was not finished has none",
             restore=restore_id,
         )
-    report, sha256 = _read(bench.repository, bench.layout.report(chosen))
-    kept = bench.repository.get(bench.layout.report_page(chosen)).decode(errors="replace")
+    report, sha256 = _read(recovery.repository, recovery.layout.report(chosen))
+    kept = recovery.repository.get(recovery.layout.report_page(chosen)).decode(errors="replace")
     if kept != page(report, sha256):
         raise Damaged(
             f"the page of restore {chosen} is not that of its report: one of the two was changed",
@@ -160,16 +160,16 @@ def reports(repository: Repository, layout: Layout) -> list[str]:
     return sorted(filter(is_id, ids))
 
 
-def earlier_restores(bench: Workbench) -> list[Timed]:
+def earlier_restores(recovery: RecoveryContext) -> list[Timed]:
     """What the newest restores and drills of this application moved and how long they took, oldest first. Those without figures are passed over."""
-    drill = bench.config.drill
-    layouts = [bench.layout, *([Layout(drill.application_id)] if drill is not None else [])]
-    newest = sorted(((one, layout) for layout in layouts for one in reports(bench.repository, layout)), key=lambda found: found[0])
+    drill = recovery.config.drill
+    layouts = [recovery.layout, *([Layout(drill.application_id)] if drill is not None else [])]
+    newest = sorted(((one, layout) for layout in layouts for one in reports(recovery.repository, layout)), key=lambda found: found[0])
     found = []
     for restore_id, layout in newest[-NEWEST:]:
         # Evidence is read by whoever asks for it. That one file cannot be read is no reason not to restore.
         with contextlib.suppress(Damaged, NotFound):
-            report, _ = _read(bench.repository, layout.report(restore_id))
+            report, _ = _read(recovery.repository, layout.report(restore_id))
             if report.seconds is not None:
                 found.append(Timed(sizes=report.sizes, seconds=report.seconds))
     return found

@@ -8,64 +8,64 @@ from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.repository.journal import Phase, may_restart, reached
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import TICKET, entries, stored_plan
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.operations.unfinished import unfinished_restore
 
 
-def phase_of(bench: Workbench, ticket: RestoreTicket) -> Phase:
+def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:
     """How far a restore has come."""
-    return reached(entries(bench, ticket))
+    return reached(entries(recovery, ticket))
 
 
-def plan_left(bench: Workbench, restore_id: str) -> RestorePlan:
+def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
     """The plan of a restore that broke off, for somebody to approve again: by the repository alone nobody can tell who began it. Raises what ``resume``
     raises.
     """
-    ticket = _ticket(bench, restore_id)
-    _check_resumable(bench, ticket)
-    return stored_plan(bench, ticket)
+    ticket = _ticket(recovery, restore_id)
+    _check_resumable(recovery, ticket)
+    return stored_plan(recovery, ticket)
 
 
-def resume(bench: Workbench, restore_id: str, *, run_id: str, approved_hash: str, take_over: bool) -> RestoreTicket:
+def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_hash: str, take_over: bool) -> RestoreTicket:
     """Take the lock for a restore that broke off, and return its ticket under the new lock. With ``take_over`` also from the run that broke off:
     should that one live after all, its job and its next step find the lock lost and end.
 
     Raises ``NotFound`` for an unknown restore, ``Refused`` for one that is complete, destroyed nothing yet, or was followed by another one,
     ``PlanChanged`` when it is not the plan that was approved, and ``LockHeld``.
     """
-    ticket = _ticket(bench, restore_id)
-    _check_resumable(bench, ticket)
-    check_approved(stored_plan(bench, ticket).hash, approved_hash)
+    ticket = _ticket(recovery, restore_id)
+    _check_resumable(recovery, ticket)
+    check_approved(stored_plan(recovery, ticket).hash, approved_hash)
     purpose = f"restore {restore_id}, resumed"
     if take_over:
-        held = bench.lock.holder()
+        held = recovery.lock.holder()
         if held is not None and (held.owner == ticket.lock.owner or held.purpose == purpose):
-            bench.lock.take_from(held.owner)
-    lock = bench.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+            recovery.lock.take_from(held.owner)
+    lock = recovery.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
     try:
-        _check_resumable(bench, ticket)
+        _check_resumable(recovery, ticket)
         return replace(ticket, lock=lock)
     except BaseException:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
         raise
 
 
-def _ticket(bench: Workbench, restore_id: str) -> RestoreTicket:
+def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
     try:
-        return bench.notes.read_once(RestoreTicket, restore_id, TICKET)
+        return recovery.notes.read_once(RestoreTicket, restore_id, TICKET)
     except NotFound:
         raise NotFound(
-            f"there is no restore {restore_id} of {bench.application_id}",
+            f"there is no restore {restore_id} of {recovery.application_id}",
             next_step="use the id that the failed run or `streams-recovery backup` names",
             restore=restore_id,
         ) from None
 
 
-def _check_resumable(bench: Workbench, ticket: RestoreTicket) -> None:
-    phase = phase_of(bench, ticket)
+def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
+    phase = phase_of(recovery, ticket)
     if phase is Phase.CLOSED:
         raise Refused(f"restore {ticket.restore_id} is over", next_step="nothing is left to do; to restore again, begin a new one")
     if may_restart(phase):
@@ -74,7 +74,7 @@ def _check_resumable(bench: Workbench, ticket: RestoreTicket) -> None:
             next_step="begin a new restore: its plan is made of what is there now",
             phase=phase.value,
         )
-    newest = unfinished_restore(bench)
+    newest = unfinished_restore(recovery)
     if newest != ticket.restore_id:
         raise Refused(
             f"restore {ticket.restore_id} was followed by a later one",

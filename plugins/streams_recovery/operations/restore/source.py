@@ -13,7 +13,7 @@ from streams_recovery.operations.restore.base_savepoint import CUT_ROLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
+class RestoreSource:
     """``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those of the archive, and ``cuts`` says which of
     their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over.
     """
@@ -24,12 +24,12 @@ class Begin:
     unreadable: tuple[str, ...] = ()
 
 
-def beginning_empty(topic: TopicImage) -> TopicImage:
+def empty_source(topic: TopicImage) -> TopicImage:
     """An output without the results of before: the application is about to process what they were made of, or they are not of what is asked for."""
     return replace(topic, archived=False, partitions=tuple(replace(image, ranges=(), gaps=()) for image in topic.partitions))
 
 
-def brought(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], auto_offset_reset: str) -> Manifest:
+def restored_state(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], auto_offset_reset: str) -> Manifest:
     """The base, with inputs and globals as the archive has them and read as far as the base had read them, and with outputs that begin empty."""
     later = {topic.name: topic for topic in archive.topics if topic.role in CUT_ROLES and topic.archived}
 
@@ -42,7 +42,7 @@ def brought(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartition, Log
 
     def later_image(topic: TopicImage) -> TopicImage:
         if topic.role is TopicRole.OUTPUT:
-            return beginning_empty(topic)
+            return empty_source(topic)
         found = later.get(topic.name)
         if found is None or (found.topic_id, len(found.partitions)) != (topic.topic_id, len(topic.partitions)):
             return topic

@@ -6,19 +6,19 @@ import time
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, spaced, spaced_partition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.query_check import StoreAsked
+from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.operations import quiesce_record, topic_holds
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.lifecycle.ready import await_at_work
-from streams_recovery.operations.renewed_lock import kept, under_lock
+from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
 from streams_recovery.operations.restore.drain import inputs_of, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
-from streams_recovery.operations.restore.query_check import ASKED, Asked, ask_stores
+from streams_recovery.operations.restore.query_check import ASKED, Queried, query_stores
 from streams_recovery.operations.restore.rebuild import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.values import (
@@ -31,74 +31,74 @@ from streams_recovery.operations.restore.values import (
 )
 
 
-def set_offsets(bench: Workbench, ticket: RestoreTicket) -> OffsetsSummary:
+def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSummary:
     """Set every committed offset with its metadata and read them back. Last of the changes on the cluster: until now a start would not have
     continued from the savepoint. All or nothing. Raises ``ApplicationRunning`` when the group has members.
     """
-    guarded(bench, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
-    planned = stored_plan(bench, ticket)
-    removed = offsets_to_remove(bench, planned) if planned.from_input else []
+    guarded(recovery, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
+    planned = stored_plan(recovery, ticket)
+    removed = offsets_to_remove(recovery, planned) if planned.from_input else []
     wanted = {item.tp: CommittedOffset(offset=item.offset, metadata=item.metadata, leader_epoch=None) for item in planned.offsets}
-    moved = _move_others(bench, planned)
-    bench.groups.set_offsets(bench.application_id, dict.fromkeys(removed) | wanted)
-    note(bench, ticket, Phase.OFFSETS_SET)
+    moved = _move_others(recovery, planned)
+    recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
+    note(recovery, ticket, Phase.OFFSETS_SET)
     with_metadata = sum(1 for value in wanted.values() if value.metadata)
     return OffsetsSummary(partitions=len(wanted), with_metadata=with_metadata, removed=len(removed), groups=moved)
 
 
-def _move_others(bench: Workbench, planned: RestorePlan) -> tuple[str, ...]:
+def _move_others(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
     """Other groups on inputs that were cut: all of a group's offsets there, or none, and none while it has members."""
     offsets: dict[str, dict[TopicPartition, CommittedOffset | None]] = {}
     for one in planned.in_place.groups if planned.in_place else ():
         offsets.setdefault(one.group, {})[one.tp] = CommittedOffset(offset=one.offset, metadata=one.metadata, leader_epoch=None)
     for group_id, wanted in offsets.items():
-        bench.groups.set_offsets(group_id, wanted)
+        recovery.groups.set_offsets(group_id, wanted)
     return tuple(offsets)
 
 
-def wipe(bench: Workbench, ticket: RestoreTicket) -> WipeSummary:
+def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
     """Remove local state on every instance: Kafka Streams accepts stale state against a new changelog without an error, so none may remain."""
-    guarded(bench, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
-    report = bench.application.wipe_state()
+    guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
+    report = recovery.application.wipe_state()
     if report.remaining:
         raise Damaged(
             f"local state remains in {', '.join(report.remaining)}",
-            next_step=f"remove these directories by hand; then {resume_command(bench, ticket)} goes on from here",
+            next_step=f"remove these directories by hand; then {resume_command(recovery, ticket)} goes on from here",
             remaining=report.remaining,
         )
-    note(bench, ticket, Phase.WIPED)
+    note(recovery, ticket, Phase.WIPED)
     return WipeSummary(removed=report.removed)
 
 
-def start(bench: Workbench, ticket: RestoreTicket) -> StartSummary:
+def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
     """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to. Raises ``Damaged`` when
     an offset is not the one that was set, or, after an earlier start, is gone.
     """
-    before = reached(guarded(bench, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
-    planned = stored_plan(bench, ticket)
-    if all(i.state is InstanceState.GONE for i in bench.application.status()):
+    before = reached(guarded(recovery, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
+    planned = stored_plan(recovery, ticket)
+    if all(i.state is InstanceState.GONE for i in recovery.application.status()):
         if before is Phase.WIPED:
-            _check_committed(bench, ticket, planned)
+            _check_committed(recovery, ticket, planned)
         else:
-            _check_still_committed(bench, planned)
-    summary = launched(bench, planned)
-    note(bench, ticket, Phase.STARTED)
+            _check_still_committed(recovery, planned)
+    summary = launched(recovery, planned)
+    note(recovery, ticket, Phase.STARTED)
     return summary
 
 
-def launched(bench: Workbench, planned: RestorePlan) -> StartSummary:
+def launched(recovery: RecoveryContext, planned: RestorePlan) -> StartSummary:
     """Every instance that was down started, and where the inputs ended before."""
-    ends = bench.cluster.last_stable_offsets(inputs_of(bench, planned))
-    bench.application.start()
-    instances = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
-    return StartSummary(instances=instances, ends={spaced(tp): end for tp, end in ends.items()})
+    ends = recovery.cluster.last_stable_offsets(inputs_of(recovery, planned))
+    recovery.application.start()
+    instances = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
+    return StartSummary(instances=instances, ends={partition_text(tp): end for tp, end in ends.items()})
 
 
-def _check_committed(bench: Workbench, ticket: RestoreTicket, planned: RestorePlan) -> None:
+def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
     """Every offset must still be the one that was set. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
     topic stays empty without one: no error would tell.
     """
-    found = bench.groups.committed(bench.application_id, [item.tp for item in planned.offsets])
+    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
     wrong = [
         f"{item.tp}: {'nothing' if known is None else known.offset} in place of {item.offset}"
         for item in planned.offsets
@@ -108,29 +108,29 @@ def _check_committed(bench: Workbench, ticket: RestoreTicket, planned: RestorePl
     wrong += [
         f"{one.tp} of group {one.group}: nothing in place of {one.offset}"
         for one in (planned.in_place.groups if planned.in_place else ())
-        if bench.groups.committed(one.group, [one.tp])[one.tp] is None
+        if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
     ]
     if wrong:
         raise Damaged(
-            f"{len(wrong)} committed offsets of {bench.application_id} are not those that were set: {'; '.join(wrong[:20])}",
-            next_step=f"find out what else commits for this group or deletes its offsets; then {resume_command(bench, ticket)} sets them again",
+            f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
+            next_step=f"find out what else commits for this group or deletes its offsets; then {resume_command(recovery, ticket)} sets them again",
             wrong=wrong,
         )
 
 
-def _check_still_committed(bench: Workbench, planned: RestorePlan) -> None:
+def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
     """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
-    found = bench.groups.committed(bench.application_id, [item.tp for item in planned.offsets])
+    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
     gone = [str(item.tp) for item in planned.offsets if found[item.tp] is None]
     if gone:
         raise Damaged(
-            f"{bench.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",
+            f"{recovery.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",
             next_step="it was not started again; find out what deletes them, then restore again with replace",
             gone=gone,
         )
 
 
-def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSummary) -> RecoveredSummary:
+def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: StartSummary) -> RecoveredSummary:
     """Wait until every instance is RUNNING and every input is committed up to the end it had at the start.
 
     RUNNING alone proves nothing: an application with empty stores gets there too. As long as the instances report fewer and fewer records that are
@@ -138,23 +138,23 @@ def await_recovered(bench: Workbench, ticket: RestoreTicket, started: StartSumma
     configured time, and ``Damaged`` when an internal topic appeared that the savepoint does not know: then it is another topology than the one
     that was saved.
     """
-    guarded(bench, ticket, at_least=Phase.STARTED, before=Phase.FED)
+    guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.FED)
     began = time.monotonic()
-    ends = {spaced_partition(name): end for name, end in started.ends.items()}
-    with kept(bench, ticket):
-        await_at_work(bench, ends, again=resume_command(bench, ticket))
-    planned = stored_plan(bench, ticket)
+    ends = {partition_of_text(name): end for name, end in started.ends.items()}
+    with renewed_lock(recovery, ticket):
+        await_at_work(recovery, ends, again=resume_command(recovery, ticket))
+    planned = stored_plan(recovery, ticket)
     if not planned.from_input and (planned.point is None or planned.point.with_state):
-        _check_no_new_topics(bench, planned)
-    asked = ask_stores(bench, planned)
-    note(bench, ticket, Phase.RECOVERED, result=bench.notes.write(ticket.restore_id, ASKED, Asked(stores=asked)))
-    names = tuple(i.name for i in bench.application.status() if i.state is InstanceState.RUNNING)
+        _check_no_new_topics(recovery, planned)
+    asked = query_stores(recovery, planned)
+    note(recovery, ticket, Phase.RECOVERED, result=recovery.notes.write(ticket.restore_id, ASKED, Queried(stores=asked)))
+    names = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
     return RecoveredSummary(instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), asked=asked)
 
 
-def _check_no_new_topics(bench: Workbench, planned: RestorePlan) -> None:
+def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> None:
     known = {step.name for step in planned.create}
-    new = [name for name in internal_topics(bench) if name not in known]
+    new = [name for name in internal_topics(recovery) if name not in known]
     if new:
         raise Damaged(
             f"the application created internal topics that the savepoint does not have: {', '.join(new)}",
@@ -163,23 +163,25 @@ def _check_no_new_topics(bench: Workbench, planned: RestorePlan) -> None:
         )
 
 
-def finish(bench: Workbench, ticket: RestoreTicket, verified: VerifySummary | None, asked: tuple[StoreAsked, ...] = ()) -> RestoreReport:
+def finish(
+    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary | None, asked: tuple[QueryCheck, ...] = ()
+) -> RestoreReport:
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and ``asked`` are what
     the steps before found. Raises ``Damaged`` when nothing was verified.
     """
-    under_lock(bench, ticket)
-    planned = stored_plan(bench, ticket)
+    require_lock(recovery, ticket)
+    planned = stored_plan(recovery, ticket)
     if verified is None:
         raise Damaged(
             f"nothing says what the verification of restore {ticket.restore_id} found",
             next_step="stop the application, and restore it again",
         )
     if planned.held_back:
-        guarded(bench, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
+        guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     checked = Checked(verified=verified, asked=asked)
-    report = report_of(bench, ticket, planned, checked, entries(bench, ticket), topic_holds.release_restore_holds(bench))
-    report = keep_evidence(bench.repository, bench.layout, report)
-    quiesce_record.end(bench)
-    note(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
+    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
+    report = keep_evidence(recovery.repository, recovery.layout, report)
+    quiesce_record.end(recovery)
+    note(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
     return report

@@ -10,16 +10,16 @@ from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, TopicToDelete
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.unfinished import restore_journals
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 
 
-def spans(bench: Workbench, existing: dict[str, TopicDescription]) -> dict[str, int]:
+def spans(recovery: RecoveryContext, existing: dict[str, TopicDescription]) -> dict[str, int]:
     """Offsets between start and end of every topic that has any. Transaction markers count: a topic that seems to hold one record may hold none."""
     partitions = [TopicPartition(name, number) for name, found in existing.items() for number in range(found.partitions)]
-    starts, ends = bench.cluster.log_starts(partitions), bench.cluster.high_watermarks(partitions)
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     held: dict[str, int] = {}
     for tp in partitions:
         if ends[tp] > starts[tp]:
@@ -27,27 +27,27 @@ def spans(bench: Workbench, existing: dict[str, TopicDescription]) -> dict[str, 
     return held
 
 
-def refuse_living(bench: Workbench, held: dict[str, int]) -> None:
+def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> None:
     """Raise ``TargetNotEmpty`` naming topics and counts."""
     if held:
         listed = ", ".join(f"{name} ({count} offsets)" for name, count in sorted(held.items()))
         raise TargetNotEmpty(
-            f"internal topics of {bench.application_id} are not empty: {listed}",
+            f"internal topics of {recovery.application_id} are not empty: {listed}",
             next_step="nothing was changed; if this state is really to be replaced, say so with `replace`: it is saved first",
             topics=held,
         )
 
 
-def without_copies(bench: Workbench, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
+def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
     """Topics but those that earlier restores of this application created: copies, of which each restore makes its own."""
     made: dict[str, set[str]] = {}
-    for entries in restore_journals(bench):
+    for entries in restore_journals(recovery):
         for name, ids in created_by(entries).items():
             made.setdefault(name, set()).update(ids)
     return {name: found for name, found in present.items() if found.topic_id not in made.get(name, set())}
 
 
-def refuse_living_inputs(placed: Iterable[Placed]) -> None:
+def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
     """Raise ``Refused`` naming inputs that would stay as they are: a moment is brought back from copies that end there."""
     living = [one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made]
     if living:
@@ -58,15 +58,17 @@ def refuse_living_inputs(placed: Iterable[Placed]) -> None:
         )
 
 
-def unknown_topics(bench: Workbench, manifest: Manifest, known: Collection[str], request: RestoreRequest) -> tuple[TopicToDelete, ...]:
+def unknown_topics(
+    recovery: RecoveryContext, manifest: Manifest, known: Collection[str], request: RestoreRequest
+) -> tuple[TopicToDelete, ...]:
     """Internal topics that the savepoint does not know, by the names it has here. The application would take up what is in them, state of another
     time than all the rest: so they go, or ``TargetNotEmpty`` is raised.
 
     A name alone does not prove whose topic it is: what begins with this application's id may belong to another one that has no consumer
     group at the moment. So each has to be named, except those that the restore that is being undone has created itself.
     """
-    unknown = bench.cluster.describe_topics([name for name in internal_topics(bench) if name not in known])
-    ours = _created_by_undone(bench, manifest)
+    unknown = recovery.cluster.describe_topics([name for name in internal_topics(recovery) if name not in known])
+    ours = _created_by_undone(recovery, manifest)
     refused = sorted(
         name
         for name, found in unknown.items()
@@ -74,7 +76,7 @@ def unknown_topics(bench: Workbench, manifest: Manifest, known: Collection[str],
     )
     if refused:
         raise TargetNotEmpty(
-            f"{bench.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(refused)}",
+            f"{recovery.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(refused)}",
             next_step="nothing was changed; choose a savepoint of this version of the application, or name each topic that may go (`replace` with "
             "`delete`): they are saved first. If they belong to another application whose name begins like this one, name this one's stores in "
             "its configuration",
@@ -83,9 +85,13 @@ def unknown_topics(bench: Workbench, manifest: Manifest, known: Collection[str],
     return tuple(TopicToDelete(name=name, topic_id=found.topic_id) for name, found in sorted(unknown.items()))
 
 
-def _created_by_undone(bench: Workbench, manifest: Manifest) -> dict[str, set[str]]:
-    undone = manifest.provenance.run_id if manifest.savepoint_id in bench.safety.ids() else None
-    return {} if undone is None else created_by(tuple(NumberedLog(bench.repository, bench.layout.journal(undone), JournalEntry).read_all()))
+def _created_by_undone(recovery: RecoveryContext, manifest: Manifest) -> dict[str, set[str]]:
+    undone = manifest.provenance.run_id if manifest.savepoint_id in recovery.safety.ids() else None
+    return (
+        {}
+        if undone is None
+        else created_by(tuple(AppendLog(recovery.repository, recovery.layout.journal(undone), JournalEntry).read_all()))
+    )
 
 
 def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:

@@ -9,9 +9,9 @@ from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import OutputPolicy, RestoreRequest, TopicToCreate
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import LATEST, check_files, check_published, pieces_of
-from streams_recovery.operations.restore.source import beginning_empty
+from streams_recovery.operations.restore.source import empty_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,24 +31,22 @@ class Archived:
         return {tp: rows[tp] for tp in self.begins}
 
 
-def choose_archive(bench: Workbench, request: RestoreRequest) -> Manifest:
+def choose_archive(recovery: RecoveryContext, request: RestoreRequest) -> Manifest:
     """The savepoint whose inputs, globals and outputs a rebuild begins with, without its state; outputs that are to be empty are. Its label says nothing
     about these. Raises ``NotFound``, and ``Damaged`` as ``choose`` does.
     """
-    store = bench.savepoints
+    store = recovery.savepoints
     manifest = store.latest() if request.inputs_from == LATEST else store.read(request.inputs_from)
     if manifest is None:
         raise NotFound(
-            f"{bench.application_id} has no savepoint in {bench.repository.location}",
+            f"{recovery.application_id} has no savepoint in {recovery.repository.location}",
             next_step="rebuild from inputs that are there, or check the storage section of the configuration",
-            application_id=bench.application_id,
+            application_id=recovery.application_id,
         )
-    check_published(bench, request, manifest.savepoint_id)
+    check_published(recovery, request, manifest.savepoint_id)
     empty = request.outputs is OutputPolicy.RECREATE
     topics = tuple(
-        beginning_empty(topic) if topic.role is TopicRole.OUTPUT and empty else topic
-        for topic in manifest.topics
-        if not topic.role.internal
+        empty_source(topic) if topic.role is TopicRole.OUTPUT and empty else topic for topic in manifest.topics if not topic.role.internal
     )
-    check_files(bench, manifest, pieces_of(topics))
+    check_files(recovery, manifest, pieces_of(topics))
     return replace(manifest, topics=topics)

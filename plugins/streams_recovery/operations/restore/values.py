@@ -8,8 +8,8 @@ from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.core.restore.proofs import PartitionProof
-from streams_recovery.core.restore.query_check import StoreAsked
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.savepoint.values import JobPlan, Ticket
 
 
@@ -24,7 +24,7 @@ class RestoreTicket:
     request: RestoreRequest
     requested_by: str
     plan_hash: str
-    plan: NoteRef
+    plan: ArtifactRef
     lock: LockTicket
     started_at: int
     running: tuple[str, ...]
@@ -77,7 +77,7 @@ class LoadSummary:
     rows: int
     present: int
     workers: tuple[str, ...]
-    result: NoteRef | None
+    result: ArtifactRef | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class RecoveredSummary:
     instances: tuple[str, ...]
     partitions_caught_up: int
     seconds: float
-    asked: tuple[StoreAsked, ...]
+    asked: tuple[QueryCheck, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, Refused
-from streams_recovery.core.kafka_types import Guarantee, spaced, spaced_partition
-from streams_recovery.core.repository.ownership import Handover, Role
+from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.rollout.cutover import Step, told
 from streams_recovery.operations import quiesce_record
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
 from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.lifecycle.stop import bring_down
-from streams_recovery.operations.renewed_lock import kept
+from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.rollout.discover import between, has_read, input_partitions, note_read, offsets_of, role, unread
 from streams_recovery.operations.rollout.open import hold_both, running
-from streams_recovery.operations.rollout.values import HandedOver, LiveStarted, StoppedForSwitch, SwitchReport, SwitchTicket
+from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
 from streams_recovery.waiting import while_falling
 
 REPORT = "switch-report"
 
 
-def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSwitch:
+def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> StoppedForCutover:
     """Stop the clone, and for a cut-over also the old application, once it has processed all that the clone had. In this order no output can be
     missing. Raises ``ApplicationRunning``, ``Refused`` when the clone's state cannot be trusted, and ``ApplicationNotReady`` when the old application
     does not get so far.
@@ -44,24 +44,24 @@ def stop(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> StoppedForSw
         _await_old(old, clone, ticket)
         closed |= _down(old, ticket)
         _require_nothing_missing(old, clone)
-    return StoppedForSwitch(closed_cleanly=closed)
+    return StoppedForCutover(closed_cleanly=closed)
 
 
-def _down(bench: Workbench, ticket: SwitchTicket) -> dict[str, bool]:
-    if role(bench) is Role.LIVE:
+def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
+    if role(recovery) is Role.LIVE:
         # Until the outputs have changed hands it is to run: whoever is killed, its next savepoint brings it back.
-        quiesce_record.begin_stop(bench, ticket.run, ())
-    return {bench.application_id: bring_down(bench).clean}
+        quiesce_record.begin_stop(recovery, ticket.run, ())
+    return {recovery.application_id: bring_down(recovery).clean}
 
 
-def missing(old: Workbench, clone: Workbench) -> dict[str, int]:
+def missing(old: RecoveryContext, clone: RecoveryContext) -> dict[str, int]:
     """Input that the clone has read and the old application has not: its output went to the clone's own topics only."""
     mine = offsets_of(clone, input_partitions(clone))
     theirs = offsets_of(old, mine)
     return between(clone, {tp: (theirs[tp], offset) for tp, offset in mine.items()})
 
 
-def _require_nothing_missing(old: Workbench, clone: Workbench) -> None:
+def _require_nothing_missing(old: RecoveryContext, clone: RecoveryContext) -> None:
     left = missing(old, clone)
     if left:
         raise ApplicationNotReady(
@@ -71,7 +71,7 @@ def _require_nothing_missing(old: Workbench, clone: Workbench) -> None:
         )
 
 
-def _await_old(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
+def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
     """Wait until the old application has processed what the clone had read, and all that this caused."""
     target = offsets_of(clone, input_partitions(clone))
     if has_read(clone, target):
@@ -79,8 +79,8 @@ def _await_old(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
     patience = float(old.config.restore.catch_up_timeout_seconds)
     if running(old):
         with ExitStack() as stack:
-            stack.enter_context(kept(old, ticket.old))
-            stack.enter_context(kept(clone, ticket.clone))
+            stack.enter_context(renewed_lock(old, ticket.old))
+            stack.enter_context(renewed_lock(clone, ticket.clone))
             while_falling(lambda: sum(missing(old, clone).values()), patience=patience)
             _require_nothing_missing(old, clone)
             # What input causes may go through several repartition topics one after the other: in each round one more is sure to be read.
@@ -90,13 +90,13 @@ def _await_old(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
         _require_nothing_missing(old, clone)
         if left := unread(old):
             raise ApplicationNotReady(
-                f"{old.application_id} is down with unread records in repartition topics: {told({spaced(tp): n for tp, n in left.items()})}",
+                f"{old.application_id} is down with unread records in repartition topics: {told({partition_text(tp): n for tp, n in left.items()})}",
                 next_step=f"start {old.application_id} and run the cut-over again",
             )
     note_read(clone, target)
 
 
-def _read_to_ends(old: Workbench, patience: float) -> None:
+def _read_to_ends(old: RecoveryContext, patience: float) -> None:
     partitions = repartition_partitions(old)
     # Not the last stable offsets: the marker of a transaction reaches a log a little after the offsets that it commits can be seen.
     ends = old.cluster.high_watermarks(partitions)
@@ -112,7 +112,7 @@ def _read_to_ends(old: Workbench, patience: float) -> None:
         )
 
 
-def hand_over(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedOver:
+def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
     """Write down who writes the outputs from now on. First the one that must not any more, so that at no moment both may. Raises
     ``ApplicationRunning`` unless those that must be down are.
     """
@@ -130,10 +130,10 @@ def hand_over(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedO
         quiesce_record.end(old)
         quiesce_record.end(clone)
         _append(clone, old, ticket.run, Role.LIVE, again, tail)
-    return handed(old, clone, ticket)
+    return transferred(old, clone, ticket)
 
 
-def _hand_back(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedOver:
+def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
     require_down(clone)
     # First: it would be brought back as one beside an application that does not run.
     quiesce_record.end(clone)
@@ -143,100 +143,104 @@ def _hand_back(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> Handed
         quiesce_record.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), _tail(old))
         _append(old, clone, ticket.run, Role.LIVE, again, tail)
-    return handed(old, clone, ticket)
+    return transferred(old, clone, ticket)
 
 
-def handed(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> HandedOver:
+def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
     """What changed hands by this run, or by the one that this run finishes."""
     live = clone if ticket.step is Step.CUT_OVER else old
     last = live.handovers.last()
     if last is None or (ticket.step is Step.ROLL_BACK and last.run != ticket.run):
         # Nothing was cut over, so nothing was taken back.
-        return HandedOver(live=live.application_id, again={}, tail={})
-    return HandedOver(live=live.application_id, again=last.again, tail=last.tail)
+        return OutputsTransferred(live=live.application_id, again={}, tail={})
+    return OutputsTransferred(live=live.application_id, again=last.again, tail=last.tail)
 
 
-def _ahead(one: Workbench, other: Workbench) -> dict[str, int]:
+def _ahead(one: RecoveryContext, other: RecoveryContext) -> dict[str, int]:
     """Input that ``one`` has read and ``other`` has not."""
     theirs = offsets_of(other, input_partitions(other))
     mine = offsets_of(one, theirs)
     return between(one, {tp: (offset, mine[tp]) for tp, offset in theirs.items()})
 
 
-def _tail(bench: Workbench) -> dict[str, int]:
-    return {spaced(tp): count for tp, count in unread(bench).items()}
+def _tail(recovery: RecoveryContext) -> dict[str, int]:
+    return {partition_text(tp): count for tp, count in unread(recovery).items()}
 
 
-def _append(bench: Workbench, other: Workbench, run: str, now: Role, again: Mapping[str, int], tail: Mapping[str, int]) -> None:
-    bench.handovers.append(entry(bench, other, run, now, again=again, tail=tail))
+def _append(
+    recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, again: Mapping[str, int], tail: Mapping[str, int]
+) -> None:
+    recovery.handovers.append(entry(recovery, other, run, now, again=again, tail=tail))
 
 
-def entry(bench: Workbench, other: Workbench, run: str, now: Role, *, again: Mapping[str, int], tail: Mapping[str, int]) -> Handover:
+def entry(
+    recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, *, again: Mapping[str, int], tail: Mapping[str, int]
+) -> OwnershipEntry:
     """What an application is from now on, with the offsets it has."""
-    return Handover(
+    return OwnershipEntry(
         role=now,
         other=other.application_id,
         run=run,
-        at=bench.clock(),
-        offsets={spaced(tp): offset for tp, offset in offsets_of(bench, input_partitions(bench)).items()},
+        at=recovery.clock(),
+        offsets={partition_text(tp): offset for tp, offset in offsets_of(recovery, input_partitions(recovery)).items()},
         again=dict(again),
         tail=dict(tail),
     )
 
 
-def require_down(bench: Workbench) -> None:
+def require_down(recovery: RecoveryContext) -> None:
     """Raise ``ApplicationRunning`` unless every instance is gone and the group is empty."""
-    group = bench.groups.describe(bench.application_id)
-    if running(bench) or not group.empty:
+    group = recovery.groups.describe(recovery.application_id)
+    if running(recovery) or not group.empty:
         raise ApplicationRunning(
-            f"{bench.application_id} runs, or its group has members, where it must be down",
+            f"{recovery.application_id} runs, or its group has members, where it must be down",
             next_step="find out what started it; then run this again",
         )
 
 
-def start_live(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LiveStarted:
+def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LiveStarted:
     """Start the one that writes the outputs by now, unless it is to be restored first. Raises ``Refused`` when the other one may write them too, or runs."""
     hold_both(old, clone, ticket)
-    bench, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
-    if role(bench) is not Role.LIVE or role(other) is Role.LIVE:
+    recovery, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
+    if role(recovery) is not Role.LIVE or role(other) is Role.LIVE:
         raise Refused(
-            f"{bench.application_id} is {role(bench)} and {other.application_id} is {role(other)}: the outputs did not change hands",
+            f"{recovery.application_id} is {role(recovery)} and {other.application_id} is {role(other)}: the outputs did not change hands",
             next_step=f"run {ticket.step} again",
         )
     require_down(other)
-    inputs = input_partitions(bench)
-    ends = bench.cluster.last_stable_offsets(inputs)
+    inputs = input_partitions(recovery)
+    ends = recovery.cluster.last_stable_offsets(inputs)
     if not ticket.restore_first:
-        bench.application.start()
-        quiesce_record.end(bench)
+        recovery.application.start()
+        quiesce_record.end(recovery)
     return LiveStarted(
-        application_id=bench.application_id,
-        instances=() if ticket.restore_first else tuple(status.name for status in bench.application.status()),
-        ends={spaced(tp): end for tp, end in sorted(ends.items())},
+        application_id=recovery.application_id,
+        instances=() if ticket.restore_first else tuple(status.name for status in recovery.application.status()),
+        ends={partition_text(tp): end for tp, end in sorted(ends.items())},
     )
 
 
-def await_live(old: Workbench, clone: Workbench, ticket: SwitchTicket, started: LiveStarted) -> None:
+def await_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, started: LiveStarted) -> None:
     """Wait until it is RUNNING and has read its inputs to the ends they had. Raises ``ApplicationNotReady``."""
     hold_both(old, clone, ticket)
     if ticket.restore_first:
         return
-    bench = clone if ticket.step is Step.CUT_OVER else old
+    recovery = clone if ticket.step is Step.CUT_OVER else old
     with ExitStack() as stack:
-        stack.enter_context(kept(old, ticket.old))
-        stack.enter_context(kept(clone, ticket.clone))
-        await_at_work(bench, {spaced_partition(name): end for name, end in started.ends.items()}, again=f"{ticket.step} once more")
+        stack.enter_context(renewed_lock(old, ticket.old))
+        stack.enter_context(renewed_lock(clone, ticket.clone))
+        await_at_work(recovery, {partition_of_text(name): end for name, end in started.ends.items()}, again=f"{ticket.step} once more")
 
 
-def finish(old: Workbench, clone: Workbench, ticket: SwitchTicket, stopped: StoppedForSwitch) -> SwitchReport:
+def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, stopped: StoppedForCutover) -> CutoverReport:
     """Write the report and give both locks back. ``stopped`` is what ``stop`` returned. Raises ``Damaged`` when the log does not say what was done."""
     hold_both(old, clone, ticket)
     live, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
     if role(live) is not Role.LIVE or role(other) is Role.LIVE:
         raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again")
-    done = handed(old, clone, ticket)
-    lasts = {bench.application_id: bench.handovers.last() for bench in (old, clone)}
-    report = SwitchReport(
+    done = transferred(old, clone, ticket)
+    lasts = {recovery.application_id: recovery.handovers.last() for recovery in (old, clone)}
+    report = CutoverReport(
         step=ticket.step,
         run=ticket.run,
         live=live.application_id,

@@ -7,23 +7,23 @@ from collections.abc import Iterable, Mapping
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.clone_application import live
 from streams_recovery.core.errors import NotFound, OffsetsGone, Refused
-from streams_recovery.core.kafka_types import Guarantee, TopicPartition, spaced
+from streams_recovery.core.kafka_types import Guarantee, TopicPartition, partition_text
 from streams_recovery.core.repository.ownership import ReadUpTo, Role, role_of
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.rollout.cutover import Origin, Pair, Side
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
 from streams_recovery.operations.lag import next_records
 from streams_recovery.operations.unfinished import unfinished_restore
-from streams_recovery.storage.append_log import NumberedLog
+from streams_recovery.storage.append_log import AppendLog
 
 # Offsets are no records: markers of transactions take some. So many are read to tell the two apart; of more only the offsets are known.
 _COUNTED = 10_000
 
 
-def look(old: Workbench, clone: Workbench) -> Pair:
+def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
     """Both sides. Raises ``Refused`` when one is no clone of the other, and ``NotFound`` for inputs that do not exist."""
     if clone.config.clone is None or clone.config.clone.of != old.config.name:
         raise Refused(
@@ -48,110 +48,110 @@ def look(old: Workbench, clone: Workbench) -> Pair:
     )
 
 
-def role(bench: Workbench) -> Role:
+def role(recovery: RecoveryContext) -> Role:
     """What an application is now."""
-    return role_of(bench.handovers.last(), is_clone=bench.config.clone is not None)
+    return role_of(recovery.handovers.last(), is_clone=recovery.config.clone is not None)
 
 
-def input_partitions(bench: Workbench) -> list[TopicPartition]:
+def input_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
     """Every partition of the configured inputs. Raises ``NotFound``."""
-    found = bench.cluster.describe_topics(bench.config.topics.inputs)
-    missing = sorted(set(bench.config.topics.inputs) - set(found))
+    found = recovery.cluster.describe_topics(recovery.config.topics.inputs)
+    missing = sorted(set(recovery.config.topics.inputs) - set(found))
     if missing:
         raise NotFound(
-            f"inputs of {bench.application_id} do not exist: {', '.join(missing)}",
+            f"inputs of {recovery.application_id} do not exist: {', '.join(missing)}",
             next_step="create them or correct topics.inputs in the application's configuration",
             topics=missing,
         )
     return [TopicPartition(name, number) for name, topic in sorted(found.items()) for number in range(topic.partitions)]
 
 
-def offsets_of(bench: Workbench, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def offsets_of(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Committed offsets; nothing committed is 0."""
     wanted = list(partitions)
-    committed = bench.groups.committed(bench.application_id, wanted) if wanted else {}
+    committed = recovery.groups.committed(recovery.application_id, wanted) if wanted else {}
     return {tp: 0 if known is None else known.offset for tp, known in sorted(committed.items())}
 
 
-def unread(bench: Workbench) -> dict[TopicPartition, int]:
+def unread(recovery: RecoveryContext) -> dict[TopicPartition, int]:
     """Records of repartition topics that the application has not processed, where there are any. Transactions must be decided."""
-    partitions = repartition_partitions(bench)
-    committed, ends = offsets_of(bench, partitions), bench.cluster.last_stable_offsets(partitions)
-    found = between(bench, {tp: (committed[tp], ends[tp]) for tp in partitions})
-    return {tp: found[spaced(tp)] for tp in partitions if spaced(tp) in found}
+    partitions = repartition_partitions(recovery)
+    committed, ends = offsets_of(recovery, partitions), recovery.cluster.last_stable_offsets(partitions)
+    found = between(recovery, {tp: (committed[tp], ends[tp]) for tp in partitions})
+    return {tp: found[partition_text(tp)] for tp in partitions if partition_text(tp) in found}
 
 
-def between(bench: Workbench, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
+def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
     """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges that have some, and of
     those whose beginning is gone, it is the number of offsets.
     """
     wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
-    starts = bench.cluster.log_starts(list(wanted)) if wanted else {}
+    starts = recovery.cluster.log_starts(list(wanted)) if wanted else {}
     found = {}
     for tp, (start, end) in sorted(wanted.items()):
         first = max(start, starts[tp]) if start == 0 else start
         count = end - first
         if starts[tp] <= first < end:
-            count = _records(bench, tp, first, end) if count <= _COUNTED else count if _any(bench, tp, first, end) else 0
+            count = _records(recovery, tp, first, end) if count <= _COUNTED else count if _any(recovery, tp, first, end) else 0
         if count > 0:
-            found[spaced(tp)] = count
+            found[partition_text(tp)] = count
     return found
 
 
-def _any(bench: Workbench, tp: TopicPartition, start: int, end: int) -> bool:
-    found = next_records(bench, {tp: (start, end)}).get(tp)
+def _any(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> bool:
+    found = next_records(recovery, {tp: (start, end)}).get(tp)
     return found is None or found.record or found.upto < end
 
 
-def _records(bench: Workbench, tp: TopicPartition, start: int, end: int) -> int:
+def _records(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> int:
     try:
-        with RangeReader(bench.connection, tp, start, end) as reader:
+        with RangeReader(recovery.connection, tp, start, end) as reader:
             return sum(batch.num_rows for batch in reader)
     except OffsetsGone:
         # A running application deletes what it has read of its repartition topics, also after its offsets were asked for.
         return end - start
 
 
-def _side(bench: Workbench, committed: Mapping[TopicPartition, int]) -> Side:
-    last = bench.handovers.last()
-    statuses = bench.application.status()
+def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) -> Side:
+    last = recovery.handovers.last()
+    statuses = recovery.application.status()
     alive = tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.RUNNING)
-    topics = bench.config.topics
+    topics = recovery.config.topics
     return Side(
-        application_id=bench.application_id,
-        role=role(bench),
+        application_id=recovery.application_id,
+        role=role(recovery),
         other=None if last is None else last.other,
         alive=alive,
         unknown=tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.UNKNOWN),
         clean=all(i.closed_cleanly is True for i in statuses if i.state is InstanceState.GONE),
-        transactional=bench.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2,
+        transactional=recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2,
         inputs=topics.inputs,
         globals=topics.globals,
         outputs=topics.outputs,
         committed=_spaced(committed),
         # While it runs, that changes with every record.
-        unread={} if alive else _spaced(unread(bench)),
-        unfinished=unfinished_restore(bench),
+        unread={} if alive else _spaced(unread(recovery)),
+        unfinished=unfinished_restore(recovery),
         handed=None if last is None or last.role is not Role.REPLACED else last.offsets,
     )
 
 
-def has_read(clone: Workbench, offsets: Mapping[TopicPartition, int]) -> bool:
+def has_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> bool:
     """True when that was seen for just these ``offsets`` of the clone."""
     last = _read_log(clone).last()
     return last is not None and last.offsets == _spaced(offsets)
 
 
-def note_read(clone: Workbench, offsets: Mapping[TopicPartition, int]) -> None:
+def note_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
     """Write it down, for whoever finishes a cut-over that breaks off."""
     _read_log(clone).append(ReadUpTo(offsets=_spaced(offsets)))
 
 
-def _read_log(clone: Workbench) -> NumberedLog[ReadUpTo]:
-    return NumberedLog(clone.repository, clone.layout.read_up_to, ReadUpTo)
+def _read_log(clone: RecoveryContext) -> AppendLog[ReadUpTo]:
+    return AppendLog(clone.repository, clone.layout.read_up_to, ReadUpTo)
 
 
-def _origin(clone: Workbench) -> Origin | None:
+def _origin(clone: RecoveryContext) -> Origin | None:
     try:
         report, _ = restore.evidence(clone)
     except NotFound:
@@ -167,4 +167,4 @@ def _origin(clone: Workbench) -> Origin | None:
 
 
 def _spaced(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    return {spaced(tp): offset for tp, offset in sorted(offsets.items())}
+    return {partition_text(tp): offset for tp, offset in sorted(offsets.items())}

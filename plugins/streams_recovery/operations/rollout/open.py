@@ -8,25 +8,25 @@ from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.rollout.cutover import Pair, Step, SwitchPlan, problems, switch_plan
+from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, cutover_plan, problems
 from streams_recovery.operations import quiesce_record
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, Held, under_lock
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
 from streams_recovery.operations.rollout.discover import look, role
-from streams_recovery.operations.rollout.values import LeftAs, SwitchRequest, SwitchTicket
+from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTicket, LeftAs
 
 
-def plan_switch(old: Workbench, clone: Workbench, request: SwitchRequest) -> SwitchPlan:
+def plan_cutover(old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
     """What this switch would do now. Changes nothing. Raises ``Refused`` naming everything that stands against it at once."""
     return _planned(look(old, clone), clone, request)
 
 
-def _planned(pair: Pair, clone: Workbench, request: SwitchRequest) -> SwitchPlan:
+def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
     configured = clone.config.clone
     max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
     found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
     refuse(found, f"{request.step} of {pair.clone.application_id}")
-    return switch_plan(pair, request.step)
+    return cutover_plan(pair, request.step)
 
 
 def refuse(found: tuple[str, ...], doing: str) -> None:
@@ -39,9 +39,9 @@ def refuse(found: tuple[str, ...], doing: str) -> None:
         )
 
 
-def open_switch(
-    old: Workbench, clone: Workbench, request: SwitchRequest, *, run_id: str, requested_by: str, approved_hash: str
-) -> SwitchTicket:
+def open_cutover(
+    old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest, *, run_id: str, requested_by: str, approved_hash: str
+) -> CutoverTicket:
     """Take the locks of both and plan again under them. Raises ``PlanChanged`` when that is another plan than the approved one, ``LockHeld``."""
     first, second = _locks(old, clone, run_id, f"{request.step} of {clone.application_id}, a clone of {old.application_id}")
     try:
@@ -51,21 +51,21 @@ def open_switch(
         clone.lock.release(second)
         old.lock.release(first)
         raise
-    return SwitchTicket(
+    return CutoverTicket(
         step=request.step,
         run=run_id,
         requested_by=requested_by,
         reason=request.reason,
         plan_hash=planned.hash,
-        old=Held(lock=first),
-        clone=Held(lock=second),
+        old=HeldLock(lock=first),
+        clone=HeldLock(lock=second),
         running=tuple(application_id for application_id, alive in planned.running.items() if alive),
         restore_first=request.restore_first,
         started_at=clone.clock(),
     )
 
 
-def _locks(old: Workbench, clone: Workbench, run_id: str, purpose: str) -> tuple[LockTicket, LockTicket]:
+def _locks(old: RecoveryContext, clone: RecoveryContext, run_id: str, purpose: str) -> tuple[LockTicket, LockTicket]:
     first = old.lock.acquire(f"switch {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
     try:
         return first, clone.lock.acquire(f"switch {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
@@ -74,13 +74,13 @@ def _locks(old: Workbench, clone: Workbench, run_id: str, purpose: str) -> tuple
         raise
 
 
-def hold_both(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
+def hold_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
     """Prove that both locks are still this run's, and extend them. Raises ``LockLost``."""
-    under_lock(old, ticket.old)
-    under_lock(clone, ticket.clone)
+    require_lock(old, ticket.old)
+    require_lock(clone, ticket.clone)
 
 
-def abandon(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LeftAs:
+def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LeftAs:
     """Leave a switch that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
     that writes them by now. One that is finished, or that another run has taken over from, is left alone.
 
@@ -94,12 +94,12 @@ def abandon(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LeftAs:
         return LeftAs(roles=_roles(old, clone), started=(), next_step="nothing: the switch is over, or another run works on it")
     started: list[str] = []
     failure: RecoveryError | None = None
-    for bench in (old, clone):
-        if _is_to_run(bench, old, ticket) and not running(bench):
+    for recovery in (old, clone):
+        if _is_to_run(recovery, old, ticket) and not running(recovery):
             try:
-                bench.application.start()
-                quiesce_record.end(bench, of=ticket.run)
-                started.append(bench.application_id)
+                recovery.application.start()
+                quiesce_record.end(recovery, of=ticket.run)
+                started.append(recovery.application_id)
             except RecoveryError as error:
                 failure = error
     if failure is not None:
@@ -108,27 +108,27 @@ def abandon(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> LeftAs:
     return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=_next_step(old, clone, ticket))
 
 
-def _release(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> None:
+def _release(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
     clone.lock.release(ticket.clone.lock)
     old.lock.release(ticket.old.lock)
 
 
-def _is_to_run(bench: Workbench, old: Workbench, ticket: SwitchTicket) -> bool:
-    now, last = role(bench), bench.handovers.last()
-    ran = bench.application_id in ticket.running
+def _is_to_run(recovery: RecoveryContext, old: RecoveryContext, ticket: CutoverTicket) -> bool:
+    now, last = role(recovery), recovery.handovers.last()
+    ran = recovery.application_id in ticket.running
     if now is Role.LIVE:
         return ran or (last is not None and last.run == ticket.run and not ticket.restore_first)
     # Beside an application that was replaced already the clone would read on, and the output of what it read would be missing for ever.
     waits = now is Role.BESIDE and ticket.step is Step.CUT_OVER and role(old) is not Role.REPLACED
-    return ran and waits and _trusted(bench)
+    return ran and waits and _trusted(recovery)
 
 
-def _trusted(bench: Workbench) -> bool:
-    exactly_once = bench.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
-    return exactly_once or all(status.closed_cleanly for status in bench.application.status())
+def _trusted(recovery: RecoveryContext) -> bool:
+    exactly_once = recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
+    return exactly_once or all(status.closed_cleanly for status in recovery.application.status())
 
 
-def _next_step(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> str:
+def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> str:
     if role(old) is Role.REPLACED:
         return f"run {ticket.step} again to finish it, or roll_back: {old.application_id} stays down until then"
     if role(clone) is Role.BESIDE and ticket.step is Step.CUT_OVER:
@@ -136,10 +136,10 @@ def _next_step(old: Workbench, clone: Workbench, ticket: SwitchTicket) -> str:
     return f"run {ticket.step} again to finish it"
 
 
-def _roles(old: Workbench, clone: Workbench) -> dict[str, Role]:
-    return {bench.application_id: role(bench) for bench in (old, clone)}
+def _roles(old: RecoveryContext, clone: RecoveryContext) -> dict[str, Role]:
+    return {recovery.application_id: role(recovery) for recovery in (old, clone)}
 
 
-def running(bench: Workbench) -> bool:
+def running(recovery: RecoveryContext) -> bool:
     """True when some instance is not proven gone."""
-    return any(status.state is not InstanceState.GONE for status in bench.application.status())
+    return any(status.state is not InstanceState.GONE for status in recovery.application.status())

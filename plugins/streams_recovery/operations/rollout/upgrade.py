@@ -6,13 +6,13 @@ In between the old application is already on record as replaced, so that nothing
 from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged, NotExact, Refused
-from streams_recovery.core.kafka_types import Consistency, QuiesceMode, spaced
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, partition_text
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import UpgradePlan, upgrade_plan, upgrade_problems
 from streams_recovery.operations import quiesce_record, savepoint
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, under_lock
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore import RestoreTicket, phase_of
 from streams_recovery.operations.rollout.cutover import entry, require_down
 from streams_recovery.operations.rollout.discover import input_partitions, look, offsets_of, role
@@ -21,18 +21,18 @@ from streams_recovery.operations.rollout.values import BroughtBack
 from streams_recovery.operations.savepoint.begin import owner
 
 
-def plan_upgrade(old: Workbench, clone: Workbench) -> UpgradePlan:
+def plan_upgrade(old: RecoveryContext, clone: RecoveryContext) -> UpgradePlan:
     """What an upgrade would do now. Changes nothing. Raises ``Refused`` naming everything that stands against it at once."""
     pair = look(old, clone)
     refuse(upgrade_problems(pair), f"upgrade from {old.application_id} to {clone.application_id}")
     return upgrade_plan(pair)
 
 
-def retire(old: Workbench, clone: Workbench, ticket: savepoint.Ticket, cut: savepoint.CutSummary) -> None:
+def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticket, cut: savepoint.CutSummary) -> None:
     """Put on record that the old application, which the savepoint has stopped, stays down. Raises ``NotExact`` when the cut is not exact, and
     ``ApplicationRunning``.
     """
-    under_lock(old, ticket)
+    require_lock(old, ticket)
     if cut.consistency is not Consistency.EXACT:
         raise NotExact(
             f"the savepoint of {old.application_id} is {cut.consistency}, so a clone of it could count some input twice",
@@ -47,11 +47,11 @@ def retire(old: Workbench, clone: Workbench, ticket: savepoint.Ticket, cut: save
     quiesce_record.end(old, of=ticket.savepoint_id)
 
 
-def make_live(old: Workbench, clone: Workbench, ticket: RestoreTicket) -> BroughtBack:
+def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicket) -> BroughtBack:
     """Put on record that the clone, restored and not started yet, writes the real outputs from now on. Raises ``Refused`` unless the old application is
     replaced and down, and the clone begins exactly where it stopped.
     """
-    under_lock(clone, ticket)
+    require_lock(clone, ticket)
     phase = phase_of(clone, ticket)
     if role(clone) is Role.LIVE or phase.rank >= Phase.STARTED.rank:
         return BroughtBack(live=clone.application_id, started=())
@@ -62,7 +62,7 @@ def make_live(old: Workbench, clone: Workbench, ticket: RestoreTicket) -> Brough
             next_step="run the upgrade from its beginning",
         )
     require_down(old)
-    begins = {spaced(tp): offset for tp, offset in offsets_of(clone, input_partitions(clone)).items()}
+    begins = {partition_text(tp): offset for tp, offset in offsets_of(clone, input_partitions(clone)).items()}
     if begins != last.offsets:
         wrong = sorted(name for name in {*begins, *last.offsets} if begins.get(name) != last.offsets.get(name))
         raise Damaged(
@@ -73,7 +73,7 @@ def make_live(old: Workbench, clone: Workbench, ticket: RestoreTicket) -> Brough
     return BroughtBack(live=clone.application_id, started=())
 
 
-def bring_back(old: Workbench, clone: Workbench, ticket: savepoint.Ticket) -> BroughtBack:
+def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticket) -> BroughtBack:
     """The end of an upgrade, however it went. Unless the clone is live, the old application writes the outputs again, and what ran of it runs again.
     Repeating it is harmless. What does not come back is on record: the next savepoint of the old application tries again.
     """
@@ -87,7 +87,7 @@ def bring_back(old: Workbench, clone: Workbench, ticket: savepoint.Ticket) -> Br
                 return BroughtBack(live=last.other, started=())
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
             old.handovers.append(entry(old, clone, ticket.request.run_id, Role.LIVE, again={}, tail={}))
-        back = quiesce_record.let_go(old, QuiesceMode.STOP, ticket.running)
+        back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)
         quiesce_record.end(old, of=ticket.savepoint_id)
         return BroughtBack(live=old.application_id, started=back)
     finally:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import Step
-from streams_recovery.operations.renewed_lock import Held
+from streams_recovery.operations.renewed_lock import HeldLock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchRequest:
+class CutoverRequest:
     """What a person asks for. ``max_lag`` is how many input records the clone may be behind, None for what is configured. With ``restore_first`` a way
     back leaves the old application down.
     """
@@ -22,7 +22,7 @@ class SwitchRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchTicket:
+class CutoverTicket:
     """A switch under way, with the locks of both. ``running`` are the application ids of those that ran when it was opened."""
 
     step: Step
@@ -30,22 +30,22 @@ class SwitchTicket:
     requested_by: str
     reason: str
     plan_hash: str
-    old: Held
-    clone: Held
+    old: HeldLock
+    clone: HeldLock
     running: tuple[str, ...]
     restore_first: bool
     started_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedForSwitch:
+class StoppedForCutover:
     """Who was proven down, by application id, with whether it closed cleanly."""
 
     closed_cleanly: dict[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandedOver:
+class OutputsTransferred:
     """Who writes the outputs from now on, and what comes twice by it: input records by partition, and records in repartition topics."""
 
     live: str
@@ -63,7 +63,7 @@ class LiveStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchReport:
+class CutoverReport:
     """A switch that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs changed hands."""
 
     step: Step

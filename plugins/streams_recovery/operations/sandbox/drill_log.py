@@ -9,22 +9,22 @@ from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.sandbox.drill import DrillEntry, Restored, drill_entry
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket, Verdict
-from streams_recovery.storage.append_log import NumberedLog
-from streams_recovery.storage.run_artifacts import Notes
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.run_artifacts import RunArtifacts
 
 # Runs do not overlap, so the entry of one whose last step is repeated is among the newest.
 _NEWEST = 20
 
 
-def drills(bench: Workbench) -> list[DrillEntry]:
+def drills(recovery: RecoveryContext) -> list[DrillEntry]:
     """Every drill of this application, oldest first."""
-    return _log(bench).read_all()
+    return _log(recovery).read_all()
 
 
 def conclude(
-    bench: Workbench,
+    recovery: RecoveryContext,
     *,
     run_id: str,
     requested_by: str,
@@ -33,14 +33,14 @@ def conclude(
     report: RestoreReport | None,
     left: tuple[str, ...],
 ) -> DrillEntry:
-    """Add the drill to the history, however it ended, and return its entry. ``bench`` is that of the application itself; ``ticket`` is None when no
+    """Add the drill to the history, however it ended, and return its entry. ``recovery`` is that of the application itself; ``ticket`` is None when no
     restore was begun, ``report`` when it was not finished. Repeating it adds nothing.
     """
-    log = _log(bench)
+    log = _log(recovery)
     known = next((entry for entry in itertools.islice(log.read_back(), _NEWEST) if entry.run == run_id), None)
     if known is not None:
         return known
-    restored = None if ticket is None else _restored(bench, ticket, report)
+    restored = None if ticket is None else _restored(recovery, ticket, report)
     entry = drill_entry(run=run_id, requested_by=requested_by, began_at=began_at, restored=restored, left=left)
     log.append(entry)
     return entry
@@ -57,10 +57,10 @@ def raise_unless_succeeded(entry: DrillEntry) -> None:
         )
 
 
-def _restored(bench: Workbench, ticket: RestoreTicket, report: RestoreReport | None) -> Restored:
-    layout = _scratch(bench)
-    journal = NumberedLog(bench.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
-    planned = Notes(bench.repository, layout).read(RestorePlan, ticket.plan)
+def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreReport | None) -> Restored:
+    layout = _scratch(recovery)
+    journal = AppendLog(recovery.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
+    planned = RunArtifacts(recovery.repository, layout).read(RestorePlan, ticket.plan)
     return Restored(
         restore_id=ticket.restore_id,
         savepoint_id=planned.savepoint_id,
@@ -73,11 +73,11 @@ def _restored(bench: Workbench, ticket: RestoreTicket, report: RestoreReport | N
     )
 
 
-def _scratch(bench: Workbench) -> Layout:
-    if bench.config.drill is None:
-        raise ConfigInvalid(f"no drill is configured for {bench.config.name}", next_step="write a drill section")
-    return Layout(bench.config.drill.application_id)
+def _scratch(recovery: RecoveryContext) -> Layout:
+    if recovery.config.drill is None:
+        raise ConfigInvalid(f"no drill is configured for {recovery.config.name}", next_step="write a drill section")
+    return Layout(recovery.config.drill.application_id)
 
 
-def _log(bench: Workbench) -> NumberedLog[DrillEntry]:
-    return NumberedLog(bench.repository, bench.layout.drills, DrillEntry)
+def _log(recovery: RecoveryContext) -> AppendLog[DrillEntry]:
+    return AppendLog(recovery.repository, recovery.layout.drills, DrillEntry)

@@ -13,9 +13,9 @@ from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.range_copy import announce, copy_range
 from streams_recovery.operations import topic_holds
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.discovery import Survey, survey, survey_remains
-from streams_recovery.operations.renewed_lock import under_lock
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
+from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.attempt import Cut, attempt_cut, await_outputs, completed
 from streams_recovery.operations.savepoint.quiesce import quiesce
 from streams_recovery.operations.savepoint.same_logs import check_same_application
@@ -25,7 +25,7 @@ from streams_recovery.storage.run_artifacts import other_attempt
 DRAFT = "cut"
 
 
-def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
+def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
 
     Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
@@ -33,23 +33,23 @@ def capture(bench: Workbench, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open,
     ``TransientError`` when topics changed meanwhile, ``Refused`` when it was another attempt that held the application.
     """
-    under_lock(bench, ticket)
+    require_lock(recovery, ticket)
     if quiesced.savepoint_id != ticket.savepoint_id:
         # What held the application then may have let it go since, and it may have run and crashed.
         raise other_attempt(f"the hold for savepoint {quiesced.savepoint_id}", ticket.savepoint_id)
-    found, missing = _surveyed(bench, ticket)
-    topic_holds.keep_guard(bench, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
+    found, missing = _surveyed(recovery, ticket)
+    topic_holds.keep_guard(recovery, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
     may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
     try:
-        cut, tails = _take(bench, ticket, found, quiesced, exact_only=may_fall_back)
+        cut, tails = _take(recovery, ticket, found, quiesced, exact_only=may_fall_back)
     except NotExact:
         if ticket.fallback is None or not may_fall_back:
             raise
-        quiesced = quiesce(bench, replace(ticket, mode=ticket.fallback))
-        cut, tails = _take(bench, ticket, found, quiesced, exact_only=False)
-    check_same_application(found, _surveyed(bench, ticket)[0])
-    draft = _draft(bench, found, labelled(cut, missing), tails, quiesced.assumed)
-    noted = bench.notes.write(ticket.savepoint_id, DRAFT, draft)
+        quiesced = quiesce(recovery, replace(ticket, mode=ticket.fallback))
+        cut, tails = _take(recovery, ticket, found, quiesced, exact_only=False)
+    check_same_application(found, _surveyed(recovery, ticket)[0])
+    draft = _draft(recovery, found, labelled(cut, missing), tails, quiesced.assumed)
+    noted = recovery.notes.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
         savepoint_id=ticket.savepoint_id,
         consistency=draft.consistency,
@@ -70,61 +70,63 @@ def labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
     return replace(cut, consistency=Consistency.DAMAGED, proof=replace(cut.proof, reasons=reasons))
 
 
-def _surveyed(bench: Workbench, ticket: Ticket) -> tuple[Survey, tuple[str, ...]]:
-    return survey_remains(bench, ticket.expected) if ticket.safety else (survey(bench), ())
+def _surveyed(recovery: RecoveryContext, ticket: Ticket) -> tuple[Discovery, tuple[str, ...]]:
+    return discover_remaining(recovery, ticket.expected) if ticket.safety else (discover(recovery), ())
 
 
-def _take(bench: Workbench, ticket: Ticket, found: Survey, quiesced: Quiesced, *, exact_only: bool) -> tuple[Cut, tuple[RangeCopied, ...]]:
-    policy = bench.config.backup.consistency
+def _take(
+    recovery: RecoveryContext, ticket: Ticket, found: Discovery, quiesced: Quiesced, *, exact_only: bool
+) -> tuple[Cut, tuple[RangeCopied, ...]]:
+    policy = recovery.config.backup.consistency
     # What a restore is about to replace is saved as it is.
     exact_only |= policy.require == "exact" and not ticket.safety
     reasons: tuple[str, ...] = ()
     gone: OffsetsGone | None = None
     # As many attempts again for a cut that may be `ahead`: its tails can be gone before they are copied, too.
     for attempt in range(1, policy.attempts * (1 if exact_only else 2) + 1):
-        tried = attempt_cut(bench, found, quiesced, attempt)
+        tried = attempt_cut(recovery, found, quiesced, attempt)
         reasons = tried.proof.reasons
         settled = tried.consistency is Consistency.EXACT or (attempt >= policy.attempts and not exact_only)
         if not settled:
             continue
-        cut = completed(bench, found, tried)
+        cut = completed(recovery, found, tried)
         if lost := purged_tails({tp: part for tp, part in cut.partitions.items() if tp.topic in found.inventory.tails}):
             reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
             continue
         try:
-            tails = _copy_tails(bench, ticket, found, cut)
+            tails = _copy_tails(recovery, ticket, found, cut)
         except OffsetsGone as error:
             # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.
             gone, reasons = error, (error.reason,)
         else:
-            await_outputs(bench, found, cut)
+            await_outputs(recovery, found, cut)
             return cut, tails
     raise NotExact(
-        f"no {'exact ' if policy.require == 'exact' else ''}cut of {bench.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
+        f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
         next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in backup.consistency.require",
         reasons=reasons,
     ) from gone
 
 
-def _copy_tails(bench: Workbench, ticket: Ticket, found: Survey, cut: Cut) -> tuple[RangeCopied, ...]:
+def _copy_tails(recovery: RecoveryContext, ticket: Ticket, found: Discovery, cut: Cut) -> tuple[RangeCopied, ...]:
     tails = [
         RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
         for tp, part in sorted(cut.partitions.items())
         if tp.topic in found.inventory.tails and part.tail_start < part.end
     ]
-    with Consumers(bench.connection, cluster=bench.cluster) as consumers:
+    with Consumers(recovery.connection, cluster=recovery.cluster) as consumers:
         announce(consumers, tails)
-        return tuple(_copied(bench, ticket, consumers, tail) for tail in tails)
+        return tuple(_copied(recovery, ticket, consumers, tail) for tail in tails)
 
 
-def _copied(bench: Workbench, ticket: Ticket, consumers: Consumers, tail: RangeToCopy) -> RangeCopied:
+def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tail: RangeToCopy) -> RangeCopied:
     try:
         return copy_range(
             consumers,
-            bench.repository,
-            bench.layout,
+            recovery.repository,
+            recovery.layout,
             tail,
-            compression_level=bench.config.backup.compression_level,
+            compression_level=recovery.config.backup.compression_level,
             attempt=f"{ticket.savepoint_id}-{time.monotonic_ns():x}",
         )
     except RecoveryError as error:
@@ -132,7 +134,7 @@ def _copied(bench: Workbench, ticket: Ticket, consumers: Consumers, tail: RangeT
         raise
 
 
-def _draft(bench: Workbench, found: Survey, cut: Cut, tails: tuple[RangeCopied, ...], assumed: tuple[str, ...]) -> CutDraft:
+def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[RangeCopied, ...], assumed: tuple[str, ...]) -> CutDraft:
     topics = []
     for entry in found.inventory.topics:
         description = found.topics[entry.name]
@@ -144,14 +146,14 @@ def _draft(bench: Workbench, found: Survey, cut: Cut, tails: tuple[RangeCopied, 
                 topic_id=description.topic_id,
                 replication_factor=description.replication_factor,
                 config=config,
-                store=found.store_kind(entry.name, bench.application_id, config),
+                store=found.store_kind(entry.name, recovery.application_id, config),
                 archived=entry.archived,
                 partitions=tuple(part for tp, part in sorted(cut.partitions.items()) if tp.topic == entry.name),
             )
         )
     return CutDraft(
         captured_at=cut.captured_at,
-        cluster_id=bench.cluster.cluster_id(),
+        cluster_id=recovery.cluster.cluster_id(),
         group_type=found.group.kind,
         consistency=cut.consistency,
         proof=cut.proof,

@@ -10,12 +10,12 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.operations import topic_holds
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import note_with_savepoint
-from streams_recovery.operations.renewed_lock import under_lock
+from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
 from streams_recovery.operations.savepoint.same_logs import check_same_logs
 from streams_recovery.operations.savepoint.values import (
@@ -34,45 +34,45 @@ from streams_recovery.operations.savepoint.values import (
 PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
 
 
-def plan_copy(bench: Workbench, ticket: Ticket, cut: NoteRef) -> JobPlan:
+def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> JobPlan:
     """Decide what to share and what to copy of the cut that ``capture`` has left, and leave the Spark job its specification. No new records: no job."""
-    under_lock(bench, ticket)
-    draft = bench.notes.read_own(CutDraft, ticket.savepoint_id, cut)
-    newest = _newest(bench)
-    last = newest if newest and newest.cluster_id == draft.cluster_id else last_savepoint(bench)
-    ends = epoch_ends(bench, last, [log.tp for topic in draft.topics for log in topic.partitions])
-    settings = bench.cluster.settings([topic.name for topic in draft.topics])
-    parent = newest if newest and _whole(bench, newest) else None
-    plan = copy_plan(draft, parent, _policy(bench), ends, settings, last=newest or last)
-    plan = with_damage(plan, ticket, damage_of_cut(bench, ticket, draft, last, ends, settings))
+    require_lock(recovery, ticket)
+    draft = recovery.notes.read_own(CutDraft, ticket.savepoint_id, cut)
+    newest = _newest(recovery)
+    last = newest if newest and newest.cluster_id == draft.cluster_id else last_savepoint(recovery)
+    ends = epoch_ends(recovery, last, [log.tp for topic in draft.topics for log in topic.partitions])
+    settings = recovery.cluster.settings([topic.name for topic in draft.topics])
+    parent = newest if newest and _whole(recovery, newest) else None
+    plan = copy_plan(draft, parent, _policy(recovery), ends, settings, last=newest or last)
+    plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
-    groups = note_with_savepoint(bench, ticket.savepoint_id, [topic.name for topic in draft.topics])
-    missing = _missing(plan, bench)
-    level = bench.config.backup.compression_level
-    wanted = BackupSpec(application_id=bench.application_id, ranges=missing, compression_level=level) if missing else None
-    spec = None if wanted is None else bench.notes.write(ticket.savepoint_id, SPEC, wanted)
-    planned = bench.notes.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
+    groups = note_with_savepoint(recovery, ticket.savepoint_id, [topic.name for topic in draft.topics])
+    missing = _missing(plan, recovery)
+    level = recovery.config.backup.compression_level
+    wanted = BackupSpec(application_id=recovery.application_id, ranges=missing, compression_level=level) if missing else None
+    spec = None if wanted is None else recovery.notes.write(ticket.savepoint_id, SPEC, wanted)
+    planned = recovery.notes.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
     if spec is None:
         return replace(NO_JOB, plan=planned)
     return JobPlan(
         spec=spec,
-        result_key=bench.notes.answer(spec.key, RESULT),
+        result_key=recovery.notes.answer(spec.key, RESULT),
         ranges=len(missing),
         offsets=sum(piece.end - piece.start for piece in missing),
         plan=planned,
     )
 
 
-def _newest(bench: Workbench) -> Manifest | None:
+def _newest(recovery: RecoveryContext) -> Manifest | None:
     """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
     try:
-        return bench.savepoints.latest()
+        return recovery.savepoints.latest()
     except Damaged:
         return None
 
 
-def _whole(bench: Workbench, manifest: Manifest) -> bool:
-    return manifest.whole({file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)})
+def _whole(recovery: RecoveryContext, manifest: Manifest) -> bool:
+    return manifest.whole({file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)})
 
 
 def copy_plan(
@@ -147,40 +147,40 @@ def _planned(
     return result
 
 
-def _policy(bench: Workbench) -> ChainPolicy:
-    backup = bench.config.backup
+def _policy(recovery: RecoveryContext) -> ChainPolicy:
+    backup = recovery.config.backup
     return ChainPolicy(
         max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days, max_records=backup.segment_max_records
     )
 
 
-def _missing(plan: CopyPlan, bench: Workbench) -> tuple[RangeToCopy, ...]:
+def _missing(plan: CopyPlan, recovery: RecoveryContext) -> tuple[RangeToCopy, ...]:
     whole = (partition.missing for partition in plan.partitions if partition.missing is not None)
-    return tuple(piece for missing in whole for piece in split(missing, bench.config.backup.segment_max_records))
+    return tuple(piece for missing in whole for piece in split(missing, recovery.config.backup.segment_max_records))
 
 
-def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: NoteRef | None) -> GatherSummary:
+def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | None, result: ArtifactRef | None) -> GatherSummary:
     """Check the job's result against the plan that ``plan_copy`` has left, range by range, every file it names by its size, and that the topics are those
     of the cut. ``result`` is None when there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
     where nothing may be lost, and when a topic was created again or truncated after the cut; ``GuardLost`` when a log may have been compacted meanwhile.
     """
-    under_lock(bench, ticket)
+    require_lock(recovery, ticket)
     if planned is None:
         raise Damaged("no copy was planned", next_step="run the savepoint again")
-    copy, draft = planned_copy(bench, ticket, planned)
+    copy, draft = planned_copy(recovery, ticket, planned)
     plan = copy.plan
-    job = BackupResult(ranges=(), seconds=0) if result is None else bench.notes.read_own(BackupResult, ticket.savepoint_id, result)
-    check_against_plan(() if copy.spec is None else bench.notes.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
-    noticed = check_same_logs(bench, draft)
+    job = BackupResult(ranges=(), seconds=0) if result is None else recovery.notes.read_own(BackupResult, ticket.savepoint_id, result)
+    check_against_plan(() if copy.spec is None else recovery.notes.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
+    noticed = check_same_logs(recovery, draft)
     # Tails were copied with the cut.
     topic_holds.require_guard(
-        bench, ticket.mark, [topic.name for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
+        recovery, ticket.mark, [topic.name for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
     )
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
     for file in (*files, *shared):
-        size = bench.repository.size(file.key)
+        size = recovery.repository.size(file.key)
         if size != file.bytes:
             raise Damaged(
                 f"segment {file.key} has {size} bytes in the repository, {file.bytes} were written",
@@ -194,14 +194,14 @@ def gather(bench: Workbench, ticket: Ticket, planned: NoteRef | None, result: No
         fetched=sum(piece.fetched for piece in ranges),
         shared_files=len(shared),
         lost=sum(piece.end - piece.start for piece in job.lost),
-        copied=bench.notes.write(ticket.savepoint_id, COPIED, copied),
+        copied=recovery.notes.write(ticket.savepoint_id, COPIED, copied),
     )
 
 
-def planned_copy(bench: Workbench, ticket: Ticket, planned: NoteRef) -> tuple[PlannedCopy, CutDraft]:
+def planned_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef) -> tuple[PlannedCopy, CutDraft]:
     """The plan that ``plan_copy`` has left, and the cut it is for. Raises ``Refused`` for those of another attempt: no guard has held since."""
-    copy = bench.notes.read_own(PlannedCopy, ticket.savepoint_id, planned)
-    return copy, bench.notes.read_own(CutDraft, ticket.savepoint_id, copy.draft)
+    copy = recovery.notes.read_own(PlannedCopy, ticket.savepoint_id, planned)
+    return copy, recovery.notes.read_own(CutDraft, ticket.savepoint_id, copy.draft)
 
 
 def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:

@@ -19,18 +19,18 @@ from streams_recovery.core.savepoint.damage import (
     require_whole,
     restored,
 )
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.discovery import Survey
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.values import CopyPlan, CutDraft, Ticket
 from streams_recovery.operations.unfinished import restore_journals
 
 
-def last_savepoint(bench: Workbench) -> Manifest | None:
+def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
     """The newest savepoint of this cluster that can be read and that says what the state was: neither damaged nor edited. None when there is none."""
-    here = bench.cluster.cluster_id()
-    for savepoint_id in reversed(bench.savepoints.ids()):
+    here = recovery.cluster.cluster_id()
+    for savepoint_id in reversed(recovery.savepoints.ids()):
         try:
-            found = bench.savepoints.read(savepoint_id)
+            found = recovery.savepoints.read(savepoint_id)
         except Damaged:
             continue
         if found.cluster_id == here and found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
@@ -38,20 +38,20 @@ def last_savepoint(bench: Workbench) -> Manifest | None:
     return None
 
 
-def epoch_ends(bench: Workbench, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
     """How far the logs that ``last``, a savepoint of this cluster, saw go by now, of those that are still ``there``."""
     if last is None:
         return {}
     images = {TopicPartition(topic.name, image.partition): image for topic in last.topics for image in topic.partitions}
     wanted = set(there) & set(images)
-    return bench.cluster.epoch_ends({tp: epoch for tp in wanted if (epoch := images[tp].leader_epoch) is not None})
+    return recovery.cluster.epoch_ends({tp: epoch for tp in wanted if (epoch := images[tp].leader_epoch) is not None})
 
 
-def damage_before(bench: Workbench, found: Survey) -> tuple[Damage, ...]:
+def damage_before(recovery: RecoveryContext, found: Discovery) -> tuple[Damage, ...]:
     """What is wrong with the application's internal topics, before anything is held. Their records must be part of the savepoint."""
-    last = last_savepoint(bench)
+    last = last_savepoint(recovery)
     partitions = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
-    starts, ends = bench.cluster.log_starts(partitions), bench.cluster.high_watermarks(partitions)
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     cuts = [
         PartitionCut(
             topic=tp.topic,
@@ -65,12 +65,12 @@ def damage_before(bench: Workbench, found: Survey) -> tuple[Damage, ...]:
         for tp in partitions
     ]
     named = [(topic.name, topic.role, found.topics[topic.name].topic_id) for topic in found.inventory.topics]
-    topics = _state_topics(named, cuts, bench.cluster.settings({tp.topic for tp in partitions}))
-    return _damage_of(bench, topics, found.inventory.claimed, last, epoch_ends(bench, last, partitions))
+    topics = _state_topics(named, cuts, recovery.cluster.settings({tp.topic for tp in partitions}))
+    return _damage_of(recovery, topics, found.inventory.claimed, last, epoch_ends(recovery, last, partitions))
 
 
 def damage_of_cut(
-    bench: Workbench,
+    recovery: RecoveryContext,
     ticket: Ticket,
     draft: CutDraft,
     last: Manifest | None,
@@ -80,11 +80,11 @@ def damage_of_cut(
     """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. ``last`` is the savepoint of
     this cluster to compare with.
     """
-    if bench.config.backup.profile is not Profile.FULL and not ticket.safety:
+    if recovery.config.backup.profile is not Profile.FULL and not ticket.safety:
         return ()
     cuts = [cut for topic in draft.topics for cut in topic.partitions]
     topics = _state_topics([(topic.name, topic.role, topic.topic_id) for topic in draft.topics], cuts, settings)
-    found = _damage_of(bench, topics, draft.claimed, last, ends)
+    found = _damage_of(recovery, topics, draft.claimed, last, ends)
     gone = (DamageKind.MISSING, DamageKind.VANISHED)
     return tuple(one for one in found if one.kind not in gone or one.topic not in ticket.expected)
 
@@ -116,7 +116,7 @@ def _state_topics(
 
 
 def _damage_of(
-    bench: Workbench,
+    recovery: RecoveryContext,
     topics: Collection[StateTopic],
     claimed: Iterable[ClaimedTopic],
     last: Manifest | None,
@@ -125,12 +125,12 @@ def _damage_of(
     """What is wrong with internal topics that no restore of ours explains, compared with ``last``, a savepoint of this cluster. ``ends`` are the ends of its
     leader epochs.
     """
-    missing = missing_changelogs(bench.config.changelogs, {topic.name for topic in topics})
+    missing = missing_changelogs(recovery.config.changelogs, {topic.name for topic in topics})
     if last is None:
         return missing
     changed = changed_topics(last, topics, claimed, ends)
     if changed:
-        explained = restored(restore_journals(bench), last.captured_at)
+        explained = restored(restore_journals(recovery), last.captured_at)
         changed = tuple(one for one in changed if not explained.explains(one))
     named = {one.topic for one in missing}
     return (*missing, *(one for one in changed if one.topic not in named))

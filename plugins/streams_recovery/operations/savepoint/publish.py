@@ -10,26 +10,26 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as cautions
 from streams_recovery.core.savepoint.chain import PartitionCopy, joined
 from streams_recovery.core.savepoint.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
-from streams_recovery.operations.renewed_lock import under_lock
+from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.copy import planned_copy
 from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
 
 _LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
 
 
-def publish(bench: Workbench, ticket: Ticket, gathered: NoteRef) -> SavepointSummary:
+def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) -> SavepointSummary:
     """Make the savepoint exist, of what ``gather`` has left. Repeating it is harmless; a run that was cleared after it had published is refused: a
     savepoint's time is its capture time, and one run takes one savepoint.
     """
-    under_lock(bench, ticket)
-    store = bench.safety if ticket.safety else bench.savepoints
+    require_lock(recovery, ticket)
+    store = recovery.safety if ticket.safety else recovery.savepoints
     earlier = store.published_by_run(ticket.request.run_id)
     if earlier is not None and earlier != ticket.savepoint_id:
         raise Refused(
@@ -37,18 +37,18 @@ def publish(bench: Workbench, ticket: Ticket, gathered: NoteRef) -> SavepointSum
             next_step="trigger a new run to take another savepoint",
             savepoint=earlier,
         )
-    copied = bench.notes.read_own(Copied, ticket.savepoint_id, gathered)
-    copy, draft = planned_copy(bench, ticket, copied.planned)
+    copied = recovery.notes.read_own(Copied, ticket.savepoint_id, gathered)
+    copy, draft = planned_copy(recovery, ticket, copied.planned)
     plan = copy.plan
-    parent = bench.savepoints.read(plan.parent_id) if plan.parent_id else None
-    manifest = assemble(ticket, draft, plan, copied, parent, bench.config.application.guarantee)
-    keep_with_savepoint(bench, copy.groups)
+    parent = recovery.savepoints.read(plan.parent_id) if plan.parent_id else None
+    manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
+    keep_with_savepoint(recovery, copy.groups)
     # Again: whoever was asleep while all that was read must not publish over what another run has done since.
-    under_lock(bench, ticket)
+    require_lock(recovery, ticket)
     key = store.publish(manifest)
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
-    unkept = cautions.of_promise(manifest) if bench.config.backup.survive_cluster_loss else ()
+    unkept = cautions.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
     warnings = (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
     return summary(manifest, key, copied, warnings)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from streams_recovery.core.errors import Damaged, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
-from streams_recovery.operations.context import Workbench
-from streams_recovery.operations.discovery import Survey
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic
 
 
-def check_same_application(before: Survey, after: Survey) -> None:
+def check_same_application(before: Discovery, after: Discovery) -> None:
     """Raise ``TransientError`` when topics, partitions or leaders changed between two surveys: what was read in between is not one moment."""
     changes = [
         *(f"topic {name} appeared" for name in sorted(set(after.topics) - set(before.topics))),
@@ -38,11 +38,11 @@ def _difference(before: TopicDescription, after: TopicDescription) -> str | None
     return None
 
 
-def check_same_logs(bench: Workbench, draft: CutDraft) -> tuple[str, ...]:
+def check_same_logs(recovery: RecoveryContext, draft: CutDraft) -> tuple[str, ...]:
     """Raise ``Damaged`` unless every topic of the cut is still the same, and none of its logs was cut back below the cut's end. Returns what changed
     without harm, in sentences: partitions that were added after the cut.
     """
-    now = bench.cluster.describe_topics([topic.name for topic in draft.topics])
+    now = recovery.cluster.describe_topics([topic.name for topic in draft.topics])
     others = other_topics(draft.topics, now)
     if others:
         raise Damaged(
@@ -51,7 +51,7 @@ def check_same_logs(bench: Workbench, draft: CutDraft) -> tuple[str, ...]:
             topics=others,
         )
     epochs = {cut.tp: cut.leader_epoch for topic in draft.topics for cut in topic.partitions if cut.leader_epoch is not None}
-    cut_back = truncated(draft.topics, bench.cluster.epoch_ends(epochs))
+    cut_back = truncated(draft.topics, recovery.cluster.epoch_ends(epochs))
     if cut_back:
         raise Damaged(
             f"logs were truncated after the cut: {'; '.join(cut_back)}",

@@ -8,7 +8,7 @@ from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.damage import ChangedState
 
@@ -104,7 +104,7 @@ class CutSummary:
     tail_records: int
     held_seconds: float
     attempts: int
-    draft: NoteRef
+    draft: ArtifactRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +146,10 @@ class PlannedCopy:
     are kept.
     """
 
-    draft: NoteRef
+    draft: ArtifactRef
     plan: CopyPlan
-    spec: NoteRef | None
-    groups: NoteRef | None
+    spec: ArtifactRef | None
+    groups: ArtifactRef | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +158,11 @@ class JobPlan:
     for the steps behind the job that need it.
     """
 
-    spec: NoteRef | None
+    spec: ArtifactRef | None
     result_key: str | None
     ranges: int
     offsets: int
-    plan: NoteRef | None = None
+    plan: ArtifactRef | None = None
 
 
 NO_JOB = JobPlan(spec=None, result_key=None, ranges=0, offsets=0)
@@ -174,7 +174,7 @@ class Copied:
     on the cluster meanwhile without harm.
     """
 
-    planned: NoteRef
+    planned: ArtifactRef
     ranges: tuple[RangeCopied, ...]
     lost: tuple[RangeLost, ...]
     noticed: tuple[str, ...]
@@ -191,7 +191,7 @@ class GatherSummary:
     fetched: int
     shared_files: int
     lost: int
-    copied: NoteRef
+    copied: ArtifactRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.ids import run_suffix
-from streams_recovery.core.run_artifact import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.export_job import PartitionToShow, StateResult, StateSpec
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.state.read import changelog_of, chosen, open_side
 
@@ -35,10 +35,10 @@ class ExportTicket:
     job: JobPlan
 
 
-def begin_export(bench: Workbench, request: ExportRequest) -> ExportTicket:
+def begin_export(recovery: RecoveryContext, request: ExportRequest) -> ExportTicket:
     """Leave a Spark job its specification. Raises what ``open_side`` raises."""
-    manifest = chosen(bench, request.savepoint)
-    side, topic = open_side(bench, request.store, manifest.savepoint_id), changelog_of(manifest, request.store)
+    manifest = chosen(recovery, request.savepoint)
+    side, topic = open_side(recovery, request.store, manifest.savepoint_id), changelog_of(manifest, request.store)
     run = run_suffix(request.run_id)
     spec = StateSpec(
         application_id=manifest.application_id,
@@ -52,18 +52,18 @@ def begin_export(bench: Workbench, request: ExportRequest) -> ExportTicket:
     )
     work = f"{manifest.savepoint_id}-{run}"
     job = JobPlan(
-        spec=bench.notes.write(work, SPEC, spec),
-        result_key=bench.notes.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
+        spec=recovery.notes.write(work, SPEC, spec),
+        result_key=recovery.notes.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
         ranges=len(spec.partitions),
         offsets=sum(i.end for i in topic.partitions),
     )
     return ExportTicket(savepoint_id=manifest.savepoint_id, job=job)
 
 
-def conclude_export(bench: Workbench, written: NoteRef) -> StateResult:
+def conclude_export(recovery: RecoveryContext, written: ArtifactRef) -> StateResult:
     """What the job wrote. Raises ``Damaged`` when a file of it is not there."""
-    result = bench.notes.read(StateResult, written)
-    missing = [part.key for part in result.parts if bench.repository.size(part.key) is None]
+    result = recovery.notes.read(StateResult, written)
+    missing = [part.key for part in result.parts if recovery.repository.size(part.key) is None]
     if missing:
         raise Damaged(f"{missing[0]} is missing", next_step="write the table again", key=missing[0])
     return result

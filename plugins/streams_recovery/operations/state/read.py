@@ -16,7 +16,7 @@ from streams_recovery.core.state.cells import PLAIN_BYTES, Format, ValueFormat
 from streams_recovery.core.state.table import READABLE, Entry, Identity, StoreFormat, check_known, newest
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.workspace import workspace
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.fetch import fetch
 from streams_recovery.segments.files import read_segment
 from streams_recovery.serdes.rows import entries_of
@@ -42,13 +42,13 @@ class Side:
         return LIVE if self.manifest is None else self.manifest.savepoint_id
 
 
-def open_side(bench: Workbench, store: str, savepoint: str) -> Side:
+def open_side(recovery: RecoveryContext, store: str, savepoint: str) -> Side:
     """The store in a savepoint (an id, or ``latest`` for the newest with state), or ``live``. Reads no record yet.
 
     Raises ``NotFound`` without such a savepoint or changelog, ``Refused`` for one without records and for a store of unknown kind, and
     ``ConfigInvalid`` when a schema file cannot be read.
     """
-    return _live(bench, store) if savepoint == LIVE else side_of(bench, store, chosen(bench, savepoint))
+    return _live(recovery, store) if savepoint == LIVE else side_of(recovery, store, chosen(recovery, savepoint))
 
 
 def tables(side: Side) -> Iterator[dict[Identity, Entry]]:
@@ -62,14 +62,14 @@ def table(side: Side) -> dict[Identity, Entry]:
     return {at: entry for one in tables(side) for at, entry in one.items()}
 
 
-def chosen(bench: Workbench, savepoint: str) -> Manifest:
+def chosen(recovery: RecoveryContext, savepoint: str) -> Manifest:
     """The savepoint of this id, or the newest with state. Raises ``NotFound``."""
     if savepoint != LATEST:
-        return bench.savepoints.read(savepoint)
-    found = bench.savepoints.latest(profile=Profile.FULL)
+        return recovery.savepoints.read(savepoint)
+    found = recovery.savepoints.latest(profile=Profile.FULL)
     if found is None:
         raise NotFound(
-            f"{bench.application_id} has no savepoint with state in {bench.repository.location}",
+            f"{recovery.application_id} has no savepoint with state in {recovery.repository.location}",
             next_step=f"take one first, or look at the running application with --savepoint {LIVE}",
         )
     return found
@@ -119,18 +119,18 @@ def _value_format(declared: Store, wanted: Format | None, schema: str | None) ->
     return ValueFormat(format=Format.AVRO, schema=text, confluent=declared.wire_format == "confluent")
 
 
-def side_of(bench: Workbench, store: str, manifest: Manifest) -> Side:
+def side_of(recovery: RecoveryContext, store: str, manifest: Manifest) -> Side:
     """The store in a savepoint, published or not. Raises as ``open_side`` does."""
     topic = changelog_of(manifest, store)
-    kind = store_kind(topic.name, manifest.application_id, topic.config, bench.config.store_kind(store))
+    kind = store_kind(topic.name, manifest.application_id, topic.config, recovery.config.store_kind(store))
     images = {image.partition: image for image in topic.partitions}
     return Side(
         store=store,
         topic=topic.name,
-        form=form_of(bench.config, store, kind),
+        form=form_of(recovery.config, store, kind),
         partitions=tuple(sorted(images)),
         manifest=manifest,
-        read=lambda number: _rows(bench.repository, images[number]),
+        read=lambda number: _rows(recovery.repository, images[number]),
     )
 
 
@@ -142,26 +142,26 @@ def _rows(repository: Repository, image: PartitionImage) -> Iterator[Entry]:
                 yield from entries_of(batch, image.partition)
 
 
-def _live(bench: Workbench, store: str) -> Side:
-    topic = f"{bench.application_id}-{store}-changelog"
-    found = bench.cluster.describe_topics([topic]).get(topic)
+def _live(recovery: RecoveryContext, store: str) -> Side:
+    topic = f"{recovery.application_id}-{store}-changelog"
+    found = recovery.cluster.describe_topics([topic]).get(topic)
     if found is None:
         raise NotFound(f"there is no topic {topic} on the cluster", next_step="check the store's name and application.id", topic=topic)
     # Its settings may be those of a hold, so they prove no kind.
-    kind = store_kind(topic, bench.application_id, {}, bench.config.store_kind(store))
+    kind = store_kind(topic, recovery.application_id, {}, recovery.config.store_kind(store))
     logs = [TopicPartition(topic, number) for number in range(found.partitions)]
-    starts, ends = bench.cluster.log_starts(logs), bench.cluster.last_stable_offsets(logs)
+    starts, ends = recovery.cluster.log_starts(logs), recovery.cluster.last_stable_offsets(logs)
 
     def read(number: int) -> Iterator[Entry]:
         tp = logs[number]
-        with RangeReader(bench.connection, tp, starts[tp], ends[tp]) as reader:
+        with RangeReader(recovery.connection, tp, starts[tp], ends[tp]) as reader:
             for batch in reader:
                 yield from entries_of(batch, number)
 
     return Side(
         store=store,
         topic=topic,
-        form=form_of(bench.config, store, kind),
+        form=form_of(recovery.config, store, kind),
         partitions=tuple(range(found.partitions)),
         manifest=None,
         read=read,

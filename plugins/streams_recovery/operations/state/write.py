@@ -16,7 +16,7 @@ from streams_recovery.core.repository.manifest import Manifest, PartitionImage, 
 from streams_recovery.core.state.edit import Base, Edit, Wanted, check_writable, described, edited, edited_manifest, edited_range
 from streams_recovery.core.state.table import Entry, Identity, living, newest
 from streams_recovery.kafka.workspace import workspace
-from streams_recovery.operations.context import Workbench
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import software
 from streams_recovery.operations.state.read import LIVE, Side, changelog_of, side_of, table
@@ -57,7 +57,7 @@ class EditSummary:
     partitioner_seen: bool
 
 
-def write_state(bench: Workbench, request: EditRequest, rows: Sequence[Row], *, dry_run: bool = False) -> EditSummary:
+def write_state(recovery: RecoveryContext, request: EditRequest, rows: Sequence[Row], *, dry_run: bool = False) -> EditSummary:
     """Publish a savepoint in which the store holds exactly ``rows``; those without a value are no rows. It is labelled ``edited``, and a restore takes
     it only by its id. Memory holds the store and the table.
 
@@ -68,16 +68,16 @@ def write_state(bench: Workbench, request: EditRequest, rows: Sequence[Row], *, 
         raise ConfigInvalid("an edit without a reason", next_step="say why: it stays with the savepoint")
     if request.base == LIVE:
         raise Refused("what is running now cannot be edited", next_step="take a savepoint, and name it")
-    source = bench.savepoints.read(request.base)
-    _check_base(bench, source)
+    source = recovery.savepoints.read(request.base)
+    _check_base(recovery, source)
     topic = changelog_of(source, request.store)
-    side = side_of(bench, request.store, source)
+    side = side_of(recovery, request.store, source)
     check_writable(source, topic, request.store, side.form.kind)
     base = _base(side, topic, source)
     edit = edited(base, _wanted(side, base, rows))
     if not (edit.changed or edit.added or edit.removed):
         raise Refused("the table is what the savepoint holds already", next_step="nothing was changed; edit the table first")
-    savepoint_id = None if dry_run else _published(bench, request, source, topic, edit)
+    savepoint_id = None if dry_run else _published(recovery, request, source, topic, edit)
     return EditSummary(
         savepoint_id=savepoint_id,
         source_id=source.savepoint_id,
@@ -90,20 +90,20 @@ def write_state(bench: Workbench, request: EditRequest, rows: Sequence[Row], *, 
     )
 
 
-def _check_base(bench: Workbench, source: Manifest) -> None:
+def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
     # Savepoints of releases that kept no record of their publication have nothing to be compared with.
     with contextlib.suppress(NotFound):
-        if bench.savepoints.altered(source.savepoint_id):
+        if recovery.savepoints.altered(source.savepoint_id):
             raise Damaged(
                 f"the manifest of savepoint {source.savepoint_id} is not the one that was published",
                 next_step="nothing was changed; find out who wrote it, and choose another savepoint",
                 savepoint=source.savepoint_id,
             )
-    _check_whole(bench, source, "audit it: streams-recovery verify <name> <id>")
+    _check_whole(recovery, source, "audit it: streams-recovery verify <name> <id>")
 
 
-def _check_whole(bench: Workbench, manifest: Manifest, next_step: str) -> None:
-    if not manifest.whole({file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)}):
+def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str) -> None:
+    if not manifest.whole({file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)}):
         raise Damaged(
             f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
             next_step=next_step,
@@ -150,10 +150,10 @@ def _wanted(side: Side, base: Base, rows: Sequence[Row]) -> list[Wanted]:
     return found
 
 
-def _published(bench: Workbench, request: EditRequest, source: Manifest, topic: TopicImage, edit: Edit) -> str:
-    lock = bench.lock.acquire(request.run, lease_seconds=LEASE_SECONDS, purpose=f"edit of {source.savepoint_id}")
+def _published(recovery: RecoveryContext, request: EditRequest, source: Manifest, topic: TopicImage, edit: Edit) -> str:
+    lock = recovery.lock.acquire(request.run, lease_seconds=LEASE_SECONDS, purpose=f"edit of {source.savepoint_id}")
     try:
-        images = [_image(bench, topic, image, edit.partitions[image.partition]) for image in topic.partitions]
+        images = [_image(recovery, topic, image, edit.partitions[image.partition]) for image in topic.partitions]
         manifest = edited_manifest(
             source,
             topic,
@@ -162,30 +162,30 @@ def _published(bench: Workbench, request: EditRequest, source: Manifest, topic: 
             savepoint_id=same_moment(source.savepoint_id, request.run),
             provenance=Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software()),
         )
-        bench.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        _check_whole(bench, manifest, "nothing was published; write the table again")
-        _check_read_back(side_of(bench, request.store, manifest), edit)
-        bench.savepoints.publish(manifest)
+        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        _check_whole(recovery, manifest, "nothing was published; write the table again")
+        _check_read_back(side_of(recovery, request.store, manifest), edit)
+        recovery.savepoints.publish(manifest)
         return manifest.savepoint_id
     finally:
-        bench.lock.release(lock)
+        recovery.lock.release(lock)
 
 
-def _image(bench: Workbench, topic: TopicImage, image: PartitionImage, entries: Sequence[Entry]) -> PartitionImage:
+def _image(recovery: RecoveryContext, topic: TopicImage, image: PartitionImage, entries: Sequence[Entry]) -> PartitionImage:
     end, _ = edited_range(image, entries, None)
     tp = TopicPartition(topic.name, image.partition)
-    end, ranges = edited_range(image, entries, _stored(bench, tp, image, end, entries) if entries else None)
+    end, ranges = edited_range(image, entries, _stored(recovery, tp, image, end, entries) if entries else None)
     return replace(image, end=end, last_stable=end, ranges=ranges)
 
 
-def _stored(bench: Workbench, tp: TopicPartition, image: PartitionImage, end: int, entries: Sequence[Entry]) -> SegmentFile:
-    key = bench.layout.segment(tp, image.ranges[0].start if image.ranges else image.log_start, end, f"edit-{uuid.uuid4().hex}")
+def _stored(recovery: RecoveryContext, tp: TopicPartition, image: PartitionImage, end: int, entries: Sequence[Entry]) -> SegmentFile:
+    key = recovery.layout.segment(tp, image.ranges[0].start if image.ranges else image.log_start, end, f"edit-{uuid.uuid4().hex}")
     with workspace("a table is written") as directory:
         path = directory / "segment.parquet"
-        segment = write_segment(_batches(entries), path, compression_level=bench.config.backup.compression_level)
+        segment = write_segment(_batches(entries), path, compression_level=recovery.config.backup.compression_level)
         if segment is None:
             raise Damaged(f"no row of {tp} was written", next_step="write the table again")
-        bench.repository.put_file(key, path)
+        recovery.repository.put_file(key, path)
         return segment.stored_as(key)
 
 
