@@ -48,7 +48,8 @@ def test_it_has_what_tasks_import_and_nothing_of_airflow(tmp_path):
     assert {name.split("/")[1] for name in names if name.startswith("streams_recovery/")} == {
         "__init__.py",
         "core",
-        "formats",
+        "segments",
+        "serdes",
         "kafka",
         "storage",
     }
