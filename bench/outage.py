@@ -24,6 +24,7 @@ from bench.restore_time import Stage, stage
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from examples.order_processing.truth import truth
+from streams_recovery.cli import runs
 from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest
 from streams_recovery.operations.savepoint import SavepointRequest
 
@@ -46,7 +47,7 @@ def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
     say: Callable[[str], None] = tell
     runner = replace(on.runner, say=say)
     request = RestoreRequest(source="", savepoint="latest", confirm=on.recovery.application_id, reason="benchmark")
-    report = runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=approve)
+    report = runs.restore_in_place(runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=approve)
     wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
         raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")
@@ -65,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="outage-") as directory, stage(Path(directory), CUSTOMERS) as on:
         on.generator.feed(arguments.orders)
         wait_counted(on.recovery, arguments.orders, seconds=300)
-        on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None))
+        runs.backup(on.runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None))
         for number in range(1, arguments.times + 1):
             steps, rows = outage(on)
             for step, seconds in steps:

@@ -27,6 +27,7 @@ from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from examples.order_processing.truth import truth
+from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.restore.plan import RestoreRequest
@@ -79,7 +80,9 @@ def restored(on: Stage, savepoint: str) -> tuple[int, float]:
     )
     destroy(on.recovery)
     began = time.monotonic()
-    report = on.runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=lambda _: True)
+    report = runs.restore_in_place(
+        on.runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=lambda _: True
+    )
     seconds = time.monotonic() - began
     wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
@@ -91,9 +94,9 @@ def measure(on: Stage, orders: int) -> Table:
     """Both restores of the same state."""
     on.generator.feed(orders)
     wait_counted(on.recovery, orders, seconds=900)
-    full = on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
+    full = runs.backup(on.runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
     compact = CompactRequest(savepoint="latest", run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
-    reduced = on.runner.compact(compact)
+    reduced = runs.compact(on.runner, compact)
     if reduced is None:
         raise SystemExit("there was nothing to reduce")
     found = {"full log": restored(on, full), "newest of each key": restored(on, reduced.savepoint_id)}

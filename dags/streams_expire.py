@@ -7,7 +7,7 @@ never one that another savepoint names.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
@@ -28,11 +28,8 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"Retention of the savepoints of {config.application.id}",
         tags=["streams-recovery", "expire", name],
-        default_args={"retries": 0, "execution_timeout": timedelta(hours=2)},
     ) as dag:
-        plan = PlanExpiryOperator(task_id="plan", application_name=name)
-        expire = ExpireOperator(task_id="expire", application_name=name, apply="{{ params.apply }}")
-        plan >> expire
+        PlanExpiryOperator(application_name=name) >> ExpireOperator(application_name=name, apply="{{ params.apply }}")
     return dag
 
 

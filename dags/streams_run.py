@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.scheduled_run import BeginIncrementOperator, EndIncrementOperator
+from streams_recovery.operators.scheduled_run import StartRunOperator, StopRunOperator
 from streams_recovery.sensors.application import EndsReachedSensor
 
 
@@ -40,9 +40,8 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"A run of {config.application.id}, which is down in between",
         tags=["streams-recovery", "run", name],
-        default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
     ) as dag:
-        begin = BeginIncrementOperator(task_id="start_application", application_name=name, until="{{ params.until }}")
+        start = StartRunOperator(application_name=name, until="{{ params.until }}").as_setup()
         await_ends = EndsReachedSensor(
             task_id="await_ends",
             application_name=name,
@@ -50,17 +49,10 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
             at_most=timedelta(minutes=config.run.timeout_minutes),
             execution_timeout=None,
         )
-        end = EndIncrementOperator(
-            task_id="stop_application",
-            application_name=name,
-            begun=result_of("start_application"),
-            retries=5,
-            retry_delay=timedelta(seconds=30),
-        )
-        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success. The leaf fails the run when the waiting
-        # did, which a stop that succeeds would hide.
-        ends_reached = EmptyOperator(task_id="ends_reached")
-        begin.as_setup() >> await_ends >> [ends_reached, end.as_teardown(setups=begin, on_failure_fail_dagrun=True)]
+        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success. *ends_reached* fails the run when the
+        # waiting did, which a stop that succeeds would hide.
+        stop = StopRunOperator(application_name=name).as_teardown(setups=start, on_failure_fail_dagrun=True)
+        start >> await_ends >> [EmptyOperator(task_id="ends_reached"), stop]
     return dag
 
 

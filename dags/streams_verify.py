@@ -7,15 +7,14 @@ verdict is kept in the repository. Nothing is changed, and no lock is taken: sav
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.ids import PATTERN
-from streams_recovery.operators.base import result_of
-from streams_recovery.operators.maintenance import ConcludeAuditOperator, PlanAuditOperator
+from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
 from streams_recovery.operators.spark import ReadFilesOperator
 
 
@@ -39,18 +38,14 @@ def streams_verify(name: str, config: ApplicationConfig) -> DAG:
         max_active_runs=1,
         params=params,
         doc_md=__doc__,
-        description=f"Audit of the savepoints of {config.application.id}",
+        description=f"Check of the savepoints of {config.application.id}",
         tags=["streams-recovery", "verify", name],
-        default_args={"retries": 2, "retry_delay": timedelta(seconds=30), "execution_timeout": timedelta(hours=1)},
     ) as dag:
-        plan = PlanAuditOperator(task_id="plan", application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")
-        read = ReadFilesOperator(
-            task_id="read_files", application_name=name, ticket=result_of("plan"), execution_timeout=timedelta(hours=12)
+        (
+            PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")
+            >> ReadFilesOperator(application_name=name)
+            >> ConcludeCheckOperator(application_name=name)
         )
-        conclude = ConcludeAuditOperator(
-            task_id="conclude", application_name=name, ticket=result_of("plan"), outcome=result_of("read_files")
-        )
-        plan >> read >> conclude
     return dag
 
 

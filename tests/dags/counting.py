@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
@@ -180,7 +181,7 @@ class Counting:
         """A savepoint, taken without Airflow. Its id."""
         with self.recovery() as recovery:
             request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
-            return Runner(recovery=recovery, submitter=submitter, say=print).backup(request).savepoint_id
+            return runs.backup(Runner(recovery=recovery, submitter=submitter, say=print), request).savepoint_id
 
     def savepoints(self) -> Sequence[str]:
         with self.recovery() as recovery:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_jobs.transforms.check import audit_file
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.application import Store
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
@@ -97,7 +98,7 @@ def test_a_savepoint_is_reduced_continued_and_restored(small: Small, in_session:
     source = published(small)
     runner = Runner(recovery=recovery, submitter=in_session, say=lambda line: None)  # noqa: ARG005
     request = CompactRequest(savepoint="latest", run_id="r", requested_by="test", reason="smaller")
-    done = runner.compact(request)
+    done = runs.compact(runner, request)
     assert done is not None
     reduced = recovery.savepoints.read(done.savepoint_id)
     assert recovery.savepoints.latest() == reduced
@@ -109,7 +110,7 @@ def test_a_savepoint_is_reduced_continued_and_restored(small: Small, in_session:
     assert audited(recovery).good
     assert (rows_to_load(recovery, source), rows_to_load(recovery, reduced)) == (364 + 3, len(expected) + 3)
     assert (loaded_reduced(recovery, source), loaded_reduced(recovery, reduced)) == ([], [small.changelog.topic])
-    assert runner.compact(replace(request, run_id="again")) is None, "there is nothing left to reduce"
+    assert runs.compact(runner, replace(request, run_id="again")) is None, "there is nothing left to reduce"
 
     write(small, *updates(25, start=360))
     truth = on_the_broker(recovery, small.changelog)

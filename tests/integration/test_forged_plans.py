@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.restore_steps import carry_out
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged
 from streams_recovery.core.jobs import RestoreSpec
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.in_place import QuarantineEntry
-from streams_recovery.engine.spark_submit import JobName
 from streams_recovery.operations import interval
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.restore.open import note
-from streams_recovery.operations.savepoint import JobPlan
 from tests.integration.again import again_at
 from tests.integration.intruding import Intruder
+from tests.integration.pairs import Here as Local
 from tests.integration.pairs import two_applications
-from tests.integration.restoring import compare, load, loaded, opened, saved
-from tests.integration.small import Small, asked, copied, publish, small_application
+from tests.integration.restoring import loaded, opened, saved
+from tests.integration.small import Small, asked, publish, small_application
 from tests.integration.test_in_place import Here, closed, here, opened_append
 from tests.integration.test_rebuild import rebuild as rebuild_request
 
@@ -87,16 +87,11 @@ def refused(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     forged = Intruder(recovery.repository).plan(recovery.application_id, ticket.restore_id)
     said: list[str] = []
     with pytest.raises(Altered, match=rf"{forged} was not written by this run\. Next: it was not used"):
-        carry_out(recovery, ticket, here_on(recovery), said.append)
+        runs.carry_out(Runner(recovery=recovery, submitter=Local(recovery), say=said.append), ticket)
     assert "the application goes on as it was" in said[-1]
     assert restores.phase_of(recovery, ticket).rank < Phase.DESTROYING.rank
     assert recovery.lock.holder() is None
     assert recovery.cluster.describe_topics(sorted(before)) == before
-
-
-def here_on(recovery: RecoveryContext) -> Callable[[JobName, JobPlan, RestoreTicket], object]:
-    """Jobs done here, without Spark."""
-    return lambda name, plan, _: {"backup": copied, "restore": load, "verify": compare}[name](recovery, plan)
 
 
 @pytest.mark.parametrize("kind", [restore, rebuild, undo, clone, reprocess], ids=lambda kind: kind.__name__)

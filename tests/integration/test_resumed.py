@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.restore_steps import carry_out
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from tests.integration.pairs import programs
+from tests.integration.pairs import Here, programs
 from tests.integration.restoring import loaded, opened, saved, verified
 from tests.integration.small import Small, asked, commit, publish, small_application
 from tests.integration.test_rebuild import cleared, rebuild
@@ -71,7 +72,7 @@ def test_a_rebuild_that_broke_off_behind_its_offsets_is_resumed_to_its_end(small
         if text.startswith("started"):
             commit(recovery, {small.input: 5})
 
-    report = carry_out(recovery, again, lambda *_: None, say)
+    report = runs.carry_out(Runner(recovery=recovery, submitter=Here(recovery), say=say), again)
     assert (report.restore_id, restore.phase_of(recovery, again)) == (ticket.restore_id, Phase.CLOSED)
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.cli.upgrade import upgrade_steps
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, partition_text
 from streams_recovery.core.repository.ownership import Role
@@ -115,7 +115,7 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
 
     def say(text: str) -> None:
         told.append(text)
-        if "failed, attempt" in text:
+        if text.startswith("bring_back, attempt"):
             broken.unlink()
 
     def refuses(_: str) -> RestoreRequest:
@@ -123,9 +123,9 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
         raise Refused("somebody thought better of it", next_step="none")
 
     with both.clone() as clone:
-        runners = [Runner(recovery=recovery, submitter=Here(recovery), say=say) for recovery in (old, clone)]
+        runners = [Runner(recovery=one, submitter=Here(one), say=say, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
         with pytest.raises(Refused, match="somebody thought better of it"):
-            upgrade_steps(*runners, wanted(), refuses)
+            runs.upgrade(*runners, wanted(), refuses)
     assert "it cannot be started" in told[-2]
     assert told[-1] == f"{old.application_id} writes the outputs"
     assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.BESIDE), True)
@@ -155,10 +155,10 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
             commit(clone, {small.input: 5})
 
     with both.clone() as clone:
-        runners = [Runner(recovery=recovery, submitter=Here(recovery), say=print) for recovery in (old, clone)]
+        runners = [Runner(recovery=one, submitter=Here(one), say=print, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
         helper = threading.Thread(target=reads)
         helper.start()
-        report = upgrade_steps(
+        report = runs.upgrade(
             *runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
         )
         helper.join()
@@ -174,8 +174,8 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
     old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
     produce(old, TopicPartition(living, 0), 1)
     with both.clone() as clone:
-        runners = [Runner(recovery=recovery, submitter=Here(recovery), say=print) for recovery in (old, clone)]
+        runners = [Runner(recovery=one, submitter=Here(one), say=print, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
         with pytest.raises(TargetNotEmpty):
-            upgrade_steps(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
+            runs.upgrade(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
     assert (roles(both), free(both)) == ((Role.LIVE, Role.BESIDE), True)

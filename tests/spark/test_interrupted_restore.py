@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from streams_recovery.cli.restore_steps import carry_out
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import (
     ApplicationRunning,
@@ -69,9 +69,12 @@ class Case:
             )
         )
 
+    def runner(self):
+        return Runner(recovery=self.recovery, submitter=self.submitter, say=self.said.append)
+
     def savepoint(self):
         request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
-        Runner(recovery=self.recovery, submitter=self.submitter, say=self.said.append).backup(request)
+        runs.backup(self.runner(), request)
         self.said.clear()
 
     def opened(self):
@@ -329,7 +332,7 @@ def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     ticket = restore.resume(case.recovery, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=True)
     with pytest.raises(LockLost):
         restore.plan_load(case.recovery, dead)
-    report = carry_out(case.recovery, ticket, case.job, case.said.append)
+    report = runs.carry_out(case.runner(), ticket)
     assert (report.restore_id, report.rows, report.offsets) == (dead.restore_id, PARTITIONS * ROWS, 1)
     assert case.app.contents() == case.truth
     assert case.app.committed() == SAVED

@@ -13,6 +13,7 @@ import time
 import psutil
 import pytest
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.operations import restore, topic_holds
@@ -39,7 +40,7 @@ class Place:
         self.truth = self.app.contents()
         with self.app.recovery() as recovery:
             request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
-            Runner(recovery=recovery, submitter=submitter, say=print).backup(request)
+            runs.backup(Runner(recovery=recovery, submitter=submitter, say=print), request)
 
     def start_broker(self):
         from embedded.broker import start_broker

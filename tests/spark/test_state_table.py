@@ -10,6 +10,7 @@ import pytest
 from spark_jobs.access import Access
 from spark_jobs.transforms.tables import export_table, state_table
 from spark_jobs.transforms.task_runner import TaskFailed
+from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
@@ -103,7 +104,7 @@ def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
 def test_the_command_writes_it_into_the_repository_by_a_real_submission(shop, tmp_path):
     runner = Runner(recovery=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
     request = state.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
-    savepoint, done = runner.export(replace(request, savepoint=SECOND))
+    savepoint, done = runs.export(runner, replace(request, savepoint=SECOND))
     assert (savepoint, done.rows) == (SECOND, 6)
     files = [str(tmp_path / "repository" / part.key) for part in done.parts]
     found = duckdb.sql(f"SELECT key, (value ->> '$.cents')::BIGINT FROM read_parquet({files}) ORDER BY 2").fetchall()

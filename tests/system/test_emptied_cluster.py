@@ -11,6 +11,7 @@ from embedded.demo.checks import differences, newest_recovered_ms, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile, TopicPartition, TopicRole
@@ -47,7 +48,7 @@ def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
 def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     recovery, generator = on.recovery, on.generator
     runner = runner_of(on)
-    taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    taken = runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
     assert taken.survives_cluster_loss, "the example's own configuration promises it"
     saved_ms = generator.newest_acknowledged_ms
     generator.feed(LOST)
@@ -58,7 +59,7 @@ def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
 
     destroy(recovery)
     recovery.cluster.delete_topics(list(recovery.config.topics.declared))
-    report = runner.restore(asked(recovery), run_id="lost", requested_by="test", approve=shown)
+    report = runs.restore_in_place(runner, asked(recovery), runs.Requester(run_id="lost", requested_by="test"), approve=shown)
     assert report.safety_savepoint is None, "there was nothing left to save"
     on.await_running()
     assert newest_recovered_ms(recovery, generator.world) == saved_ms
@@ -79,7 +80,7 @@ def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
 def test_without_any_saved_state_it_is_built_again_from_the_archived_input(tmp_path_factory: pytest.TempPathFactory) -> None:
     with stage(tmp_path_factory.mktemp("stage"), kind=Minimal) as on:
         recovery, generator, runner = on.recovery, on.generator, runner_of(on)
-        taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+        taken = runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
         assert (taken.profile, taken.survives_cluster_loss) == (Profile.MINIMAL, True)
         saved = recovery.savepoints.read(taken.savepoint_id)
         generator.feed(LOST)
@@ -89,7 +90,12 @@ def test_without_any_saved_state_it_is_built_again_from_the_archived_input(tmp_p
         recovery.cluster.delete_topics(list(recovery.config.topics.declared))
         earliest = parse("earliest", group="", read=lambda _: b"")
         request = asked(recovery, savepoint=FROM_INPUT, inputs_from="latest", offsets=earliest)
-        report = runner.restore(request, run_id="lost", requested_by="test", approve=lambda planned: shown(planned) and beginning(planned))
+        report = runs.restore_in_place(
+            runner,
+            request,
+            runs.Requester(run_id="lost", requested_by="test"),
+            approve=lambda planned: shown(planned) and beginning(planned),
+        )
         assert (report.savepoint_id, report.verdict) == (None, Verdict.EQUAL)
         assert set(report.manifests) == {taken.savepoint_id}
         assert report.rows == sum(topic.rows for topic in saved.topics if not topic.role.internal)

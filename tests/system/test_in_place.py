@@ -12,6 +12,7 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused
@@ -70,7 +71,7 @@ def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
     runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
     def backup() -> str:
-        return runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
+        return runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
 
     base = backup()
     generator.feed(MORE)
@@ -86,10 +87,12 @@ def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
         safety=SafetyPolicy.SKIP,
     )
     with pytest.raises(Refused, match="take a savepoint"):
-        runner.restore(wanted, run_id="early", requested_by="test", approve=lambda _: True)
+        runs.restore_in_place(runner, wanted, runs.Requester(run_id="early", requested_by="test"), approve=lambda _: True)
     archive = backup()
 
-    report = runner.restore(wanted, run_id="back", requested_by="test", approve=lambda planned: planned.savepoint_id == base)
+    report = runs.restore_in_place(
+        runner, wanted, runs.Requester(run_id="back", requested_by="test"), approve=lambda planned: planned.savepoint_id == base
+    )
     assert report.savepoint_id == base
     assert {status.state for status in recovery.application.status()} == {InstanceState.GONE}
     assert sum(recovery.cluster.high_watermarks(orders(on)).values()) == kept
@@ -99,7 +102,9 @@ def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
     wait_counted(recovery, kept, seconds=180)
     assert set(differences(recovery, truth(generator.world, range(kept))).values()) == {0}
 
-    appended = runner.append("latest", run_id="forward", requested_by="test", approve=lambda planned: planned.savepoint_id == archive)
+    appended = runs.append(
+        runner, "latest", runs.Requester(run_id="forward", requested_by="test"), approve=lambda planned: planned.savepoint_id == archive
+    )
     assert (appended.rows, appended.present, behind(on)) == (LATER, 0, LATER)
     wait_counted(recovery, ORDERS + MORE, seconds=180)
     assert set(differences(recovery, truth(generator.world, range(ORDERS + MORE))).values()) == {0}

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from embedded.demo.checks import wait_counted
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.lease import LockRecord
@@ -58,7 +59,7 @@ def later(recovery: RecoveryContext) -> RecoveryContext:
 def take(on: Stage, recovery: RecoveryContext, run_id: str) -> SavepointSummary:
     """A savepoint, by the same steps as the command line's, in this process."""
     runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
-    return runner.backup(SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+    return runs.backup(runner, SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))
 
 
 def backup(on: Stage, *options: str, **variables: str) -> Command:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, state
+from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, state
 from streams_recovery.cli.compact import compact
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
@@ -115,7 +115,7 @@ def backup(
         confirm=confirm,
     )
     with recovery_of(name, configs) as recovery:
-        summary = runner(recovery, logs).backup(request)
+        summary = runs.backup(runner(recovery, logs), request)
     if as_json:
         print_json(summary)
     else:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import getpass
-import uuid
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli import runs
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
 from streams_recovery.core import codec
 from streams_recovery.operations import restore
 
@@ -31,10 +41,10 @@ def append_quarantine(
             planned = restore.plan_append(recovery, restore_id)
             print_json({"hash": planned.hash, **codec.encode(planned)}) if as_json else Console().print(Markdown(planned.text))
             return
-        done = runner(recovery, logs).append(
+        done = runs.append(
+            runner(recovery, logs),
             restore_id,
-            run_id=f"cli-{uuid.uuid4().hex}",
-            requested_by=getpass.getuser(),
+            requester(),
             approve=lambda planned: _typed(planned) if approve is None else approve == planned.hash,
         )
     if as_json:

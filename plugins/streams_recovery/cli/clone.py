@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +12,20 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
+from streams_recovery.cli import runs
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
 from streams_recovery.cli.restore import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out
-from streams_recovery.cli.restore_steps import leave
-from streams_recovery.cli.upgrade import upgrade_steps
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
@@ -27,8 +35,8 @@ from streams_recovery.core.restore.plan import RestoreRequest, SafetyPolicy
 from streams_recovery.core.rollout.cutover import CutoverPlan, Step
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from streams_recovery.operations import rollout
-from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.savepoint import SavepointRequest
 
 MaxLag = Annotated[int | None, typer.Option("--max-lag", min=0, help="Records the clone may be behind its input; default as configured.")]
 RestoreFirst = Annotated[
@@ -123,14 +131,13 @@ def upgrade(
         text = upgrade_text(rollout.plan_upgrade(old, recovery))
         if not yes:
             _ask(text, recovery.application_id)
-        wanted = savepoints.SavepointRequest(
-            run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason, mode=QuiesceMode.STOP
-        )
+        run, pair = requester(), (old, recovery)
+        wanted = SavepointRequest(run_id=run.run_id, requested_by=run.requested_by, reason=reason, mode=QuiesceMode.STOP)
 
         def restore_request(savepoint: str) -> RestoreRequest:
             return _request(recovery, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
 
-        report = upgrade_steps(runner(old, logs), runner(recovery, logs), wanted, restore_request)
+        report = runs.upgrade(runner(old, logs, pair), runner(recovery, logs, pair), wanted, restore_request)
     if as_json:
         print_json(report)
     else:
@@ -175,10 +182,8 @@ def _switch(name: str, configs: Path, request: rollout.CutoverRequest, *, approv
     with _pair(name, configs) as (old, recovery):
         planned = rollout.plan_cutover(old, recovery, request)
         _check_approved(planned, approve)
-        ticket = rollout.open_cutover(
-            old, recovery, request, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), approved_hash=planned.hash
-        )
-        report = _carried_out(old, recovery, ticket)
+        steps = runner(recovery, pair=(old, recovery))
+        report = runs.cut_over(steps, request, requester(), approved_hash=planned.hash)
     if as_json:
         print_json(report)
         return
@@ -198,25 +203,6 @@ def _ask(text: str, application_id: str) -> None:
     Console(stderr=True).print(Markdown(text))
     if typer.prompt(f"Type the application id {application_id} to carry this out", err=True) != application_id:
         raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
-
-
-def _carried_out(old: RecoveryContext, recovery: RecoveryContext, ticket: rollout.CutoverTicket) -> rollout.CutoverReport:
-    try:
-        stopped = rollout.stop(old, recovery, ticket)
-        say("stopped")
-        rollout.transfer_outputs(old, recovery, ticket)
-        say("handed over")
-        started = rollout.start_live(old, recovery, ticket)
-        say(f"{started.application_id} started")
-        rollout.await_live(old, recovery, ticket, started)
-        return rollout.finish(old, recovery, ticket, stopped)
-    except BaseException:
-        leave(lambda: _left(rollout.abandon(old, recovery, ticket)), say)
-        raise
-
-
-def _left(left: rollout.LeftAs) -> str:
-    return f"{', '.join(f'{one} is {role}' for one, role in left.roles.items())}: {left.next_step}"
 
 
 def _way_back(name: str) -> str:

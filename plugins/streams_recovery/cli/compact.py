@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.operations import compaction
 
@@ -33,7 +34,7 @@ def compact(
         request = compaction.CompactRequest(
             savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
         )
-        done = runner(recovery, logs).compact(request)
+        done = runs.compact(runner(recovery, logs), request)
     if as_json:
         print_json(done)
     elif done is None:

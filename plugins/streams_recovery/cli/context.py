@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,13 +18,16 @@ from rich.console import Console
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
+from streams_recovery.cli.runs import Requester
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
 from streams_recovery.core.offsets.strategy import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations.context import RecoveryContext, open_context
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
@@ -44,10 +50,27 @@ def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
         yield recovery
 
 
-def runner(recovery: RecoveryContext, logs: Path) -> Runner:
-    """Whole runs on this workbench, with jobs submitted to the configured master."""
-    master, allowed = recovery.spark_master(), recovery.config.spark.allow_insecure_rpc
-    return Runner(recovery=recovery, submitter=SparkSubmit(master=master, logs=logs, allow_insecure_rpc=allowed), say=say)
+@dataclass(frozen=True, slots=True)
+class ConfiguredSpark:
+    """See Submitter: spark-submit to the configured master, which is looked for with the first job. Many runs need none."""
+
+    recovery: RecoveryContext
+    logs: Path
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        """See Submitter."""
+        master, allowed = self.recovery.spark_master(), self.recovery.config.spark.allow_insecure_rpc
+        return SparkSubmit(master=master, logs=self.logs, allow_insecure_rpc=allowed).submit(job)
+
+
+def runner(recovery: RecoveryContext, logs: Path = DEFAULT_LOGS, pair: tuple[RecoveryContext, RecoveryContext] | None = None) -> Runner:
+    """Takes the steps of workflows. ``pair``: an application and its clone."""
+    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair)
+
+
+def requester() -> Requester:
+    """A new run of the person at this terminal."""
+    return Requester(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser())
 
 
 def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> OffsetStrategy:

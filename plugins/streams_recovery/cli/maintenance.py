@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
@@ -36,7 +37,7 @@ def verify(
     """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
     try:
         with recovery_of(name, configs) as recovery:
-            report = runner(recovery, logs).audit(savepoint=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+            report = runs.check(runner(recovery, logs), savepoint_id=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
     except RepositoryUnavailable as error:
         if as_json:
             print_json({"good": False, "exit_code": Cause.UNREACHABLE.exit_code, "causes": [Cause.UNREACHABLE]})

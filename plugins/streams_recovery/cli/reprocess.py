@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import getpass
-import uuid
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
-from streams_recovery.cli.restore_steps import carry_out, removed
-from streams_recovery.core.errors import RecoveryError, Refused
+from streams_recovery.cli import runs
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.sandbox.interval_log import Asked, Base, ReprocessEntry, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.text.restore_plan import moment
-from streams_recovery.operations import interval as again
-from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.interval import Claimed, Planned
+from streams_recovery.operations import interval
 
 From = Annotated[str, typer.Option("--from", help="The interval's start, with its time zone, such as 2026-11-21T12:00:00Z.")]
 To = Annotated[str, typer.Option("--to", help="Its end, which is not part of it.")]
@@ -29,7 +34,7 @@ Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interv
 Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
 Start = Annotated[Base | None, typer.Option("--base", help="The state to begin from; default as configured.")]
 How = Annotated[PublishPolicy, typer.Option("--hand-over", help="Leave results in topics of their own, or put them into the outputs.")]
-Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come again.")]
+Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come interval.")]
 Confirm = Annotated[str, typer.Option("--confirm", help="With replace: the application id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the entry.")]
 
@@ -62,67 +67,29 @@ def reprocess(
         confirm=confirm,
         reason=reason,
     )
-    run_id, interval = f"cli-{uuid.uuid4().hex}", written_interval(begin, end)
+    run, wanted = requester(), written_interval(begin, end)
     with recovery_of(name, configs) as recovery:
-        claimed = again.claim(recovery, again.requested(recovery, asked, interval), run_id=run_id)
+        claimed = interval.claim(recovery, interval.requested(recovery, asked, wanted), run_id=run.run_id)
         if claimed is None:
             raise Refused(
-                f"all lanes are taken, by the intervals {', '.join(again.busy(recovery))}",
+                f"all lanes are taken, by the intervals {', '.join(interval.busy(recovery))}",
                 next_step="wait until one of them has ended; one that died keeps its lane until it is run again",
             )
         with recovery_of(claimed.application, configs) as scratch:
-            entry, failure = _done(recovery, scratch, claimed, logs, run_id=run_id)
+            done = runs.reprocess(recovery, runner(scratch, logs), claimed, run)
     if as_json:
-        print_json(entry)
+        print_json(done.entry)
     else:
-        Console().print(f"{interval.name}: {entry.outcome}")
-    if failure is not None:
-        raise failure
-    again.raise_unless_succeeded(entry)
-
-
-def _done(
-    recovery: RecoveryContext, scratch: RecoveryContext, claimed: Claimed, logs: Path, *, run_id: str
-) -> tuple[ReprocessEntry, RecoveryError | None]:
-    """The entry of the interval, and why it failed."""
-    request, source = claimed.request, recovery.application_id
-    planned: Planned | None = None
-    ticket: restore.RestoreTicket | None = None
-    handed: list[again.PublishReport] = []
-    finished = False
-    left: tuple[str, ...] = ()
-    failure: RecoveryError | None = None
-    try:
-        again.clear(scratch, source, request, run_id=run_id)
-        planned = again.plan(scratch, source, request)
-        say(planned.text)
-        if planned.records:
-            opened = again.open_interval(scratch, source, request, planned, run_id=run_id, requested_by=getpass.getuser())
-            ticket = opened
-            carry_out(scratch, opened, runner(scratch, logs).job, say, at_ends=lambda: handed.append(_handed(scratch, opened, request)))
-            finished = True
-    except RecoveryError as error:
-        failure = error
-    finally:
-        report = handed[-1] if handed else None
-        if ticket is not None:
-            left = removed(lambda recovery, ticket: again.remove(recovery, ticket, report), scratch, ticket, say)
-        done = again.Done(planned=planned, ticket=ticket, handed=report, finished=finished, left=left)
-        entry = again.conclude(recovery, request, done, run_id=run_id, requested_by=getpass.getuser())
-    return entry, failure
-
-
-def _handed(scratch: RecoveryContext, ticket: restore.RestoreTicket, request: again.ReprocessRequest) -> again.PublishReport:
-    report = again.publish_results(scratch, ticket, request)
-    for output in report.outputs:
-        say(f"{output.output}: {output.results} results in {output.topic}, {output.written} written, {output.same} there already")
-    return report
+        Console().print(f"{wanted.name}: {done.entry.outcome}")
+    if done.error is not None:
+        raise done.error
+    interval.raise_unless_succeeded(done.entry)
 
 
 def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List the intervals that were processed again, newest last."""
     with recovery_of(name, configs) as recovery:
-        found = again.history(recovery)
+        found = interval.history(recovery)
     if as_json:
         print_json(found)
         return

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import uuid
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -23,6 +22,7 @@ from streams_recovery.cli.context import (
     asked_offsets,
     print_json,
     recovery_of,
+    requester,
     runner,
 )
 from streams_recovery.config.loader import load_named
@@ -210,8 +210,8 @@ def resume(
 ) -> None:
     """Go on with a restore that broke off after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
     with recovery_of(name, configs) as recovery:
-        report = runner(recovery, logs).resume(
-            restore_id, run_id=f"cli-{uuid.uuid4().hex}", take_over=take_over, approve=lambda planned: _approved(planned, approve)
+        report = runs.resume(
+            runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)
         )
     _tell(report, recovery.config.name, as_json=as_json)
 
@@ -236,12 +236,7 @@ def show(recovery: RecoveryContext, request: RestoreRequest, *, as_json: bool) -
 
 def carry_out(recovery: RecoveryContext, request: RestoreRequest, logs: Path, *, approve: str | None, as_json: bool) -> None:
     """Plan, ask unless ``approve`` is the plan's hash, and do it."""
-    report = runner(recovery, logs).restore(
-        request,
-        run_id=f"cli-{uuid.uuid4().hex}",
-        requested_by=getpass.getuser(),
-        approve=lambda planned: _approved(planned, approve),
-    )
+    report = runs.restore_in_place(runner(recovery, logs), request, requester(), approve=lambda planned: _approved(planned, approve))
     _tell(report, recovery.config.name, as_json=as_json)
 
 

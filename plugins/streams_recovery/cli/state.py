@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from streams_recovery.cli import runs
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.state.cells import canonical, from_text
@@ -106,7 +107,7 @@ def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str,
         raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --key and --limit out, and name a savepoint")
     directory = out if "://" in out else Path(out).absolute().as_uri() if out else None
     request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", deleted=deleted, directory=directory)
-    savepoint_id, done = runner(recovery, logs).export(request)
+    savepoint_id, done = runs.export(runner(recovery, logs), request)
     for part in done.parts:
         Console().print(part.key, highlight=False, soft_wrap=True)
     say(f"{done.rows} rows of store {store} in {savepoint_id}" + ("" if directory is None else f", written to {directory}"))

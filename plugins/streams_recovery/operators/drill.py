@@ -10,41 +10,42 @@ from airflow.sdk import Context
 from streams_recovery.operations import sandbox
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
-from streams_recovery.operators.base import NOTHING, StepOperator, received
-from streams_recovery.operators.restore import RestoreStepOperator
+from streams_recovery.operators.base import NOTHING, StepOperator, received, result_of
 from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import sandbox as steps
 
 
 class ClearDrillOperator(StepOperator):
     """Take away what a drill that died has left."""
+
+    takes = steps.CLEAR_DRILL
 
     def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
         """Clear up."""
         return sandbox.clear(recovery, run_id=run_id_of(context))
 
 
-class RemoveDrillOperator(RestoreStepOperator):
+class RemoveDrillOperator(StepOperator):
     """Stop the drill's application and take away everything of it."""
 
-    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
-        """Remove."""
-        return sandbox.remove(recovery, self.held_ticket)
+    takes = steps.REMOVE_DRILL
 
 
 class ConcludeDrillOperator(StepOperator):
-    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket``, ``report`` and ``removed`` are the JSON
-    of the tasks that opened the restore, finished it and removed the drill, ``began_at`` is when it was planned; each is nothing when its task did not
-    succeed.
+    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket``, ``report`` and ``removed`` render to
+    the JSON of the tasks that opened the restore, finished it and removed the drill, ``began_at`` to when it was planned; each is nothing when its task
+    did not succeed.
     """
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "report", "removed", "began_at")
+    takes = steps.CONCLUDE_DRILL
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "ticket", "report", "removed", "began_at")
 
-    def __init__(self, *, ticket: str, report: str, removed: str, began_at: str, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.ticket = ticket
-        self.report = report
-        self.removed = removed
-        self.began_at = began_at
+        self.ticket = result_of("open_restore")
+        self.report = result_of("finish")
+        self.removed = result_of("remove")
+        self.began_at = "{{ (ti.xcom_pull(task_ids='plan') or {}).get('began_at', '') }}"
 
     def step(self, recovery: RecoveryContext, context: Context) -> sandbox.DrillEntry:
         """Conclude."""

@@ -1,4 +1,4 @@
-"""The steps that look after a repository: audit and expiry. The Spark step of an audit is in spark.py."""
+"""The tasks that look after a repository: check and expiry. The Spark job of a check is in spark.py."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from airflow.sdk.exceptions import AirflowSkipException
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.base import StepOperator
 from streams_recovery.operators.run_facts import run_id_of
-from streams_recovery.operators.spark import SparkOutcome
+from streams_recovery.workflows import maintenance as steps
 
 
-class PlanAuditOperator(StepOperator):
-    """Read manifests, ask for every file's size, and choose what to read. ``savepoint`` is an id or ``all``; see ``core.audit`` for levels."""
+class PlanCheckOperator(StepOperator):
+    """Read manifests, ask for every file's size, and choose what to read. ``savepoint`` is an id or ``all``; see ``core.repository.check`` for levels."""
 
-    template_fields: Sequence[str] = ("application_name", "savepoint", "level")
+    takes = steps.PLAN_CHECK
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "level")
 
     def __init__(self, *, savepoint: str, level: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -31,20 +32,14 @@ class PlanAuditOperator(StepOperator):
         return maintenance.plan_check(recovery, savepoint=self.savepoint, level=self.level, run_id=run_id_of(context))
 
 
-class ConcludeAuditOperator(StepOperator):
+class ConcludeCheckOperator(StepOperator):
     """The verdict. Fails the run when anything is wrong, and when nothing was checked."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "outcome")
-
-    def __init__(self, *, ticket: str, outcome: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-        self.outcome = outcome
+    takes = steps.CONCLUDE_CHECK
 
     def step(self, recovery: RecoveryContext, context: Context) -> CheckReport:
         """Conclude."""
-        ticket = received(maintenance.CheckTicket, self.ticket, "plan")
-        report = maintenance.conclude_check(recovery, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+        report: CheckReport = self.called(recovery)
         for found in report.findings:
             self.log.error("%s", found)
         maintenance.raise_unless_good(report)
@@ -52,7 +47,9 @@ class ConcludeAuditOperator(StepOperator):
 
 
 class PlanExpiryOperator(StepOperator):
-    """Say what the rules keep and what they let go. Changes nothing."""
+    """Show what the rules keep and what they let go. Changes nothing."""
+
+    takes = steps.PLAN_EXPIRY
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpirePlan:
         """Plan."""
@@ -64,7 +61,8 @@ class PlanExpiryOperator(StepOperator):
 class ExpireOperator(StepOperator):
     """Carry it out, or skip unless ``apply`` renders as true."""
 
-    template_fields: Sequence[str] = ("application_name", "apply")
+    takes = steps.EXPIRE
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
 
     def __init__(self, *, apply: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""The steps of a savepoint, in the order in which they are taken. The Spark step between capture and gather is in spark.py."""
+"""The tasks of a savepoint, in the order in which they are taken. The Spark job between *capture_cut* and *verify_segments* is in spark.py."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operators.base import StepOperator
 from streams_recovery.operators.run_facts import requested_by, run_id_of, too_late
-from streams_recovery.operators.spark import SparkOutcome
+from streams_recovery.workflows import savepoint as steps
 
 
 class BeginSavepointOperator(StepOperator):
@@ -24,7 +24,8 @@ class BeginSavepointOperator(StepOperator):
     replaced since the last savepoint, with the application id as ``confirm`` unless it is to be refused.
     """
 
-    template_fields: Sequence[str] = ("application_name", "reason", "mode", "changed_state", "confirm")
+    takes = steps.BEGIN
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "reason", "mode", "changed_state", "confirm")
 
     def __init__(self, *, reason: str, mode: str, changed_state: str, confirm: str, schedule: str | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -54,83 +55,37 @@ class BeginSavepointOperator(StepOperator):
         return savepoint.begin(recovery, request)
 
 
-class SavepointStepOperator(StepOperator):
-    """A step that belongs to a savepoint already begun. ``ticket`` is the JSON that begin returned."""
-
-    template_fields: Sequence[str] = ("application_name", "ticket")
-
-    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-
-    @property
-    def held_ticket(self) -> savepoint.Ticket:
-        """The ticket itself."""
-        return received(savepoint.Ticket, self.ticket, "begin")
-
-
-class QuiesceOperator(SavepointStepOperator):
+class QuiesceOperator(StepOperator):
     """Hold the application still, the configured way."""
 
-    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.Quiesced:
-        """Quiesce."""
-        return savepoint.quiesce(recovery, self.held_ticket)
+    takes = steps.QUIESCE
 
 
-class CaptureCutOperator(SavepointStepOperator):
-    """Read the cut and copy the repartition tails while the application is held. ``quiesced`` is the JSON that quiesce returned."""
+class CaptureCutOperator(StepOperator):
+    """Read the cut and copy the tails of repartition topics while the application is held."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "quiesced")
-
-    def __init__(self, *, quiesced: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.quiesced = quiesced
-
-    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.CutSummary:
-        """Capture."""
-        return savepoint.capture(recovery, self.held_ticket, received(savepoint.Quiesced, self.quiesced, "quiesce"))
+    takes = steps.CAPTURE_CUT
 
 
-class ResumeApplicationOperator(SavepointStepOperator):
-    """Let go of the application: every instance that ran at the beginning runs again. Safe to repeat."""
+class ResumeApplicationOperator(StepOperator):
+    """Every instance that ran at the beginning runs again. Safe to repeat."""
 
-    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.ResumeReport:
-        """Resume."""
-        return savepoint.resume(recovery, self.held_ticket)
+    takes = steps.RESUME
 
 
-class GatherSegmentsOperator(SavepointStepOperator):
-    """Check that the copy is whole and that every file it names exists. ``copied`` is the JSON that the Spark step returned."""
+class VerifySegmentsOperator(StepOperator):
+    """Check that the copy is whole and that every file it names exists."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "copied")
-
-    def __init__(self, *, copied: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.copied = copied
-
-    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.GatherSummary:
-        """Gather."""
-        copied = received(SparkOutcome, self.copied, "the Spark job")
-        return savepoint.gather(recovery, self.held_ticket, copied.plan, copied.result)
+    takes = steps.VERIFY_SEGMENTS
 
 
-class PublishSavepointOperator(SavepointStepOperator):
-    """Write the manifest. Before this the savepoint does not exist, after it, it does. ``gathered`` is the JSON that gathering returned."""
+class PublishSavepointOperator(StepOperator):
+    """Write the manifest. Before this the savepoint does not exist, after it, it does."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "gathered")
-
-    def __init__(self, *, gathered: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.gathered = gathered
-
-    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.SavepointSummary:
-        """Publish."""
-        return savepoint.publish(recovery, self.held_ticket, received(savepoint.GatherSummary, self.gathered, "gathering").copied)
+    takes = steps.PUBLISH
 
 
-class FinishSavepointOperator(SavepointStepOperator):
+class FinishSavepointOperator(StepOperator):
     """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
 
-    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.FinishReport:
-        """Finish."""
-        return savepoint.finish(recovery, self.held_ticket)
+    takes = steps.FINISH

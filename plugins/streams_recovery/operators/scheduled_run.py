@@ -8,35 +8,30 @@ from typing import Any
 from airflow.sdk import Context
 
 from streams_recovery.core.scheduled_run import parse_limit
-from streams_recovery.operations import scheduled_run
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, received
+from streams_recovery.operations.scheduled_run import ScheduledRun
+from streams_recovery.operators.base import StepOperator
 from streams_recovery.operators.run_facts import run_id_of
+from streams_recovery.workflows import scheduled_run as steps
 
 
-class BeginIncrementOperator(StepOperator):
+class StartRunOperator(StepOperator):
     """Capture where the inputs end and start the application. ``until`` is ``ends`` or ``duration:...``; empty, as configured."""
 
-    template_fields: Sequence[str] = ("application_name", "until")
+    takes = steps.START
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "until")
 
     def __init__(self, *, until: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.until = until
 
-    def step(self, recovery: RecoveryContext, context: Context) -> scheduled_run.ScheduledRun:
-        """Begin."""
-        return scheduled_run.begin(recovery, parse_limit(self.until or recovery.config.run.until), run_id=run_id_of(context))
+    def step(self, recovery: RecoveryContext, context: Context) -> ScheduledRun:
+        """Start."""
+        started: ScheduledRun = self.called(recovery, parse_limit(self.until or recovery.config.run.until), run_id=run_id_of(context))
+        return started
 
 
-class EndIncrementOperator(StepOperator):
-    """Stop the application again. ``begun`` is the JSON that beginning returned."""
+class StopRunOperator(StepOperator):
+    """Stop the application again."""
 
-    template_fields: Sequence[str] = ("application_name", "begun")
-
-    def __init__(self, *, begun: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.begun = begun
-
-    def step(self, recovery: RecoveryContext, context: Context) -> scheduled_run.ScheduledRunReport:
-        """End."""
-        return scheduled_run.end(recovery, received(scheduled_run.ScheduledRun, self.begun, "the beginning of the run"))
+    takes = steps.STOP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +13,41 @@ import pytest
 
 from streams_recovery.application.factory import open_application
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.restore_steps import abandoned, leave
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import note
 from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
 from tests.spark import fleet
 
 RUN = "restore one-run"
+
+
+def left(recovery: RecoveryContext, ticket: restore.RestoreTicket, say: Callable[[str], None]) -> None:
+    """What the command line does with a restore whose next step fails."""
+
+    def fails(*_: object) -> None:
+        raise Damaged("this step fails", next_step="none")
+
+    steps = (replace(RESET_CONSUMER_GROUP, call=fails), ABANDON)
+    runner = Runner(recovery=recovery, submitter=NoJobs(), say=say, sleep=lambda _: None)
+    with pytest.raises(Damaged, match="this step fails"):
+        runner.take(steps, {OPEN_RESTORE.name: ticket}).require(FINISH)
+
+
+class NoJobs:
+    """See Submitter. For steps that need none."""
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        raise AssertionError(job.name)
 
 
 @contextmanager
@@ -131,18 +152,19 @@ def test_from_the_command_line_it_is_tried_again_and_told(recovery: RecoveryCont
     ticket = stopped(recovery)
     broken, told = tmp_path / "instance.broken", list[str]()
     broken.touch()
-    leave(lambda: abandoned(recovery, ticket), told.append, again_seconds=0)
-    assert [text.split(": ")[0] for text in told[:3]] == [f"leaving it failed, attempt {number} of 3" for number in (1, 2, 3)]
-    assert told[3:] == ["what could not be put back stays on record: the next savepoint of the application tries again"]
+    left(recovery, ticket, told.append)
+    assert [text.split(": ")[0] for text in told[:3]] == [f"abandon, attempt {number} of 4" for number in (1, 2, 3)]
+    assert told[3].startswith("abandon failed: ")
+    assert told[4:] == ["what could not be put back stays on record: the next savepoint of the application tries again"]
 
     def say(text: str) -> None:
         told.append(text)
         broken.unlink(missing_ok=True)
 
     told.clear()
-    leave(lambda: abandoned(recovery, ticket), say, again_seconds=0)
-    assert len(told) == 2
-    assert told[1] == "stopped in phase opened: the application goes on as it was"
+    left(recovery, ticket, say)
+    assert len(told) == 3
+    assert told[2] == "stopped in phase opened: the application goes on as it was"
     assert running(recovery)
 
 

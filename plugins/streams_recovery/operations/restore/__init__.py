@@ -47,7 +47,7 @@ from streams_recovery.operations.restore.values import (
     VerifySummary,
     WipeSummary,
 )
-from streams_recovery.operations.restore.verify import check_verify, plan_verify, verified_before, verify_cleared
+from streams_recovery.operations.restore.verify import check_verify, plan_verify, require_verified, verify_cleared
 
 __all__ = [
     "AbandonReport",
@@ -99,6 +99,7 @@ __all__ = [
     "prepare",
     "queried_before",
     "records_of",
+    "require_verified",
     "resolve",
     "resume",
     "save_state",
@@ -108,7 +109,6 @@ __all__ = [
     "stop",
     "stop_before_interval",
     "stored_plan",
-    "verified_before",
     "verify_cleared",
     "wipe",
 ]

@@ -163,19 +163,12 @@ def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> Non
         )
 
 
-def finish(
-    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary | None, asked: tuple[QueryCheck, ...] = ()
-) -> RestoreReport:
+def finish(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary, asked: tuple[QueryCheck, ...] = ()) -> RestoreReport:
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and ``asked`` are what
-    the steps before found. Raises ``Damaged`` when nothing was verified.
+    the steps before found.
     """
     require_lock(recovery, ticket)
     planned = stored_plan(recovery, ticket)
-    if verified is None:
-        raise Damaged(
-            f"nothing says what the verification of restore {ticket.restore_id} found",
-            next_step="stop the application, and restore it again",
-        )
     if planned.held_back:
         guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     checked = Checked(verified=verified, asked=asked)

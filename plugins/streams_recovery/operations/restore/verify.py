@@ -159,9 +159,15 @@ def _note_verified(recovery: RecoveryContext, ticket: RestoreTicket, verified: V
     note(recovery, ticket, Phase.VERIFIED, result=recovery.notes.write(ticket.restore_id, VERIFIED, verified))
 
 
-def verified_before(recovery: RecoveryContext, ticket: RestoreTicket) -> VerifySummary | None:
-    """What the verification of this restore found, by its journal: for one that is resumed after its start, when the topics have gone on. None when none
-    was written down.
+def require_verified(recovery: RecoveryContext, ticket: RestoreTicket) -> VerifySummary:
+    """What the verification of this restore found, by its journal: for one that is resumed after its start, when the topics have gone on. Raises
+    ``Damaged`` when nothing was written down.
     """
     result = result_of(entries(recovery, ticket), Phase.VERIFIED, Phase.FED)
-    return None if result is None else recovery.notes.read(VerifySummary, result)
+    if result is None:
+        raise Damaged(
+            f"nothing says what the verification of restore {ticket.restore_id} found",
+            next_step="stop the application, and restore it again",
+            restore=ticket.restore_id,
+        )
+    return recovery.notes.read(VerifySummary, result)

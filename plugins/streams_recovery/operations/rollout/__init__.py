@@ -3,7 +3,7 @@
 A switch is plan, (approve), open, stop, hand over, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
 """
 
-from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step
+from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, UpgradePlan
 from streams_recovery.operations.rollout.cutover import await_live, finish, start_live, stop, transfer_outputs
 from streams_recovery.operations.rollout.discover import look
 from streams_recovery.operations.rollout.open import abandon, open_cutover, plan_cutover
@@ -31,6 +31,7 @@ __all__ = [
     "Pair",
     "Step",
     "StoppedForCutover",
+    "UpgradePlan",
     "abandon",
     "await_live",
     "bring_back",
