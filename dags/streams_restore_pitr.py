@@ -57,7 +57,7 @@ PARAMS = {
         "Takes what is later than T out of the application's own inputs, for everybody who reads them. All producers must have stopped, and "
         "a savepoint have been taken since. Needs replace.",
     ),
-    "groups": params.names(
+    "groups": params.groups(
         "Other groups to move", "Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty."
     ),
     "replace": params.replace(),

@@ -55,7 +55,7 @@ class Failing:
         raise SparkJobFailed(f"no {job.name} succeeds here", next_step="none")
 
 
-def test_an_audit_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
+def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
     done = run(counting, "verify", in_session, per_application=True, level="full")
@@ -82,7 +82,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_a_savepoint_is_reduced_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
+def test_a_savepoint_is_compacted_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab" * 8)
     counting.savepoint(in_session)
     done = run(counting, "compact", in_session, per_application=True)
@@ -93,7 +93,7 @@ def test_a_savepoint_is_reduced_to_the_newest_record_of_each_key(counting: Count
     assert manifest.committed()[counting.input].offset == 40
 
     again = run(counting, "compact", in_session, per_application=True)
-    assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to reduce"
+    assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to compact"
 
 
 def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Counting, in_session: Submitter) -> None:

@@ -70,7 +70,7 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     assert counting.rows(TopicPartition(left, 0)) == expected, (
         "the two before the interval came first, and the interval when they were counted"
     )
-    assert done.results["feed_records"]["result"], "by a job of its own"
+    assert done.results["load_deferred_input"]["result"], "by a job of its own"
     assert (counting.committed(), counting.running) == (8, False), "the application was not touched"
 
 
@@ -95,7 +95,7 @@ def started(app: Counting) -> str | None:
     return mark.read_text() if mark.exists() else None
 
 
-def switch(clone: Counting, submitter: Submitter, step: str, **params: Any) -> tuple[str, set[str]]:
+def stepped(clone: Counting, submitter: Submitter, step: str, **params: Any) -> tuple[str, set[str]]:
     """What the DAG did: its state, and the groups of tasks that were not skipped."""
     done = run(clone, "clone", submitter, application="next", step=step, **params)
     assert done.state == "success", json.dumps(done.tasks)
@@ -108,15 +108,15 @@ def test_a_clone_takes_over_and_gives_back(counting: Counting, clone: Counting, 
     counting.savepoint(in_session)
     counting.feed("c")
     counting.start()
-    assert switch(clone, in_session, "clone")[1] == {"clone"}
+    assert stepped(clone, in_session, "clone")[1] == {"clone"}
     assert (counting.running, started(clone)) == (True, clone.output.topic)
     assert counting.state(clone.changelog) == counting.state() == {"a": 2, "b": 2, "c": 2}
     assert counting.rows(clone.output) == [("c", "2")], "it went on where the savepoint was taken"
 
-    assert switch(clone, in_session, "cut_over")[1] == {"switch"}
+    assert stepped(clone, in_session, "cut_over")[1] == {"cut_over"}
     assert (counting.running, started(clone)) == (False, counting.output.topic)
 
-    assert switch(clone, in_session, "roll_back")[1] == {"switch"}
+    assert stepped(clone, in_session, "roll_back")[1] == {"cut_over"}
     assert (counting.running, started(clone)) == (True, None)
     assert (counting.free(), clone.free()) == (True, True)
 
@@ -127,7 +127,7 @@ def test_an_upgrade_in_one_go_goes_on_exactly_where_the_old_application_stopped(
     counting.feed("abcab")
     counting.start()
     counting.feed("c")
-    assert switch(clone, in_session, "offline_upgrade")[1] == {"upgrade"}
+    assert stepped(clone, in_session, "offline_upgrade")[1] == {"retire", "upgrade"}
     assert (counting.running, started(clone)) == (False, counting.output.topic)
     assert [count for _, count in counting.rows(counting.output)] == ["1", "1", "1", "2", "2", "2"], "nothing came twice"
     assert (counting.committed(clone.id, counting.input), len(counting.savepoints())) == (6, 1)

@@ -66,7 +66,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(*, allow_insecure_rpc: bool = False, **connection: object) -> dict[str, Any]:
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps({"conn_type": "spark", **connection}))
-        operator = CompareRecordsOperator(task_id="compare", application_name="orders", ticket="{}", loaded="{}")
+        operator = CompareRecordsOperator(application_name="orders")
         repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
         _AirflowSubmit(operator, {}, Spark(connection="spark_test", allow_insecure_rpc=allow_insecure_rpc)).submit(
             SparkJob(

@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator, Context
 
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.directory import load_application
-from streams_recovery.core import codec
+from streams_recovery.core import bounded_json, codec
 from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.workflows.step import Step
@@ -60,6 +60,12 @@ class StepOperator(BaseOperator):
             return self.takes.call(recovery, *arguments, *needed, **facts)
         with context_of(original_of(self.application_name)) as original:
             return self.takes.call(original, recovery, *arguments, *needed, **facts)
+
+
+def declared_params(operator: BaseOperator, params_json: str) -> dict[str, Any]:
+    """The run's params that the DAG or the task declares. Airflow passes on whatever else a run was triggered with, and no schema has checked that."""
+    declared = {*operator.dag.params, *operator.params}
+    return {name: value for name, value in bounded_json.document(params_json).items() if name in declared}
 
 
 def original_of(clone_name: str) -> str:

@@ -11,12 +11,11 @@ from typing import Any
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
-from streams_recovery.core import bounded_json
 from streams_recovery.core.rollout.cutover import UpgradePlan
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, original_of
+from streams_recovery.operators.base import StepOperator, declared_params, original_of
 from streams_recovery.operators.restore import PARAMS, OpenRestoreOperator, PlanRestoreOperator, planned
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import rollout as steps
@@ -67,7 +66,7 @@ class CutoverRequestedOperator(StepOperator):
     @property
     def request(self) -> rollout.CutoverRequest:
         """The request itself."""
-        asked = bounded_json.document(self.params_json)
+        asked = declared_params(self, self.params_json)
         return rollout.CutoverRequest(
             step=rollout.Step(asked["step"]),
             max_lag=asked.get("max_lag"),

@@ -51,9 +51,15 @@ def switch(title: str, description: str | None = None, *, default: bool = False)
     return Param(default=default, type="boolean", title=title, description=description)
 
 
-def names(title: str, description: str) -> Param:
-    """Names of topics or groups, one a line."""
-    return Param(None, type=["null", "array"], items={"type": "string", "pattern": NAME}, title=title, description=description)
+def topics(title: str, description: str) -> Param:
+    """Names of topics, one a line."""
+    return Param(None, type=["null", "array"], items={"type": "string", "pattern": f"^{NAME}$"}, title=title, description=description)
+
+
+def groups(title: str, description: str) -> Param:
+    """Ids of consumer groups, one a line. Kafka allows any character in them."""
+    items = {"type": "string", "minLength": 1, "maxLength": 255}
+    return Param(None, type=["null", "array"], items=items, title=title, description=description)
 
 
 def moment(title: str, description: str) -> Param:
@@ -70,7 +76,7 @@ def replace() -> Param:
 
 def delete(which: str) -> Param:
     """Topics that go although nothing but their names says whose they are."""
-    return names("Internal topics to delete", f"{which} and are really this application's. One a line.")
+    return topics("Internal topics to delete", f"{which} and are really this application's. One a line.")
 
 
 def safety() -> Param:

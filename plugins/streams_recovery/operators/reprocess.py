@@ -1,4 +1,4 @@
-"""The steps of reprocessing that no other restore has: which interval and which lane, is there input, handing over, taking everything away, the entry."""
+"""The steps of reprocessing that no other restore has: which interval and which slot, is there input, results published, everything removed, the entry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery.core import bounded_json, codec
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import written_interval
@@ -20,7 +20,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.sandbox import Removed
-from streams_recovery.operators.base import NOTHING, StepOperator, received, result_of, treatment
+from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, result_of, treatment
 from streams_recovery.operators.restore import PARAMS
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import sandbox as steps
@@ -67,8 +67,8 @@ class ClaimIntervalSensor(BaseSensorOperator):
         why = why_not_now(run.run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        params = bounded_json.document(self.params_json)
-        begin, end = params.pop("from") or "", params.pop("to") or ""
+        params = declared_params(self, self.params_json)
+        begin, end = params.pop("from", None) or "", params.pop("to", None) or ""
         with airflow_errors(), context_of(self.application_name) as recovery:
             interval = interval_of(run.run_type, begin, end, (run.data_interval_start, run.data_interval_end))
             given = {name: "" if value is None else value for name, value in params.items()}

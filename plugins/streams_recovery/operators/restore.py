@@ -10,25 +10,25 @@ from airflow.sdk import Context
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.directory import config_directory, load_application
 from streams_recovery.config.offsets import inside, offset_strategy
-from streams_recovery.core import bounded_json
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreRequest
-from streams_recovery.operators.base import StepOperator
+from streams_recovery.operators.base import StepOperator, declared_params
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import restore as steps
 
-# All params of a run, as JSON text: what a person has chosen keeps its type.
+# All params of a run, as JSON text, so each value keeps its type.
 PARAMS: Final = "{{ params | tojson }}"
 
 
 class RequestedOperator(StepOperator):
-    """A task that begins with what a person asked for. ``params`` renders to JSON with the run's params, by the names of ``RestoreRequest``'s fields; ``fixed``
-    has values that the DAG decides, which may be templates. ``source`` is the name of a configured application. Without ``offsets`` the configuration
-    says where the inputs go on. With ``by`` the application is brought to the moment ``as_of``, the configured one when that is empty.
+    """A task that begins with what a person asked for. ``params_json`` renders to JSON with the run's params, by the names of ``RestoreRequest``'s fields.
+    Only params that the DAG declares count. ``fixed`` has values that the DAG decides; they may be templates. ``source`` is the name of a configured
+    application. Without ``offsets`` the configuration says where the application reads on in its inputs. With ``by`` the application is brought to
+    the moment ``as_of``, or to the configured one when that is empty.
     """
 
     template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json", "fixed")
@@ -40,7 +40,7 @@ class RequestedOperator(StepOperator):
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        return restore_request(recovery, bounded_json.document(self.params_json) | self.fixed)
+        return restore_request(recovery, declared_params(self, self.params_json) | self.fixed)
 
 
 def restore_request(recovery: RecoveryContext, asked: Mapping[str, Any]) -> RestoreRequest:
