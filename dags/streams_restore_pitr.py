@@ -2,7 +2,7 @@
 
 *plan* finds the newest exact savepoint that had read nothing later than T, cuts the archived inputs at T and shows both; nothing is changed. After the
 approval the tasks are those of a restore: internal topics from the savepoint, copies of the inputs from the archive, verified, offsets set. The
-application then processes its copies to their ends, and *stop_at_ends* stops it there: its state is that of T, as far as
+application then processes its copies to their ends, and *drain* stops it there: its state is that of T, as far as
 docs/strategies/pitr.md says that this can be claimed. The first application is not touched and may run.
 
 With `in_place` it is the application itself that goes back, and what is later than T comes out of its inputs: only with all producers stopped, which is

@@ -30,7 +30,7 @@ def clone(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         _step(scene, "clone")
         beside = (_runs(recovery), _next_runs(scene))
     with teller.phase("cut_over", f"Cut over to {NEXT} while orders come in"):
-        cut = airflow.result(CLONE, _step(scene, "cut_over"), "switch.finish")
+        cut = airflow.result(CLONE, _step(scene, "cut_over"), "cut_over.finish")
         over = (_runs(recovery), _next_runs(scene))
         with _next(scene) as other:
             wait_counted(other, scene.generator.acknowledged, seconds=180)
@@ -38,7 +38,7 @@ def clone(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         teller.say(f"keys of {NEXT} that differ from the truth, by store: {wrong}")
         ahead, behind = cut["offsets"][recovery.application_id], cut["offsets"][NEXT]
     with teller.phase("roll_back", "And back"):
-        back = airflow.result(CLONE, _step(scene, "roll_back"), "switch.finish")
+        back = airflow.result(CLONE, _step(scene, "roll_back"), "cut_over.finish")
         returned = (_runs(recovery), _next_runs(scene))
         scene.await_running()
         scene.await_counted()

@@ -235,7 +235,7 @@ def a_second_application_is_brought_to_a_moment_of_the_first(play: Play) -> None
     assert set(wrong.values()) == {0}, wrong
     report = play.airflow.result(PITR, run_id, "finish")
     assert (report["savepoint_id"], report["point"]["as_of"]["moment"]) == (base.savepoint_id, generator.world.timestamp(last))
-    assert play.airflow.result(PITR, run_id, "stop_at_ends")["closed_cleanly"]
+    assert play.airflow.result(PITR, run_id, "drain")["closed_cleanly"]
     assert (play.on.instances(), play.on.held(), outputs(play.on)) == (before, [], written)
 
 

@@ -127,7 +127,7 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
 
     run_id = beside.step("cut_over", said="Cut over from `order-processor` to `order-next`")
     assert beside.alive() == (False, True)
-    report = beside.result(run_id, "switch.finish")
+    report = beside.result(run_id, "cut_over.finish")
     assert (report["live"], report["records_again"]) == (NEXT, sum(report["again"].values()))
     assert report["closed_cleanly"] == {"order-processor": True, NEXT: True}
     ahead = report["offsets"]["order-processor"]
@@ -141,7 +141,7 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
 
     run_id = beside.step("roll_back", said="Roll back from `order-next` to `order-processor`")
     assert beside.alive() == (True, False)
-    report = beside.result(run_id, "switch.finish")
+    report = beside.result(run_id, "cut_over.finish")
     assert report["records_again"] > 0, "orders came in while the clone was live"
     beside.on.await_running()
     assert beside.right(old) == {}

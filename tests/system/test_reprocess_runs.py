@@ -146,13 +146,13 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
         expected = truth(play.on.generator.world, orders)
         for output, store in RESULTS.items():
             assert play.results(output, number) == expected[store], (output, number)
-        handed = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "hand_over")["outputs"]}
+        handed = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "publish_results")["outputs"]}
         assert (handed["enriched-orders"]["results"] >= len(expected["enriched-orders"]), handed["enriched-orders"]["outside"]) == (True, 0)
-        fed = play.airflow.result(DAG, by_hour[number], "check_feed")
-        assert (fed["rows"] - fed["present"], fed["present"]) == (len(orders), 0), (
+        loaded = play.airflow.result(DAG, by_hour[number], "check_deferred_input")
+        assert (loaded["rows"] - loaded["present"], loaded["present"]) == (len(orders), 0), (
             "orders wait for the tables, which have no record of the hour"
         )
-        assert play.airflow.result(DAG, by_hour[number], "stop_at_ends")["closed_cleanly"]
+        assert play.airflow.result(DAG, by_hour[number], "drain")["closed_cleanly"]
         removed = play.airflow.result(DAG, by_hour[number], "remove")
         assert len(removed["topics"]) == 16 + 3, "internal topics and copies of inputs"
     lanes = {play.airflow.result(DAG, by_hour[number], "claim")["lane"] for number in (1, 2)}

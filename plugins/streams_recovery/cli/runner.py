@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,23 +63,24 @@ class Runner:
                 continue
             try:
                 result = self._taken(step, outcome.results)
-            # Also Ctrl-C: the application must come back whatever ends the run.
-            except BaseException as error:  # noqa: BLE001
-                self._failed(step, error, outcome)
-            else:
                 outcome.results[step.name] = result
                 if (message := step.message(result)) is not None:
                     self.say(message)
+            # Also Ctrl-C, and a terminal that nobody reads any more: the application must come back whatever ends the run.
+            except BaseException as error:  # noqa: BLE001
+                self._failed(step, error, outcome)
         return outcome
 
     def _failed(self, step: Step, error: BaseException, outcome: Outcome) -> None:
-        if step.when is not When.SUCCESS:
+        if outcome.error is None:
+            outcome.error = error
+        if step.when is When.SUCCESS:
+            return
+        outcome.teardown_errors.append(error.reason if isinstance(error, RecoveryError) else str(error))
+        with suppress(OSError):
             self.say(f"{step.name} failed: {error}")
             if isinstance(error, TransientError):
                 self.say("what could not be put back stays on record: the next savepoint of the application tries again")
-            outcome.teardown_errors.append(error.reason if isinstance(error, RecoveryError) else str(error))
-        if outcome.error is None:
-            outcome.error = error
 
     def _taken(self, step: Step, results: Mapping[str, Any]) -> Any:
         arguments = [results.get(need.name) for need in step.needs]
