@@ -156,9 +156,7 @@ with DAG(
         )
 
     with TaskGroup("retire"):
-        begin = BeginSavepointOperator(
-            application_name=old, reason="{{ params.reason or '' }}", mode="stop", changed_state="refuse", confirm="", schedule=None
-        ).as_setup()
+        begin = BeginSavepointOperator(application_name=old, reason="{{ params.reason or '' }}", mode="stop").as_setup()
         publish = PublishSavepointOperator(application_name=old)
         finish_savepoint = FinishSavepointOperator(application_name=old).as_teardown(setups=begin)
         bring_back = BringBackOperator(application_name=name).as_teardown(setups=begin)

@@ -132,15 +132,19 @@ def steps_of_workflows() -> set[Step]:
     return {value for module in modules(workflows) for value in vars(module).values() if isinstance(value, Step)}
 
 
-def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict[str, Any]) -> None:
-    classes = {
+def operator_classes() -> set[Any]:
+    """Every operator that takes a step."""
+    return {
         found
         for module in modules(operators)
         for found in vars(module).values()
         if inspect.isclass(found) and found.__module__ == module.__name__ and isinstance(getattr(found, "takes", None), Step)
     }
+
+
+def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict[str, Any]) -> None:
     drawn = {type(task) for dag in dags.values() for task in dag.tasks if hasattr(task, "takes")}
-    assert classes == drawn
+    assert operator_classes() == drawn
     # An export writes a file for the person who asked for it: it is on the command line only.
     assert steps_of_workflows() - {found.takes for found in drawn} == {*maintenance.EXPORT}
     assert {found.takes for found in drawn} == {step for steps in WORKFLOWS.values() for step in steps}

@@ -18,16 +18,26 @@ from streams_recovery.workflows import savepoint as steps
 
 
 class BeginSavepointOperator(StepOperator):
-    """Take the lock, remember which instances run, set the compaction guard. Skips, before it does anything, when the run stands for the past.
+    """Take the lock, remember which instances run, set the compaction guard. Skips, before it does anything, when the run stands for the past:
+    a backfill, or a run by ``schedule`` that is later than the next one.
 
-    ``mode`` overrides the configured way of holding the application when it is not empty. ``changed_state`` says what to do when state was lost or
-    replaced since the last savepoint, with the application id as ``confirm`` unless it is to be refused.
+    ``mode`` is how the application is held: ``pause``, ``stop``, ``live``, or empty for the configured way. ``changed_state`` says what to do when
+    state was lost or replaced since the last savepoint: ``refuse``, ``damaged`` or ``intended``. The last two need the application id as ``confirm``.
     """
 
     takes = steps.BEGIN
     template_fields: Sequence[str] = (*StepOperator.template_fields, "reason", "mode", "changed_state", "confirm")
 
-    def __init__(self, *, reason: str, mode: str, changed_state: str, confirm: str, schedule: str | None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        reason: str = "",
+        mode: str = "",
+        changed_state: str = "refuse",
+        confirm: str = "",
+        schedule: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.reason = reason
         self.mode = mode
