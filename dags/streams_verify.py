@@ -1,4 +1,4 @@
-"""Audits an application's repository: is everything that its savepoints name still there, and still what was written?
+"""Checks an application's repository: is everything that its savepoints name still there, and still what was written?
 
 *plan* reads every manifest and asks for every file's size, *read_files* is the Spark job that reads the files themselves, all of them or a
 share, *conclude* gives the verdict: it names every damaged file with its topic, partition and offsets, and the savepoints that need it. The

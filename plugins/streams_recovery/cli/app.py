@@ -62,7 +62,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "shares files with")
     for one in found:
         if isinstance(one, Manifest):
-            records = f"{one.records:,}{', reduced' if one.replaces else ''}"
+            records = f"{one.records:,}{', compacted' if one.replaces else ''}"
             survives = "yes" if survives_cluster_loss(one) else "no"
             table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, one.parent_id or "-")
         else:

@@ -25,7 +25,7 @@ def compact(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and touch nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reduce a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
+    """Compact a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
     with recovery_of(name, configs) as recovery:
         if dry_run:
             plan = compaction.plan(recovery, savepoint)
@@ -38,7 +38,7 @@ def compact(
     if as_json:
         print_json(done)
     elif done is None:
-        say("nothing to reduce: `--dry-run` says why")
+        say("nothing to compact: `--dry-run` says why")
     else:
         for topic, why in done.stays.items():
             say(f"{topic} stays as it is: {why}")

@@ -1,4 +1,4 @@
-"""What the commands share: arguments, the open workbench, and ways to print."""
+"""What the commands share: arguments, the open context, and ways to print."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
-    """The workbench of a configured application, with connections from the environment."""
+    """The context of a configured application, with connections from the environment."""
     with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as recovery:
         yield recovery
 

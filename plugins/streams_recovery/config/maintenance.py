@@ -30,14 +30,14 @@ class Retention(Section):
 
 
 class Verify(Section):
-    """When the repository is audited, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
+    """When the repository is checked, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
 
     schedule: Schedule = "0 3 * * 0"
     level: Level = "sample=10%"
 
 
 class Compact(Section):
-    """When the newest savepoint is reduced to the newest record of each key. ``schedule`` null or ``none`` means only by hand."""
+    """When the newest savepoint is compacted to the newest record of each key. ``schedule`` null or ``none`` means only by hand."""
 
     schedule: Schedule = None
 

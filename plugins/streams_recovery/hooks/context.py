@@ -15,7 +15,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 
 @contextmanager
 def context_of(application_name: str) -> Iterator[RecoveryContext]:
-    """The workbench of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
+    """The context of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
     with open_context(load_application(application_name), AirflowConnections()) as recovery:
         yield recovery
 

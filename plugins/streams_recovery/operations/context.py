@@ -90,7 +90,7 @@ class RecoveryContext:
 def open_context(
     config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
 ) -> Iterator[RecoveryContext]:
-    """The workbench of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
+    """The context of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
     cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live.
     """
 

@@ -47,7 +47,7 @@ class ConcludeCheckOperator(StepOperator):
 
 
 class PlanExpiryOperator(StepOperator):
-    """Show what the rules keep and what they let go. Changes nothing."""
+    """Show which savepoints the rules keep and which expire. Changes nothing."""
 
     takes = steps.PLAN_EXPIRY
 

@@ -1,4 +1,4 @@
-"""The steps of a switch. Each proves the locks first and finds out from the repository how far it has come, so each may be repeated."""
+"""The steps of a cut-over. Each proves the locks first and finds out from the repository how far it has come, so each may be repeated."""
 
 from __future__ import annotations
 
