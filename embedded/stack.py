@@ -115,9 +115,9 @@ class Stack:
     def stop_application(self) -> list[str]:
         """Stop every instance of the example application, and those of a drill or an interval that broke off. Returns the names of those that lived."""
         stopped, own = [], self.config()
-        lanes = range(own.reprocess.parallel) if own.reprocess is not None and own.reprocess.enabled else ()
-        # Whichever interval it was, its instances are known by their lane.
-        for config in (own, drilled(own), *(reprocessed(own, f"{EXAMPLE}:{lane}") for lane in lanes)):
+        slots = range(own.reprocess.parallel) if own.reprocess is not None and own.reprocess.enabled else ()
+        # Whichever interval it was, its instances are known by their slot.
+        for config in (own, drilled(own), *(reprocessed(own, f"{EXAMPLE}:{slot}") for slot in slots)):
             application = open_application(config.runs, config.application.id)
             stopped += [status.name for status in application.status() if status.state is not InstanceState.GONE]
             application.stop(timeout=30)

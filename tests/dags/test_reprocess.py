@@ -145,7 +145,7 @@ def test_each_run_claims_its_interval_and_waits_when_no_slot_is_free(dag: Any, t
     first = claimed(dag, 0, overlap="PT5M", reason="why")
     assert first.is_done
     found = codec.decode(Claimed, first.xcom_value, where="the claim")
-    assert (found.application, found.lane) == (f"{NAME}:reprocess:20261121T120000Z:0", 0)
+    assert (found.application, found.slot) == (f"{NAME}:reprocess:20261121T120000Z:0", 0)
     assert (found.request.slice.overlap, found.request.slice.lateness, found.request.reason) == (300_000, 3_600_000, "why")
     assert found.request.slice.tables == ("inventory",)
     assert load_application(found.application).application.id == "reprocess-order-processor-20261121T120000Z"

@@ -50,7 +50,7 @@ def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
     places = [
         "locks",
         "holds",
-        "standstills",
+        "quiesce-records",
         "keeps",
         "restores",
         "restores/x/journal",

@@ -185,17 +185,17 @@ def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) 
     assert read(recovery, output) == [(b"k", b"v", 20)]
 
 
-def test_no_more_intervals_than_lanes_and_none_twice(again: Again) -> None:
+def test_no_more_intervals_than_slots_and_none_twice(again: Again) -> None:
     first, second, third = (again.request(start, start + 5_000) for start in (0, 5_000, 10_000))
-    lanes = [again.claim(first).lane, again.claim(second).lane]
-    assert sorted(lanes) == [0, 1]
+    slots = [again.claim(first).slot, again.claim(second).slot]
+    assert sorted(slots) == [0, 1]
     assert interval.claim(again.own, third, run_id="run-2") is None
     assert len(interval.busy(again.own)) == 2
-    assert again.claim(first, "run-2").lane == lanes[0], "a run that died is run again"
+    assert again.claim(first, "run-2").slot == slots[0], "a run that died is run again"
     again.ended(again.own, again.claim(first, "run-2"), None, run="run-1")
     assert len(interval.busy(again.own)) == 2, "a run does not give back what another has taken"
     again.ended(again.own, again.claim(first, "run-2"), None, run="run-2")
-    assert again.claim(third).lane == lanes[0]
+    assert again.claim(third).slot == slots[0]
 
     recovery = again.scratch(again.claim(second))
     lock = recovery.lock.acquire("somebody", lease_seconds=60, purpose="test")

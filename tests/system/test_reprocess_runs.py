@@ -90,11 +90,11 @@ class Play:
         """What is left on the machine of applications that processed intervals: processes, and files of their state."""
         stack, found = self.on.stack, []
         assert isinstance(stack, Applications)
-        for lane in (0, 1):
-            config = stack.named(reprocessing_name(APPLICATION, self.hour(1).name, lane))
+        for slot in (0, 1):
+            config = stack.named(reprocessing_name(APPLICATION, self.hour(1).name, slot))
             statuses = open_application(config.runs, config.application.id).status()
             found += [status.name for status in statuses if status.state is not InstanceState.GONE]
-        return [*found, *(str(path) for path in stack.lanes_state.glob("*/*"))]
+        return [*found, *(str(path) for path in stack.slots_state.glob("*/*"))]
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +155,8 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
         assert play.airflow.result(DAG, by_hour[number], "drain")["closed_cleanly"]
         removed = play.airflow.result(DAG, by_hour[number], "remove")
         assert len(removed["topics"]) == 16 + 3, "internal topics and copies of inputs"
-    lanes = {play.airflow.result(DAG, by_hour[number], "claim")["lane"] for number in (1, 2)}
-    assert lanes == {0, 1}, "both at once"
+    slots = {play.airflow.result(DAG, by_hour[number], "claim")["slot"] for number in (1, 2)}
+    assert slots == {0, 1}, "both at once"
     empty = play.airflow.result(DAG, by_hour[3], "plan")
     assert (empty["records"], "Nothing is started" in empty["text"]) == (0, True)
     tasks = play.airflow.tasks(DAG, by_hour[3])

@@ -44,7 +44,7 @@ class Watch:
         """Whether a run is past the heart of a phase, and not yet far into the next one."""
         return {
             "begin": lambda: bool(self.new("holds/*")),
-            "quiesce": lambda: bool(self.new("standstills/*")) and self.held(),
+            "quiesce": lambda: bool(self.new("quiesce-records/*")) and self.held(),
             "capture": lambda: bool(self.new("work/*/cut.*")),
             "resume": lambda: bool(self.new("work/*/cut.*")) and self.going(),
             "copy": lambda: bool(self.new("work/*/backup-spec.*")) and bool(self.new("segments/*-changelog/*/*")),

@@ -72,8 +72,8 @@ def reprocess(
         claimed = interval.claim(recovery, interval.requested(recovery, asked, wanted), run_id=run.run_id)
         if claimed is None:
             raise Refused(
-                f"all lanes are taken, by the intervals {', '.join(interval.busy(recovery))}",
-                next_step="wait until one of them has ended; one that died keeps its lane until it is run again",
+                f"all slots are taken, by the intervals {', '.join(interval.busy(recovery))}",
+                next_step="wait until one of them has ended; one that died keeps its slot until it is run again",
             )
         with recovery_of(claimed.application, configs) as scratch:
             done = runs.reprocess(recovery, runner(scratch, logs), claimed, run)

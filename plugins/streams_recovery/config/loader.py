@@ -80,7 +80,7 @@ def _tried(name: str, paths: Sequence[Path], environment: Mapping[str, str]) -> 
 
 
 def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> ApplicationConfig:
-    """The application called ``name``, or with ``:drill`` behind its name what its drills restore into, or with ``:reprocess:<interval>:<lane>`` what
+    """The application called ``name``, or with ``:drill`` behind its name what its drills restore into, or with ``:reprocess:<interval>:<slot>`` what
     processes an interval again. Other files are not read, so a mistake in one does not stand in the way of rescuing another.
 
     Raises ``NotFound`` with the names there are, and ``ConfigInvalid``.

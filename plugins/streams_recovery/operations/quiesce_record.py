@@ -35,11 +35,11 @@ class QuiesceRecord:
 
 def quiesce_log(recovery: RecoveryContext) -> AppendLog[QuiesceRecord]:
     """The log, of which two entries a savepoint are written and one is ever read."""
-    return AppendLog(recovery.repository, recovery.layout.standstills, QuiesceRecord)
+    return AppendLog(recovery.repository, recovery.layout.quiesce_records, QuiesceRecord)
 
 
 def left(recovery: RecoveryContext) -> QuiesceRecord | None:
-    """The standstill that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
+    """The quiesce that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
     done with that application its journal says. An entry that cannot be read is passed over: nobody must be able to end all runs by one strange object.
     """
     last = next(quiesce_log(recovery).readable_back(), None)

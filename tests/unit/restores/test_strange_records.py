@@ -31,10 +31,10 @@ def junk(recovery: RecoveryContext, prefix: str, number: int | None = None) -> N
 @pytest.mark.fault("F63")
 def test_an_entry_of_what_stood_still_that_cannot_be_read_is_passed_over(recovery: RecoveryContext) -> None:
     stopped(recovery)
-    junk(recovery, recovery.layout.standstills)
+    junk(recovery, recovery.layout.quiesce_records)
     assert quiesce_record.resume_abandoned(recovery) == ("one",)
     assert (running(recovery), quiesce_record.left(recovery)) == (True, None)
-    junk(recovery, recovery.layout.standstills)
+    junk(recovery, recovery.layout.quiesce_records)
     assert quiesce_record.left(recovery) is None
 
 

@@ -201,7 +201,7 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
     layout = recovery.layout
     return {
         "locks": layout.locks,
-        "standstills": layout.standstills,
+        "quiesce-records": layout.quiesce_records,
         "holds": layout.holds,
         "keeps": layout.keeps,
         "journal": layout.journal(RESTORE),
@@ -209,7 +209,7 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("log", ["locks", "standstills", "holds", "keeps", "journal", "offsets"])
+@pytest.mark.parametrize("log", ["locks", "quiesce-records", "holds", "keeps", "journal", "offsets"])
 @pytest.mark.parametrize("damage", ["hole", "torn", "strange"])
 def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) -> None:
     recovery = golden("good", now=T0)

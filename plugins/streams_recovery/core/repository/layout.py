@@ -62,9 +62,9 @@ class Layout:
         return f"{self.application_id}/holds/"
 
     @property
-    def standstills(self) -> str:
+    def quiesce_records(self) -> str:
         """Prefix of the numbered records of the application being held still."""
-        return f"{self.application_id}/standstills/"
+        return f"{self.application_id}/quiesce-records/"
 
     def journal(self, restore_id: str) -> str:
         """Prefix of the numbered journal entries of one restore."""
@@ -93,9 +93,9 @@ class Layout:
         return f"{self.application_id}/drills/"
 
     @property
-    def lanes(self) -> str:
-        """Prefix of the numbered entries of lanes that intervals took and gave back."""
-        return f"{self.application_id}/lanes/"
+    def slots(self) -> str:
+        """Prefix of the numbered entries of slots that intervals took and gave back."""
+        return f"{self.application_id}/slots/"
 
     @property
     def reprocessed(self) -> str:

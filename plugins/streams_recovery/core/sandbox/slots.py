@@ -1,4 +1,4 @@
-"""Which intervals are processed at the same time: each has a lane of its own, and there are only so many. Pure."""
+"""Which intervals are processed at the same time: each has a slot of its own, and there are only so many. Pure."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLease:
-    """A lane, and the run that took it."""
+    """A slot, and the run that took it."""
 
-    lane: int
+    slot: int
     run: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotEntry:
-    """An interval took a lane or gave it back. ``lane`` is None in an entry that found none free and changes nothing. Every entry holds all that are
+    """An interval took a slot or gave it back. ``slot`` is None in an entry that found none free and changes nothing. Every entry holds all that are
     ``taken`` after it, by the names of their intervals, so that the newest one tells it all.
     """
 
     interval: str
     at: int
-    lane: int | None
+    slot: int | None
     taken: dict[str, SlotLease]
 
 
-def take(last: SlotEntry | None, interval: str, *, run: str, at: int, lanes: int) -> SlotEntry:
-    """The entry that takes the lowest free lane. An interval that has one keeps it: it is the same interval again, whose run has ended or died."""
+def take(last: SlotEntry | None, interval: str, *, run: str, at: int, slots: int) -> SlotEntry:
+    """The entry that takes the lowest free slot. An interval that has one keeps it: it is the same interval again, whose run has ended or died."""
     taken = {} if last is None else dict(last.taken)
     known = taken.pop(interval, None)
-    used = {one.lane for one in taken.values()}
-    free = next((lane for lane in range(lanes) if lane not in used), None)
-    lane = known.lane if known is not None and known.lane < lanes else free
-    if lane is not None:
-        taken[interval] = SlotLease(lane=lane, run=run)
+    used = {one.slot for one in taken.values()}
+    free = next((slot for slot in range(slots) if slot not in used), None)
+    slot = known.slot if known is not None and known.slot < slots else free
+    if slot is not None:
+        taken[interval] = SlotLease(slot=slot, run=run)
     elif known is not None:
         taken[interval] = known
-    return SlotEntry(interval=interval, at=at, lane=lane, taken=taken)
+    return SlotEntry(interval=interval, at=at, slot=slot, taken=taken)
 
 
 def release(last: SlotEntry | None, interval: str, *, run: str | None, at: int) -> SlotEntry | None:
-    """The entry that gives an interval's lane back, None when there is nothing to give: no lane, or one that another run than ``run`` has taken."""
+    """The entry that gives an interval's slot back, None when there is nothing to give: no slot, or one that another run than ``run`` has taken."""
     known = None if last is None else last.taken.get(interval)
     if last is None or known is None or run not in (None, known.run):
         return None
     taken = {name: one for name, one in last.taken.items() if name != interval}
-    return SlotEntry(interval=interval, at=at, lane=known.lane, taken=taken)
+    return SlotEntry(interval=interval, at=at, slot=known.slot, taken=taken)
 
 
 def busy(last: SlotEntry | None) -> tuple[str, ...]:
-    """The intervals that have a lane."""
+    """The intervals that have a slot."""
     return () if last is None else tuple(sorted(last.taken))

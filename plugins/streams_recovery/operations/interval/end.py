@@ -1,4 +1,4 @@
-"""The end of an interval: everything of it is taken away but what it handed over, its lane is given back, and an entry says what came of it."""
+"""The end of an interval: everything of it is taken away but what it handed over, its slot is given back, and an entry says what came of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEWEST = 100
 
 def remove(recovery: RecoveryContext, ticket: RestoreTicket, handed: PublishReport | None) -> Removed:
     """Stop the interval's application and take away all of it, but for results that were handed over side by side: ``handed`` is what ``hand_over``
-    returned, None when it did not come so far. Then its lane is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the lane
+    returned, None when it did not come so far. Then its slot is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the slot
     stays taken then.
     """
     keep = outputs_of(recovery).values() if handed is not None and handed.how is PublishPolicy.SIDE_BY_SIDE else ()
@@ -52,7 +52,7 @@ class Done:
 
 
 def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *, run_id: str, requested_by: str) -> ReprocessEntry:
-    """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its lane back. ``recovery`` is that
+    """Add the interval to the history, however it ended, and return its entry; an interval of which nothing is left gives its slot back. ``recovery`` is that
     of the application itself. Repeating it adds nothing.
     """
     interval = request.slice.interval

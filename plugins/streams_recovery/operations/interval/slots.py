@@ -1,4 +1,4 @@
-"""Which lane an interval is processed in: taken from the application's own part of the repository, so that no orchestrator can start too many."""
+"""Which slot an interval is processed in: taken from the application's own part of the repository, so that no orchestrator can start too many."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from streams_recovery.storage.lock import ApplicationLock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """An interval with its lane. ``application`` is the configured name of what processes it."""
+    """An interval with its slot. ``application`` is the configured name of what processes it."""
 
     application: str
-    lane: int
+    slot: int
     request: ReprocessRequest
 
 
@@ -42,7 +42,7 @@ def requested(recovery: RecoveryContext, asked: Asked, interval: Interval) -> Re
 
 
 def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) -> Claimed | None:
-    """A lane for the interval, the one it has when its last run has ended or died; None while all of them are taken. ``recovery`` is that of the application
+    """A slot for the interval, the one it has when its last run has ended or died; None while all of them are taken. ``recovery`` is that of the application
     itself. Raises ``LockHeld`` while the interval is being processed.
     """
     reprocess, name = section(recovery), request.slice.interval.name
@@ -54,26 +54,26 @@ def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) 
             owner=held.owner,
         )
     log = slot_log(recovery, recovery.application_id)
-    if slots.take(log.last(), name, run=run_id, at=recovery.clock(), lanes=reprocess.parallel).lane is None:
+    if slots.take(log.last(), name, run=run_id, at=recovery.clock(), slots=reprocess.parallel).slot is None:
         return None
     taken: list[SlotEntry] = []
 
     def decide(last: SlotEntry | None, _number: int) -> SlotEntry:
-        taken.append(slots.take(last, name, run=run_id, at=recovery.clock(), lanes=reprocess.parallel))
+        taken.append(slots.take(last, name, run=run_id, at=recovery.clock(), slots=reprocess.parallel))
         return taken[-1]
 
     log.append_after(decide)
-    lane = taken[-1].lane
-    return None if lane is None else Claimed(application=reprocessing_name(recovery.config.name, name, lane), lane=lane, request=request)
+    slot = taken[-1].slot
+    return None if slot is None else Claimed(application=reprocessing_name(recovery.config.name, name, slot), slot=slot, request=request)
 
 
 def busy(recovery: RecoveryContext) -> tuple[str, ...]:
-    """Intervals that have a lane now."""
+    """Intervals that have a slot now."""
     return slots.busy(slot_log(recovery, recovery.application_id).last())
 
 
 def release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str | None) -> None:
-    """The interval needs its lane no more, if it was ``run_id`` that took it (None: whoever did). ``application_id`` is the application's own. Repeating
+    """The interval needs its slot no more, if it was ``run_id`` that took it (None: whoever did). ``application_id`` is the application's own. Repeating
     it is harmless.
     """
     log, at = slot_log(recovery, application_id), recovery.clock()
@@ -83,9 +83,9 @@ def release(recovery: RecoveryContext, application_id: str, interval: str, *, ru
 
 
 def _same(last: SlotEntry | None, interval: str, at: int) -> SlotEntry:
-    return last or SlotEntry(interval=interval, at=at, lane=None, taken={})
+    return last or SlotEntry(interval=interval, at=at, slot=None, taken={})
 
 
 def slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotEntry]:
-    """Every lane taken and given back."""
-    return AppendLog(recovery.repository, Layout(application_id).lanes, SlotEntry)
+    """Every slot taken and given back."""
+    return AppendLog(recovery.repository, Layout(application_id).slots, SlotEntry)

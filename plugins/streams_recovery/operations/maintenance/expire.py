@@ -175,7 +175,7 @@ def _forgotten(recovery: RecoveryContext) -> list[str]:
         recovery.lock.forget(_LOG_RECORDS)
         quiesce_log(recovery).prune(_LOG_RECORDS)
     except PermanentError as error:
-        return [f"old records of lock and standstills: {error.reason}"]
+        return [f"old records of lock and quiesce: {error.reason}"]
     return []
 
 

@@ -57,13 +57,13 @@ class _Family:
 def _families(layout: Layout) -> list[_Family]:
     return [
         _Family(prefix=layout.locks, kind=LockRecord, shortened=True),
-        _Family(prefix=layout.standstills, kind=QuiesceRecord, shortened=True),
+        _Family(prefix=layout.quiesce_records, kind=QuiesceRecord, shortened=True),
         _Family(prefix=layout.holds, kind=HoldEntry),
         _Family(prefix=layout.keeps, kind=Pin),
         _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
         _Family(prefix=layout.drills, kind=DrillEntry),
         _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
-        _Family(prefix=layout.lanes, kind=SlotEntry),
+        _Family(prefix=layout.slots, kind=SlotEntry),
         _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
         _Family(prefix=layout.handovers, kind=OwnershipEntry),
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
