@@ -46,33 +46,33 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     for too_early in (restore.drain, lambda *_: interval.publish_results(recovery, ticket, request)):
         with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
             too_early(recovery, ticket)
-    for too_early in (restore.stop_before_interval, restore.plan_feed):
+    for too_early in (restore.drain_before_interval, restore.plan_load_deferred):
         with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
             too_early(recovery, ticket)
     with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
         restore.finish(recovery, ticket, before)
 
     commit(recovery, {copy: 1})
-    ended = restore.stop_before_interval(recovery, ticket)
+    ended = restore.drain_before_interval(recovery, ticket)
     assert (ended.partitions, ended.closed_cleanly) == (1, True)
     with member(recovery, recovery.application_id, copy.topic), pytest.raises(ApplicationRunning, match="it-member"):
-        restore.plan_feed(recovery, ticket)
-    job = restore.plan_feed(recovery, ticket)
+        restore.plan_load_deferred(recovery, ticket)
+    job = restore.plan_load_deferred(recovery, ticket)
     with pytest.raises(Damaged, match=f"{copy} should hold 6 rows; the job wrote 0"):
-        restore.check_feed(recovery, ticket, None)
+        restore.check_load_deferred(recovery, ticket, None)
     load(recovery, job)
     assert stamps(recovery, copy) == [10, 20, 20, 30, 40, 40]
     with pytest.raises(Damaged, match="1 of 1 partitions are not proven equal"):
-        restore.check_verify_feed(recovery, ticket, before, None, None)
+        restore.check_verify_deferred(recovery, ticket, before, None, None)
     # The same again, as a run that died before it could say so would find it.
-    assert replace(restore.stop_before_interval(recovery, ticket), seconds=ended.seconds) == ended
-    fed = restore.check_feed(recovery, ticket, load(recovery, restore.plan_feed(recovery, ticket)))
+    assert replace(restore.drain_before_interval(recovery, ticket), seconds=ended.seconds) == ended
+    fed = restore.check_load_deferred(recovery, ticket, load(recovery, restore.plan_load_deferred(recovery, ticket)))
     assert (fed.rows, fed.present, stamps(recovery, copy)) == (6, 6, [10, 20, 20, 30, 40, 40])
-    assert restore.plan_verify_feed(recovery, ticket, fed.result).spec is None
-    compared = restore.check_verify_feed(recovery, ticket, before, fed.result, None)
+    assert restore.plan_verify_deferred(recovery, ticket, fed.result).spec is None
+    compared = restore.check_verify_deferred(recovery, ticket, before, fed.result, None)
     assert [one.rows for one in compared.partitions if one.topic == copy.topic] == [6]
     with pytest.raises(Refused, match="belongs between recovered and fed"):
-        restore.plan_feed(recovery, ticket)
+        restore.plan_load_deferred(recovery, ticket)
     with pytest.raises(Refused, match="belongs between started and fed"):
         restore.await_recovered(recovery, ticket, restore.StartSummary(instances=(), ends={}))
     with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 5"):
@@ -105,7 +105,7 @@ def test_an_application_that_did_not_close_is_not_given_the_interval(again: Agai
         configured(again, recovery, stop=says([{**GONE[0], "closed_cleanly": False}])) as killed,
         pytest.raises(Damaged, match=r"did not close\. Next: .*process the interval again"),
     ):
-        restore.stop_before_interval(killed, ticket)
+        restore.drain_before_interval(killed, ticket)
     entry = again.ended(recovery, claimed, ticket, finished=False)
     assert (entry.succeeded, entry.outcome) == (False, "failed after recovered"), "not after it was closed, which its removal did"
 
@@ -136,18 +136,18 @@ def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> N
     note(recovery, ticket, Phase.RECOVERED)
     before = recovery.cluster.describe_topics([copy.topic])[copy.topic].topic_id
     commit(recovery, {copy: 3})
-    restore.stop_before_interval(recovery, ticket)
+    restore.drain_before_interval(recovery, ticket)
     write(recovery, copy.topic, [(b"k", b"a stranger's", 1)])
-    job = restore.plan_feed(recovery, ticket)
+    job = restore.plan_load_deferred(recovery, ticket)
     with pytest.raises(PrefixDiffers) as differs:
         load(recovery, job)
     recovery.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
     with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
-        restore.plan_feed(recovery, ticket)
+        restore.plan_load_deferred(recovery, ticket)
     recovery.repository.delete([failure_key(str(job.result_key))])
     write(recovery, copy.topic, [(b"k", b"a stranger's", 1)] * 4)
     with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
-        restore.plan_feed(recovery, ticket)
+        restore.plan_load_deferred(recovery, ticket)
     assert recovery.cluster.describe_topics([copy.topic])[copy.topic].topic_id == before
     interval.remove(recovery, ticket, None)
 
@@ -158,10 +158,10 @@ def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again
     assert stamps(recovery, copy) == [20, 20]
     whole = verified(recovery, ticket)
     note(recovery, ticket, Phase.RECOVERED)
-    assert restore.stop_before_interval(recovery, ticket).partitions == 0
-    assert restore.plan_feed(recovery, ticket).spec is None
-    assert restore.check_feed(recovery, ticket, None).rows == 0
-    assert restore.plan_verify_feed(recovery, ticket, None).spec is None
-    assert restore.check_verify_feed(recovery, ticket, whole, None, None) == whole
+    assert restore.drain_before_interval(recovery, ticket).partitions == 0
+    assert restore.plan_load_deferred(recovery, ticket).spec is None
+    assert restore.check_load_deferred(recovery, ticket, None).rows == 0
+    assert restore.plan_verify_deferred(recovery, ticket, None).spec is None
+    assert restore.check_verify_deferred(recovery, ticket, whole, None, None) == whole
     assert restore.phase_of(recovery, ticket) is Phase.FED
     interval.remove(recovery, ticket, None)

@@ -39,18 +39,18 @@ def _check_verify(recovery: RecoveryContext, ticket: RestoreTicket, load: LoadSu
 
 
 def _check_deferred(recovery: RecoveryContext, ticket: RestoreTicket, loaded: JobOutcome) -> LoadSummary:
-    return restore.check_feed(recovery, ticket, loaded.result)
+    return restore.check_load_deferred(recovery, ticket, loaded.result)
 
 
 def _plan_verify_deferred(recovery: RecoveryContext, ticket: RestoreTicket, load: LoadSummary) -> JobPlan:
-    return restore.plan_verify_feed(recovery, ticket, load.result)
+    return restore.plan_verify_deferred(recovery, ticket, load.result)
 
 
 def _check_verify_deferred(
     recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary | None, load: LoadSummary, compared: JobOutcome
 ) -> VerifySummary:
     before = restore.require_verified(recovery, ticket) if verified is None else verified
-    return restore.check_verify_feed(recovery, ticket, before, load.result, compared.result)
+    return restore.check_verify_deferred(recovery, ticket, before, load.result, compared.result)
 
 
 def _finish(
@@ -196,7 +196,7 @@ ABANDON: Final = Step(
 # An interval gets its own input only once what comes before it is processed.
 DRAIN_BEFORE_INTERVAL: Final = Step(
     name="drain_before_interval",
-    call=restore.stop_before_interval,
+    call=restore.drain_before_interval,
     result=restore.EndsSummary,
     needs=(OPEN_RESTORE,),
     limit=LONG,
@@ -206,7 +206,7 @@ DRAIN_BEFORE_INTERVAL: Final = Step(
 LOAD_DEFERRED: Final = JobStep(
     name="load_deferred_input",
     job="restore",
-    call=restore.plan_feed,
+    call=restore.plan_load_deferred,
     needs=(OPEN_RESTORE,),
     retries=2,
     delay=timedelta(seconds=30),
@@ -228,7 +228,7 @@ VERIFY_DEFERRED: Final = Step(
 )
 START_ON_INTERVAL: Final = Step(
     name="start_on_interval",
-    call=restore.start_again,
+    call=restore.start_on_interval,
     result=restore.StartSummary,
     needs=(OPEN_RESTORE,),
     limit=LONG,

@@ -26,7 +26,7 @@ from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 _BEGIN = "find out who writes there and stop that; then process the interval again from its beginning"
 
 
-def stop_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
+def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
     """Wait until the application has processed all that it was given first, and stop it. Nothing to do where nothing was held back.
 
     Raises ``ApplicationNotReady`` when it processes no more, and ``Damaged`` when it did not close: its state would be read from changelogs that it has
@@ -44,7 +44,7 @@ def stop_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> En
     return ended
 
 
-def plan_feed(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
+def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
     """The specification of the job that loads what was held back. Repeating it goes on behind what an earlier attempt has loaded.
 
     Raises ``ApplicationRunning``, ``ApplicationNotReady`` before all that was given first is processed, ``OffsetsUnstable`` while somebody writes, and
@@ -68,19 +68,19 @@ def plan_feed(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
     return load_job(recovery, ticket, held, standing, {})
 
 
-def check_feed(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> LoadSummary:
+def check_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> LoadSummary:
     """Compare what the job wrote with the plan and with the logs' ends."""
     _, held = _held(recovery, ticket, before=Phase.FED)
     return check_written(recovery, {tp: load.rows for tp, load in held.items()}, result, next_step=_BEGIN)
 
 
-def plan_verify_feed(recovery: RecoveryContext, ticket: RestoreTicket, fed: ArtifactRef | None) -> JobPlan:
+def plan_verify_deferred(recovery: RecoveryContext, ticket: RestoreTicket, fed: ArtifactRef | None) -> JobPlan:
     """The specification of the Spark job that compares the inputs that are whole now with the archive, those that ``fed``, their load, has not proven."""
     _, held = _held(recovery, ticket, before=Phase.FED)
     return compare_job(recovery, ticket, held, fed, ()) if held else NO_JOB
 
 
-def check_verify_feed(
+def check_verify_deferred(
     recovery: RecoveryContext, ticket: RestoreTicket, before: VerifySummary, fed: ArtifactRef | None, compared: ArtifactRef | None
 ) -> VerifySummary:
     """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven ``before`` the start counts on."""
@@ -94,7 +94,7 @@ def check_verify_feed(
     return summary
 
 
-def start_again(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
+def start_on_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
     """Start every instance that is down, and wait until it is RUNNING and has processed its inputs as they are now. Raises ``ApplicationNotReady``."""
     planned = stored_plan(recovery, ticket)
     guarded(recovery, ticket, at_least=Phase.FED, before=Phase.CLOSED)
