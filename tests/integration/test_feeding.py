@@ -163,5 +163,5 @@ def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again
     assert restore.check_load_deferred(recovery, ticket, None).rows == 0
     assert restore.plan_verify_deferred(recovery, ticket, None).spec is None
     assert restore.check_verify_deferred(recovery, ticket, whole, None, None) == whole
-    assert restore.phase_of(recovery, ticket) is Phase.FED
+    assert restore.phase_of(recovery, ticket) is Phase.INPUT_COMPLETE
     interval.remove(recovery, ticket, None)

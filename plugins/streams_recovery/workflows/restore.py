@@ -200,7 +200,7 @@ DRAIN_BEFORE_INTERVAL: Final = Step(
     result=restore.EndsSummary,
     needs=(OPEN_RESTORE,),
     limit=LONG,
-    done_in=Phase.FED,
+    done_in=Phase.INPUT_COMPLETE,
     message=lambda ended: f"stopped behind what comes before the interval, in {ended.seconds} s",
 )
 LOAD_DEFERRED: Final = JobStep(
@@ -210,20 +210,24 @@ LOAD_DEFERRED: Final = JobStep(
     needs=(OPEN_RESTORE,),
     retries=2,
     delay=timedelta(seconds=30),
-    done_in=Phase.FED,
+    done_in=Phase.INPUT_COMPLETE,
 )
 CHECK_DEFERRED: Final = Step(
-    name="check_deferred_input", call=_check_deferred, result=LoadSummary, needs=(OPEN_RESTORE, LOAD_DEFERRED), done_in=Phase.FED
+    name="check_deferred_input", call=_check_deferred, result=LoadSummary, needs=(OPEN_RESTORE, LOAD_DEFERRED), done_in=Phase.INPUT_COMPLETE
 )
 COMPARE_DEFERRED: Final = JobStep(
-    name="compare_deferred_input", job="verify", call=_plan_verify_deferred, needs=(OPEN_RESTORE, CHECK_DEFERRED), done_in=Phase.FED
+    name="compare_deferred_input",
+    job="verify",
+    call=_plan_verify_deferred,
+    needs=(OPEN_RESTORE, CHECK_DEFERRED),
+    done_in=Phase.INPUT_COMPLETE,
 )
 VERIFY_DEFERRED: Final = Step(
     name="verify_deferred_input",
     call=_check_verify_deferred,
     result=VerifySummary,
     needs=(OPEN_RESTORE, VERIFY_CHANGELOGS, CHECK_DEFERRED, COMPARE_DEFERRED),
-    done_in=Phase.FED,
+    done_in=Phase.INPUT_COMPLETE,
     message=_verify_message,
 )
 START_ON_INTERVAL: Final = Step(

@@ -22,7 +22,7 @@ ORDER = [
     "wiped",
     "started",
     "recovered",
-    "fed",
+    "input-complete",
     "closed",
 ]
 
@@ -66,5 +66,5 @@ def test_the_newest_result_of_a_phase_is_found_again_by_whoever_resumes() -> Non
         JournalEntry(phase=phase, at=0, created=(), result=result)
         for phase, result in ((Phase.LOADED, None), (Phase.VERIFIED, first), (Phase.VERIFIED, second), (Phase.WIPED, None))
     )
-    assert result_of(written, Phase.VERIFIED, Phase.FED) == second
+    assert result_of(written, Phase.VERIFIED, Phase.INPUT_COMPLETE) == second
     assert result_of(written, Phase.LOADED, Phase.RECOVERED) is None

@@ -136,7 +136,7 @@ def test_partitions_are_left_one_by_one() -> None:
     )
     (found,) = planned(replace(changelog(), partitions=images), StoreKind.KEY_VALUE).topics
     assert [wanted.partition for wanted in found.partitions] == [0, 4]
-    assert found.stays == ("partitions 1: it has a gap", "partitions 2, 5: it holds no record", "partitions 3: it is reduced already")
+    assert found.stays == ("partitions 1: it has a gap", "partitions 2, 5: it holds no record", "partitions 3: it is compacted already")
     assert found.expected_rows is None, "of partition 0 nothing is known"
     (again,) = planned(replace(changelog(), partitions=(images[4],)), StoreKind.KEY_VALUE).topics
     assert (again.rows, again.expected_rows) == (3, 2)

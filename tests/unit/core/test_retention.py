@@ -75,7 +75,7 @@ def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(
     forged = [held(hours) for hours in later]
     decisions = {one.savepoint_id: one.why_kept for one in decide([*savepoints, *forged], rules, [], now=T0)}
     assert {one.savepoint_id for one in savepoints if decisions[one.savepoint_id]} == kept(savepoints, rules)
-    assert {decisions[one.savepoint_id] for one in forged} == {("of a time that has not come: audit it",)}
+    assert {decisions[one.savepoint_id] for one in forged} == {("of a time that has not come: check it",)}
 
 
 @pytest.mark.fault("F17")

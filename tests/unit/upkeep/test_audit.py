@@ -258,7 +258,7 @@ def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
 
 
 def _found(recovery: RecoveryContext, path: Path) -> bool:
-    """Whether the damaged file is noticed by what reads it: its manifest's reader, or the audit of one file."""
+    """Whether the damaged file is noticed by what reads it: its manifest's reader, or the check of one file."""
     if path.name.endswith(".parquet"):
         wanted = next(
             w

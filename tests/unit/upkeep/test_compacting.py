@@ -101,9 +101,9 @@ def test_what_is_reduced_is_not_reduced_again(opened: tuple[RecoveryContext, Par
     compaction.publish(recovery, ticket, job_done(recovery, ticket, done))
     nothing = begun(recovery, request("third"))
     assert (nothing.spec, nothing.source_id) == (None, ticket.savepoint_id)
-    with pytest.raises(Refused, match=f"was reduced already: {ticket.savepoint_id}"):
+    with pytest.raises(Refused, match=f"was compacted already: {ticket.savepoint_id}"):
         compaction.plan(recovery, SECOND)
-    with pytest.raises(Refused, match="was reduced already"):
+    with pytest.raises(Refused, match="was compacted already"):
         compaction.publish(recovery, late, job_done(recovery, late, done))
     recovery.repository.delete([SMALL])
     assert compaction.plan(recovery, SECOND).partitions, "a damaged one stands for nothing"

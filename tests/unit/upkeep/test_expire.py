@@ -247,7 +247,7 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
     recovery = golden("missing-segment", now=T0)
     plan = maintenance.plan_expiry(recovery)
     assert {decision.savepoint_id: decision.why_kept for decision in plan.keep} == {
-        SECOND: ("damaged: audit it",),
+        SECOND: ("damaged: check it",),
         FIRST: ("last", "minimum"),
     }
 

@@ -107,7 +107,7 @@ class TopicCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What reducing a savepoint would do: one entry for each changelog. All other topics stay as they are."""
+    """What compacting a savepoint would do: one entry for each changelog. All other topics stay as they are."""
 
     application_id: str
     savepoint_id: str
@@ -166,7 +166,7 @@ def _not_now(image: PartitionImage) -> str | None:
         return "it has a gap"
     if not image.rows:
         return "it holds no record"
-    return "it is reduced already" if all(copied.reduced for copied in image.ranges) else None
+    return "it is compacted already" if all(copied.reduced for copied in image.ranges) else None
 
 
 def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionToCompact:

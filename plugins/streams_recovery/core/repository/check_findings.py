@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"[0-9]{12}")
 
 
 class Cause(enum.StrEnum):
-    """Why a repository is not good, from what says least to what is worst. ``UNREACHABLE`` ends an audit; the others are findings or verdicts."""
+    """Why a repository is not good, from what says least to what is worst. ``UNREACHABLE`` ends a check; the others are findings or verdicts."""
 
     UNREACHABLE = "repository-unreachable"
     NOTHING_CHECKED = "nothing-checked"

@@ -11,7 +11,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 
 class Phase(enum.StrEnum):
     """Phases in their order. ``SAVED`` is reached with a safety savepoint, or with the reason why there is none. From ``DESTROYING`` on the
-    application must not be started again except by the restore's own last steps. ``FED`` is for intervals that are processed again.
+    application must not be started again except by the restore's own last steps. ``INPUT_COMPLETE`` is for intervals that are processed again.
     """
 
     OPENED = "opened"
@@ -25,7 +25,7 @@ class Phase(enum.StrEnum):
     WIPED = "wiped"
     STARTED = "started"
     RECOVERED = "recovered"
-    FED = "fed"
+    INPUT_COMPLETE = "input-complete"
     CLOSED = "closed"
 
     @property

@@ -140,8 +140,8 @@ def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, marks: 
         if held.consistency is not Consistency.EXACT and recent and held.savepoint_id not in replaced:
             reasons[held.savepoint_id].append("not exact, but recent")
     for held in newest_first:
-        reasons[held.savepoint_id] += [] if held.whole else ["damaged: audit it"]
-        reasons[held.savepoint_id] += ["of a time that has not come: audit it"] if held.captured_at > now else []
+        reasons[held.savepoint_id] += [] if held.whole else ["damaged: check it"]
+        reasons[held.savepoint_id] += ["of a time that has not come: check it"] if held.captured_at > now else []
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
     return [
         Decision(

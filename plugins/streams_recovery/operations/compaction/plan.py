@@ -18,9 +18,9 @@ SPEC, RESULT = "reduce-spec", "reduce-result"
 
 
 def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
-    """What of a savepoint would be reduced. Changes nothing, and asks neither cluster nor application.
+    """What of a savepoint would be compacted. Changes nothing, and asks neither cluster nor application.
 
-    Raises ``NotFound`` without a savepoint, ``Damaged`` for one that is not whole or was altered, ``Refused`` for one that was reduced already.
+    Raises ``NotFound`` without a savepoint, ``Damaged`` for one that is not whole or was altered, ``Refused`` for one that was compacted already.
     """
     source = _chosen(recovery, savepoint)
     refuse_if_compacted(recovery, source)
@@ -28,7 +28,7 @@ def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
     if not source.whole(sizes(recovery)):
         raise Damaged(
             f"savepoint {source.savepoint_id} is not whole: files that it names are missing or have another size",
-            next_step=f"audit it: streams-recovery verify <name> {source.savepoint_id}",
+            next_step=f"check it: streams-recovery verify <name> {source.savepoint_id}",
             savepoint=source.savepoint_id,
         )
     return plan_compaction(source, {name: recovery.config.store_kind(name) for name in recovery.config.stores})
@@ -95,7 +95,7 @@ def refuse_if_compacted(recovery: RecoveryContext, source: Manifest) -> None:
                 continue
             if other.replaces == source.savepoint_id and other.whole(there):
                 raise Refused(
-                    f"savepoint {source.savepoint_id} was reduced already: {savepoint_id}",
+                    f"savepoint {source.savepoint_id} was compacted already: {savepoint_id}",
                     next_step="use that one",
                     savepoint=savepoint_id,
                 )

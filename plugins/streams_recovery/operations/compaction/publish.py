@@ -1,4 +1,4 @@
-"""Making the reduced savepoint exist, once it is proven that it holds the same state."""
+"""Making the compacted savepoint exist, once it is proven that it holds the same state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def publish(
 ) -> CompactSummary:
     """Judge the job's result and create the manifest, under the application's lock, so that no expiry decides meanwhile. Repeating it after it
     succeeded changes nothing. Waits ``patience_seconds`` for a savepoint that is being taken. Raises ``Damaged`` unless the state is the same,
-    ``Refused`` when nothing could be reduced and for a result of another attempt, ``LockHeld``.
+    ``Refused`` when nothing could be compacted and for a result of another attempt, ``LockHeld``.
     """
     request = ticket.request
     lock = _locked(recovery, ticket, patience_seconds)

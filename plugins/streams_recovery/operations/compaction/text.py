@@ -14,7 +14,7 @@ def compaction_text(plan: CompactionPlan) -> str:
         [
             f"### Reduction of savepoint `{plan.savepoint_id}` of `{plan.application_id}`",
             "",
-            what if plan.partitions else "There is nothing to reduce.",
+            what if plan.partitions else "There is nothing to compact.",
             "",
             "| changelog | store | records | about, after | stays as it is |",
             "|---|---|---:|---:|---|",

@@ -9,7 +9,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactRequest:
-    """Who wants a savepoint reduced and why. ``savepoint`` is an id, or ``latest`` for the newest one with state, whatever its label."""
+    """Who wants a savepoint compacted and why. ``savepoint`` is an id, or ``latest`` for the newest one with state, whatever its label."""
 
     savepoint: str
     run_id: str
@@ -25,7 +25,7 @@ class CompactRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTicket:
     """A reduction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. What is to be done is a
-    note in the repository, ``spec``, None when there is nothing to reduce. It holds no lock: the savepoint it reads never changes, and what it
+    note in the repository, ``spec``, None when there is nothing to compact. It holds no lock: the savepoint it reads never changes, and what it
     writes is nothing until it is published.
     """
 

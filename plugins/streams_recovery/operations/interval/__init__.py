@@ -1,7 +1,7 @@
 """An interval of the past processed again, by an application of its own that is removed afterwards.
 
 ``claim`` gives it a slot, ``clear`` takes away what an earlier run left, ``plan`` and ``open_interval`` begin an ordinary restore whose input is the
-interval's; ``hand_over`` comes when it has stopped at the ends, ``remove`` and ``conclude`` last, whatever became of it.
+interval's; ``publish_results`` comes when it has stopped at the ends, ``remove`` and ``conclude`` last, whatever became of it.
 """
 
 from streams_recovery.core.sandbox.interval_log import Asked, PublishReport, ReprocessEntry, ReprocessRequest

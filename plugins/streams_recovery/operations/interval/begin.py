@@ -31,7 +31,7 @@ class Planned:
 
 
 def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
-    """Take away what an earlier run of this interval has left, results that it handed over side by side among it: once ``plan`` would not refuse to make
+    """Take away what an earlier run of this interval has left, results that it published side by side among it: once ``plan`` would not refuse to make
     them again. ``recovery`` is that of the interval, ``source`` the id of the application itself.
     """
     _checked(recovery, source, request)

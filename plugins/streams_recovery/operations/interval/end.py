@@ -1,4 +1,4 @@
-"""The end of an interval: everything of it is taken away but what it handed over, its slot is given back, and an entry says what came of it."""
+"""The end of an interval: everything of it is taken away but what it published, its slot is given back, and an entry says what came of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEWEST = 100
 
 
 def remove(recovery: RecoveryContext, ticket: RestoreTicket, handed: PublishReport | None) -> Removed:
-    """Stop the interval's application and take away all of it, but for results that were handed over side by side: ``handed`` is what ``hand_over``
+    """Stop the interval's application and take away all of it, but for results that were published side by side: ``handed`` is what ``publish_results``
     returned, None when it did not come so far. Then its slot is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the slot
     stays taken then.
     """

@@ -1,4 +1,4 @@
-"""Handing over the results of an interval: left in topics of its own, or put into the application's outputs, all of them in one transaction."""
+"""Publishing the results of an interval: left in topics of its own, or put into the application's outputs, all of them in one transaction."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _tombstones(keys: tuple[bytes, ...], timestamp: int) -> pa.RecordBatch:
 def publish_results(
     recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest, *, again_seconds: float = _AGAIN_SECONDS
 ) -> PublishReport:
-    """Hand over what the interval brought. Repeating it does not double anything: what an output has already is left as it is. An output that somebody
+    """Publish what the interval brought. Repeating it does not double anything: what an output has already is left as it is. An output that somebody
     writes to is tried again a few times.
 
     Raises ``ApplicationRunning`` before the interval's application is down, ``Refused`` when results cannot replace those that are there (nothing was

@@ -1,4 +1,4 @@
-"""Looking after a repository: auditing what it holds, and expiring what nobody needs."""
+"""Looking after a repository: checking what it holds, and expiring what nobody needs."""
 
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, mark, plan_expiry

@@ -1,7 +1,7 @@
-"""An audit in three steps: plan, read (the Spark job, when files are to be read), conclude. Changes nothing but its own notes and its report.
+"""A check in three steps: plan, read (the Spark job, when files are to be read), conclude. Changes nothing but its own notes and its report.
 
 Whatever is wrong with one object becomes a finding, and all others are looked at: damage, an object that cannot be read, a manifest that must
-be there and is not. Only a repository that does not answer at all ends an audit.
+be there and is not. Only a repository that does not answer at all ends a check.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTicket:
-    """An audit under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing.
+    """A check under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing.
     ``structure`` is what was found so far. ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
     """
 
@@ -58,7 +58,7 @@ class CheckTicket:
 def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id: str) -> CheckTicket:
     """Read manifests and records, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id or ``all``.
 
-    Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to audit, ``RepositoryUnavailable``. Damage is noted, not
+    Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to check, ``RepositoryUnavailable``. Damage is noted, not
     raised: one damaged savepoint must not hide the others.
     """
     depth = check.parse_level(level)
@@ -178,7 +178,7 @@ def _job(recovery: RecoveryContext, audit_id: str, files: tuple[FileToCheck, ...
 
 def plan_reading(recovery: RecoveryContext, ticket: CheckTicket) -> JobPlan:
     """The job of one attempt, with a place of its own for its result: an earlier attempt that still runs somewhere, or has left its failure, is
-    never taken for this one. ``conclude_audit`` gets the result of the attempt that counts.
+    never taken for this one. ``conclude_check`` gets the result of the attempt that counts.
     """
     if ticket.job.spec is None:
         return ticket.job
@@ -221,7 +221,7 @@ def raise_unless_good(report: CheckReport) -> None:
     raise Damaged(
         f"{len(report.findings)} findings in the repository of {report.application_id} ({counted}): {first}"
         if report.findings
-        else f"the audit of {report.application_id} checked nothing ({counted})",
+        else f"the check of {report.application_id} checked nothing ({counted})",
         next_step=report.causes[0].next_step,
         audit=report.audit_id,
         causes=[cause.value for cause in report.causes],

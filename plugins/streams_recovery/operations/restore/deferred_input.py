@@ -32,7 +32,7 @@ def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> E
     Raises ``ApplicationNotReady`` when it processes no more, and ``Damaged`` when it did not close: its state would be read from changelogs that it has
     written itself, which keep records of an old interval no longer than others of that age.
     """
-    planned, held = _held(recovery, ticket, before=Phase.FED)
+    planned, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     if not held:
         return EndsSummary(partitions=0, closed_cleanly=True, seconds=0)
     ended = drain_to(recovery, ticket, planned, planned.held_back)
@@ -50,7 +50,7 @@ def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobP
     Raises ``ApplicationRunning``, ``ApplicationNotReady`` before all that was given first is processed, ``OffsetsUnstable`` while somebody writes, and
     ``Damaged`` for records that cannot be of this restore: the application has read from these topics, and they are not made anew.
     """
-    planned, held = _held(recovery, ticket, before=Phase.FED)
+    planned, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     if not held:
         return NO_JOB
     check_down(recovery)
@@ -70,13 +70,13 @@ def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobP
 
 def check_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> LoadSummary:
     """Compare what the job wrote with the plan and with the logs' ends."""
-    _, held = _held(recovery, ticket, before=Phase.FED)
+    _, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     return check_written(recovery, {tp: load.rows for tp, load in held.items()}, result, next_step=_BEGIN)
 
 
 def plan_verify_deferred(recovery: RecoveryContext, ticket: RestoreTicket, fed: ArtifactRef | None) -> JobPlan:
     """The specification of the Spark job that compares the inputs that are whole now with the archive, those that ``fed``, their load, has not proven."""
-    _, held = _held(recovery, ticket, before=Phase.FED)
+    _, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     return compare_job(recovery, ticket, held, fed, ()) if held else NO_JOB
 
 
@@ -86,18 +86,18 @@ def check_verify_deferred(
     """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven ``before`` the start counts on."""
     planned, held = _held(recovery, ticket, before=Phase.CLOSED)
     if not held:
-        note(recovery, ticket, Phase.FED)
+        note(recovery, ticket, Phase.INPUT_COMPLETE)
         return before
     found = proven(recovery, ticket, planned, held, fed, compared)
     summary = verify_summary((*(one for one in before.partitions if TopicPartition(one.topic, one.partition) not in held), *found))
-    note(recovery, ticket, Phase.FED, result=recovery.notes.write(ticket.restore_id, VERIFIED, summary))
+    note(recovery, ticket, Phase.INPUT_COMPLETE, result=recovery.notes.write(ticket.restore_id, VERIFIED, summary))
     return summary
 
 
 def start_on_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
     """Start every instance that is down, and wait until it is RUNNING and has processed its inputs as they are now. Raises ``ApplicationNotReady``."""
     planned = stored_plan(recovery, ticket)
-    guarded(recovery, ticket, at_least=Phase.FED, before=Phase.CLOSED)
+    guarded(recovery, ticket, at_least=Phase.INPUT_COMPLETE, before=Phase.CLOSED)
     with renewed_lock(recovery, ticket):
         started = launched(recovery, planned)
         await_at_work(

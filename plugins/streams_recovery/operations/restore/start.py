@@ -138,7 +138,7 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     configured time, and ``Damaged`` when an internal topic appeared that the savepoint does not know: then it is another topology than the one
     that was saved.
     """
-    guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.FED)
+    guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.INPUT_COMPLETE)
     began = time.monotonic()
     ends = {partition_of_text(name): end for name, end in started.ends.items()}
     with renewed_lock(recovery, ticket):

@@ -163,7 +163,7 @@ def require_verified(recovery: RecoveryContext, ticket: RestoreTicket) -> Verify
     """What the verification of this restore found, by its journal: for one that is resumed after its start, when the topics have gone on. Raises
     ``Damaged`` when nothing was written down.
     """
-    result = result_of(entries(recovery, ticket), Phase.VERIFIED, Phase.FED)
+    result = result_of(entries(recovery, ticket), Phase.VERIFIED, Phase.INPUT_COMPLETE)
     if result is None:
         raise Damaged(
             f"nothing says what the verification of restore {ticket.restore_id} found",

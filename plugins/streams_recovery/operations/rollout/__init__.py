@@ -1,6 +1,6 @@
 """An application and its clone: handing the outputs over to the clone and back, and an upgrade in one go.
 
-A switch is plan, (approve), open, stop, hand over, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
+A cut-over is plan, (approve), open, stop, transfer outputs, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
 """
 
 from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, UpgradePlan

@@ -99,7 +99,7 @@ def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
                 next_step="nothing was changed; find out who wrote it, and choose another savepoint",
                 savepoint=source.savepoint_id,
             )
-    _check_whole(recovery, source, "audit it: streams-recovery verify <name> <id>")
+    _check_whole(recovery, source, "check it: streams-recovery verify <name> <id>")
 
 
 def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str) -> None:
