@@ -64,7 +64,7 @@ def write_config(directory: Path, location: StorageLocation, *, connection: str 
 def opened(
     directory: Path, location: StorageLocation, credentials: StorageCredentials, *, days_later: float = 0
 ) -> Iterator[RecoveryContext]:
-    """The workbench, at a time of the test's choice."""
+    """The context, at a time of the test's choice."""
     write_config(directory, location)
     connections = EnvironmentConnections(environment(credentials))
     ahead = int(days_later * 86_400_000)

@@ -1,4 +1,4 @@
-"""A workbench on a copy of a golden repository. No broker is ever asked."""
+"""A context on a copy of a golden repository. No broker is ever asked."""
 
 from __future__ import annotations
 
