@@ -79,7 +79,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
         restore.drain(recovery, ticket)
     commit(recovery, {copy: 6})
     assert restore.drain(recovery, ticket).partitions == 1
-    assert restore.verified_before(recovery, ticket) == compared, "for whoever resumes it"
+    assert restore.require_verified(recovery, ticket) == compared, "for whoever resumes it"
     assert restore.finish(recovery, ticket, compared).verdict is restore.Verdict.EQUAL
     interval.remove(recovery, ticket, None)
 

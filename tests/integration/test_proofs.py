@@ -119,7 +119,8 @@ def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(s
     with pytest.raises(Damaged, match=f"{small.changelog}: 4 records in the savepoint, 5 in the topic"):
         verified(recovery, ticket)
     assert restore.phase_of(recovery, ticket) is Phase.LOADED
-    assert restore.verified_before(recovery, ticket) is None
+    with pytest.raises(Damaged, match="nothing says what the verification of restore"):
+        restore.require_verified(recovery, ticket)
     restore.abandon(recovery, ticket)
 
 

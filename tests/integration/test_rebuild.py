@@ -214,7 +214,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     with pytest.raises(Refused, match="this step belongs between verified"):
         restore.set_offsets(recovery, ticket)
     restore.verify_cleared(recovery, ticket, found)
-    assert restore.verified_before(recovery, ticket) == found, "for whoever resumes it"
+    assert restore.require_verified(recovery, ticket) == found, "for whoever resumes it"
     restore.set_offsets(recovery, ticket)
     assert committed(small)[small.input.topic] == CommittedOffset(offset=0, metadata="", leader_epoch=None)
     assert (end(small, small.input), end(small, small.output)) == (5, 4)

@@ -16,6 +16,7 @@ from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.application import http_control
 from streams_recovery.application.instance_record import InstanceFiles
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.repository.journal import JournalEntry, Phase
@@ -68,10 +69,8 @@ def runner(on: Stage) -> Runner:
 
 def restored(on: Stage, **wanted: object) -> str:
     """Bring back the newest savepoint in place of what is there. The id of the restore."""
-    report = runner(on).restore(
-        asked(on.recovery, replace=True, **wanted), run_id=uuid.uuid4().hex, requested_by="test", approve=lambda _: True
-    )
-    return report.restore_id
+    requester = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+    return runs.restore_in_place(runner(on), asked(on.recovery, replace=True, **wanted), requester, approve=lambda _: True).restore_id
 
 
 def mark(on: Stage) -> list[Path]:
@@ -146,7 +145,7 @@ def test_instances_that_stand_by_for_each_other_are_all_wiped_and_all_whole_agai
     members = {"order-processor-1-1", "order-processor-2-1"}
     check_whole(on, ORDERS)
     assert instance_ids(on) == members
-    runner(on).backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    runs.backup(runner(on), SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
     on.await_running()
     on.generator.feed(MORE)
     wait_counted(on.recovery, ORDERS + MORE, seconds=180)

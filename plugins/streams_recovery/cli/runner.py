@@ -116,6 +116,7 @@ class Runner:
 
     def _submitted(self, step: JobStep, plan: JobPlan) -> ArtifactRef | None:
         if plan.spec is None or plan.result_key is None:
+            self.say(f"{step.name}: nothing to do for Spark")
             return None
         self.say(f"{step.name}: a Spark job over {plan.ranges} ranges")
         recovery = self.recovery

@@ -274,7 +274,7 @@ def test_a_job_with_nothing_to_do_is_not_submitted_and_those_behind_it_know(
     copy = stage.job("copy", plan=planned(ranges=0, offsets=0, **nothing), needs=(ticket,))
     outcome = stage.take(copy, ticket="the ticket")
     assert outcome.of(copy) == JobOutcome(result=None, plan=PLAN, ranges=0, offsets=0)
-    assert (stage.submitted, stage.told, len(renewed)) == ([], [], 2)
+    assert (stage.submitted, stage.told, len(renewed)) == ([], ["copy: nothing to do for Spark"], 2)
 
 
 def test_a_job_that_fails_is_planned_again_when_the_error_may_pass(renewed: list[tuple[str, object]]) -> None:
