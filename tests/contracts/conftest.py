@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.s3 import CREDENTIALS
+from tests.support.storage.s3 import CREDENTIALS
 
 OpenRepository = Callable[[], Repository]
 

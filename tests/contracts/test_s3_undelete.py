@@ -11,8 +11,8 @@ from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refu
 from streams_recovery.core.repository.undelete import Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.contracts.golden_place import command, environment, opened, upload_golden, write_config
-from tests.s3 import CREDENTIALS, S3Server
+from tests.support.repository.golden_place import command, environment, opened, upload_golden, write_config
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
 

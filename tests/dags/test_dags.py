@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
 from streams_recovery.triggers.application import WatchTrigger
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")]
 BACKUP, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
 WAYS_BACK = [

@@ -10,8 +10,8 @@ import pytest
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import interval, sandbox
-from tests.dags.counting import Counting
-from tests.dags.running import run
+from tests.support.airflow.dag_runs import run
+from tests.support.applications.counting import Counting
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 

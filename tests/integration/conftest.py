@@ -12,9 +12,9 @@ from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
-from tests.integration.pairs import Both, two_applications
-from tests.integration.small import Small, small_application
-from tests.spark.rows import topic
+from tests.support.applications.pair import Both, two_applications
+from tests.support.applications.small import Small, small_application
+from tests.support.kafka.records import topic
 
 
 @pytest.fixture(scope="session")

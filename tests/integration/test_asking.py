@@ -15,8 +15,8 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note, stored_plan
 from streams_recovery.operations.restore.query_check import Queried, query_stores
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, produce, publish, small_application
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.small import Small, asked, produce, publish, small_application
 
 RESTORED = {"k0": "v0", "k1": "v1", "k2": "v2", "k3": "v3"}
 

@@ -17,7 +17,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import restore, savepoint
-from tests.integration.small import (
+from tests.support.applications.small import (
     Small,
     asked,
     begun,
@@ -34,7 +34,7 @@ from tests.integration.small import (
     take,
     untouched,
 )
-from tests.support.topic_settings import alter
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -22,9 +22,8 @@ from streams_recovery.core.repository.retention import Pin
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.project import GOLDEN, PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
-GOLDEN = PROJECT / "tests" / "data" / "golden"
 FIRST, SECOND, THIRD = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002", "20261121T020000Z-0000000003"
 LAYOUT = Layout("golden")
 CONFIG = """

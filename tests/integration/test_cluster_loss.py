@@ -7,8 +7,8 @@ import pytest
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.savepoint.survival import lost_with_cluster
 from streams_recovery.operations import restore
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, surviving, take
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.small import Small, asked, surviving, take
 
 
 def lose(small: Small) -> None:

@@ -18,8 +18,8 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import maintenance, restore
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.context import RecoveryContext
-from tests.integration.restoring import loaded
-from tests.integration.small import Small, asked, left, published, rows_of
+from tests.support.applications.restore_steps import loaded
+from tests.support.applications.small import Small, asked, left, published, rows_of
 
 Row = dict[str, object]
 

@@ -19,8 +19,9 @@ from streams_recovery.operations import maintenance, restore, savepoint
 from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import (
+from tests.integration.test_targets import configured
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.small import (
     Small,
     asked,
     begun,
@@ -34,8 +35,7 @@ from tests.integration.small import (
     rows_of,
     take,
 )
-from tests.integration.test_targets import configured
-from tests.support.topic_settings import alter
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

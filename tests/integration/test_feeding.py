@@ -16,10 +16,10 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import interval, restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
-from tests.integration.again import GONE, Again, again_at, configured, read, write
-from tests.integration.groups import member
-from tests.integration.restoring import load, verified
-from tests.integration.small import commit, says
+from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
+from tests.support.applications.restore_steps import load, verified
+from tests.support.applications.small import commit, says
+from tests.support.kafka.consumers import member
 
 
 @pytest.fixture

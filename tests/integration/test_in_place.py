@@ -23,12 +23,12 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.in_place import check_still, set_aside
 from streams_recovery.operations.restore.open import note, stored_plan
 from streams_recovery.storage.append_log import AppendLog
-from tests.integration.groups import committed, member
-from tests.integration.restoring import load, loaded, opened, saved
-from tests.integration.small import Small, asked, commit, produce, publish
 from tests.integration.test_moments import FIRST, SECOND, ZERO, configured_for, fresh, stamped
-from tests.spark.rows import read, rows_in, write
-from tests.support.topic_settings import alter
+from tests.support.applications.restore_steps import load, loaded, opened, saved
+from tests.support.applications.small import Small, asked, commit, produce, publish
+from tests.support.kafka.consumers import committed, member
+from tests.support.kafka.records import read, rows_in, write
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

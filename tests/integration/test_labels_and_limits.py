@@ -21,7 +21,7 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.discovery import discover
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.integration.small import (
+from tests.support.applications.small import (
     RUNNING,
     STOPPED,
     Small,
@@ -38,7 +38,7 @@ from tests.integration.small import (
     untouched,
     with_policy,
 )
-from tests.support.topic_settings import alter
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

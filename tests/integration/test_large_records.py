@@ -16,9 +16,9 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from tests.integration.groups import committed
-from tests.integration.restoring import opened, saved, written
-from tests.integration.small import Small, asked, produce, publish, small_application
+from tests.support.applications.restore_steps import opened, saved, written
+from tests.support.applications.small import Small, asked, produce, publish, small_application
+from tests.support.kafka.consumers import committed
 
 pytestmark = pytest.mark.kafka
 

@@ -12,11 +12,11 @@ from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.repository.journal import CreatedTopic, Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note
-from tests.integration.restoring import load, loaded, opened, saved, written
-from tests.integration.small import Small, asked, produce, publish, surviving
 from tests.integration.test_cluster_loss import lose
 from tests.integration.test_rebuild import archiving, emptied, rebuild
-from tests.spark.rows import read, rows_in, write
+from tests.support.applications.restore_steps import load, loaded, opened, saved, written
+from tests.support.applications.small import Small, asked, produce, publish, surviving
+from tests.support.kafka.records import read, rows_in, write
 
 LATE = [(1_700_000_000_000 + number, b"late", b"%d" % number, None) for number in range(3)]
 # The records are of a time that retention would delete at once.

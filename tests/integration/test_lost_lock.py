@@ -21,7 +21,7 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.integration.small import Small, asked, begun, copy, produce, publish
+from tests.support.applications.small import Small, asked, begun, copy, produce, publish
 
 pytestmark = pytest.mark.kafka
 

@@ -21,9 +21,9 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.open import note
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, aborted, asked, commit, delete_below, produce, publish, take
 from tests.integration.test_targets import configured
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.small import Small, aborted, asked, commit, delete_below, produce, publish, take
 
 # Event times, in milliseconds after this; offsets are their places in the list.
 ZERO = 1_790_000_000_000

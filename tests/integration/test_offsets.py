@@ -21,8 +21,8 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.storage.append_log import AppendLog
-from tests.integration.groups import cli, committed, first_read, member, running_once
-from tests.integration.small import Small, asked, produce, small_application, take
+from tests.support.applications.small import Small, asked, produce, small_application, take
+from tests.support.kafka.consumers import cli, committed, first_read, member, running_once
 
 
 def strategy(recovery: RecoveryContext, text: str, directory: Path) -> OffsetStrategy:

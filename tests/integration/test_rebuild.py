@@ -20,9 +20,9 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import holdings
 from streams_recovery.operations.restore import OutputPolicy, RestoreRequest, RestoreTicket
 from streams_recovery.operations.unfinished import unfinished_restore
-from tests.integration.restoring import loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate, surviving
-from tests.support.topic_settings import alter
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.small import Small, asked, commit, delete_below, produce, publish, recreate, surviving
+from tests.support.kafka.topic_settings import alter
 
 
 def strategy(text: str) -> OffsetStrategy:

@@ -32,9 +32,9 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import read_segment
 from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
-from tests.integration.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
-from tests.spark.rows import connect, end_of, read, rows_in, topic
-from tests.support.topic_settings import alter
+from tests.support.applications.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
+from tests.support.kafka.records import connect, end_of, read, rows_in, topic
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -14,10 +14,10 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from tests.integration.pairs import programs
-from tests.integration.restoring import loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, publish, small_application
 from tests.integration.test_rebuild import cleared, rebuild
+from tests.support.applications.pair import programs
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.small import Small, asked, commit, publish, small_application
 
 
 @pytest.fixture

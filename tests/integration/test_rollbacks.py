@@ -21,8 +21,8 @@ from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 from streams_recovery.storage.append_log import AppendLog
-from tests.integration.groups import cli, committed, first_read, member, running_once
-from tests.integration.small import Small, produce, small_application, take
+from tests.support.applications.small import Small, produce, small_application, take
+from tests.support.kafka.consumers import cli, committed, first_read, member, running_once
 
 
 def with_groups(recovery: RecoveryContext, *globs: str) -> RecoveryContext:

@@ -22,14 +22,13 @@ from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import preflight, restore
 from streams_recovery.operations.context import RecoveryContext
-from tests.access_rules import Rules
-from tests.integration.restoring import load_of, written
-from tests.integration.small import Small, asked, begun, reopened, small_application, take
-from tests.secured_broker import ADMIN, Secured
+from tests.support.applications.restore_steps import load_of, written
+from tests.support.applications.small import Small, asked, begun, reopened, small_application, take
+from tests.support.kafka.access_rules import Rules
+from tests.support.kafka.secured_broker import ADMIN, Secured
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.kafka
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from streams_recovery.operations import quiesce_record, restore, savepoint, sche
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.lock import ApplicationLock
-from tests.integration.restoring import opened, saved
-from tests.integration.small import Small, asked, begun, publish, small_application, take
-from tests.spark import fleet
+from tests.support.applications import fleet
+from tests.support.applications.restore_steps import opened, saved
+from tests.support.applications.small import Small, asked, begun, publish, small_application, take
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from streams_recovery.core.errors import Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, produce, publish
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.small import Small, asked, produce, publish
 
 
 def configured(recovery: RecoveryContext, **sections: dict[str, object]) -> ApplicationConfig:

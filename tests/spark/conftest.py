@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from streams_recovery.core.repository.location import StorageLocation
-from tests.spark.rows import connect
+from tests.support.kafka.records import connect
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.integration.test_cli_verify import verify
+from tests.support.project import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden"
 IDS = ("20261121T000000Z-0000000001", "20261121T010000Z-0000000002")
 
 pytestmark = pytest.mark.spark

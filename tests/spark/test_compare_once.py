@@ -14,8 +14,8 @@ from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.operations import restore
-from tests.spark.rows import write
 from tests.spark.test_interrupted_restore import PARTITIONS, ROWS, Case, case  # noqa: F401  # a fixture
+from tests.support.kafka.records import write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -35,9 +35,9 @@ from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.restore.open import stored_plan
 from streams_recovery.operations.restore.topics import load_progress, rows_at_first
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.spark.rows import end_of, read, rows_in, write
-from tests.spark.small_app import SmallApp, small_request
-from tests.support.topic_settings import alter
+from tests.support.kafka.records import end_of, read, rows_in, write
+from tests.support.kafka.topic_settings import alter
+from tests.support.spark.small_app import SmallApp, small_request
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

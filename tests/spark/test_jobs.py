@@ -22,7 +22,7 @@ from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToV
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from streams_recovery.kafka.clients import Clients
-from tests.spark.rows import SHAPES, digest_of, end_of, read, rows_in, topic, write
+from tests.support.kafka.records import SHAPES, digest_of, end_of, read, rows_in, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -9,8 +9,8 @@ import pytest
 from spark_jobs.transforms.load import load_partitions
 from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
-from tests.spark.rows import SHAPES, digest_of, write
 from tests.spark.test_jobs import APPLICATION, BASE, backup, topics  # noqa: F401  # a fixture among them
+from tests.support.kafka.records import SHAPES, digest_of, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -22,7 +22,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
-from tests.spark.rows import connect
+from tests.support.kafka.records import connect
 
 pytestmark = pytest.mark.spark
 

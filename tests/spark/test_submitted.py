@@ -30,7 +30,7 @@ from streams_recovery.engine.secrets import secrets_file
 from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
-from tests.spark.rows import end_of, topic, write
+from tests.support.kafka.records import end_of, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -19,8 +19,8 @@ from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic
-from tests.system.oracle import Read, problems
-from tests.system.stage import Stage, stage
+from tests.support.stack.oracle import Read, problems
+from tests.support.stack.stage import Stage, stage
 
 RATE = 800.0
 # So many single looks at a busy exactly-once application do not all fall between two commits.

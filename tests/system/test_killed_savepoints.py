@@ -24,10 +24,10 @@ from streams_recovery.operations.savepoint import SavepointRequest, SavepointSum
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.waiting import poll
-from tests.system.commands import Command, files_below, jobs_of
-from tests.system.rows import rows_in_the_savepoint, rows_on_the_cluster
-from tests.system.stage import Stage, stage
-from tests.system.watching import Watch, topic_settings
+from tests.support.stack.commands import Command, files_below, jobs_of
+from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster
+from tests.support.stack.stage import Stage, stage
+from tests.support.stack.watch import Watch, topic_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 

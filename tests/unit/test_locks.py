@@ -6,14 +6,15 @@ import re
 
 import pytest
 
-from tests.unit.compose_files import DOCKERFILES, LOCK, ROOT, locked
+from tests.support.compose_files import DOCKERFILES, LOCK, locked
+from tests.support.project import PROJECT
 
 LOCKS = ["requirements.lock", "requirements-uv.lock", "docker/airflow/requirements.lock", "docker/spark/requirements.lock"]
 
 
 def entries(name):
     """Each requirement of a lock file with all that belongs to it."""
-    text = (ROOT / name).read_text().replace("\\\n", " ")
+    text = (PROJECT / name).read_text().replace("\\\n", " ")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
@@ -27,8 +28,8 @@ def test_every_package_has_one_version_and_the_hashes_of_its_files(name):
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_no_lock_names_a_registry(name):
-    assert "://" not in (ROOT / name).read_text()
-    assert "index-url" not in (ROOT / name).read_text()
+    assert "://" not in (PROJECT / name).read_text()
+    assert "index-url" not in (PROJECT / name).read_text()
 
 
 @pytest.mark.parametrize("name", LOCKS[2:])
@@ -38,7 +39,7 @@ def test_images_have_the_versions_that_the_tests_ran_with(name):
 
 @pytest.mark.parametrize(("name", "listed"), [("docker/airflow", "requirements.txt"), ("docker/spark", "docker/spark/requirements.txt")])
 def test_images_have_what_is_listed_for_them_and_no_tests(name, listed):
-    wanted = {re.split(r"[=<>]", line)[0].lower() for line in (ROOT / listed).read_text().splitlines() if line and line[0] != "#"}
+    wanted = {re.split(r"[=<>]", line)[0].lower() for line in (PROJECT / listed).read_text().splitlines() if line and line[0] != "#"}
     found = locked(f"{name}/requirements.lock")
     assert wanted <= found.keys()
     assert not found.keys() & {"pytest", "mypy", "ruff", "hypothesis"}
@@ -46,7 +47,7 @@ def test_images_have_what_is_listed_for_them_and_no_tests(name, listed):
 
 def installs():
     """Every command that installs Python packages, by its file."""
-    texts = {"Makefile": (ROOT / "Makefile").read_text(), **{f"docker/{name}": text for name, text in DOCKERFILES.items()}}
+    texts = {"Makefile": (PROJECT / "Makefile").read_text(), **{f"docker/{name}": text for name, text in DOCKERFILES.items()}}
     for name, text in texts.items():
         for line in text.replace("\\\n", " ").splitlines():
             if "pip install" in line:

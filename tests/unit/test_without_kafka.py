@@ -15,7 +15,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
-from tests.state_repository import FIRST, SECOND, environment, fill
+from tests.support.repository.state_repository import FIRST, SECOND, environment, fill
 
 RESTORE = "20261121T020000Z-0123456789"
 Run = Callable[..., Result]

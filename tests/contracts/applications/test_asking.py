@@ -11,7 +11,7 @@ from streams_recovery.core.errors import (
     NotFound,
     PermanentError,
 )
-from tests.contracts.applications.seen import started
+from tests.support.applications.states import started
 
 
 def test_query_merges_instances(any_rig):

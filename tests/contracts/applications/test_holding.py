@@ -10,8 +10,8 @@ from streams_recovery.core.errors import (
     PermanentError,
     Refused,
 )
-from tests.contracts.applications.seen import started
-from tests.contracts.streams_apps.running import APPLICATION_ID
+from tests.support.applications.rig import APPLICATION_ID
+from tests.support.applications.states import started
 
 
 def test_pause_and_resume(any_rig):

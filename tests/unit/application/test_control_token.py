@@ -15,7 +15,7 @@ from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.application.settings import ControlPaths
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
-from tests.secured_broker import Authority
+from tests.support.kafka.secured_broker import Authority
 
 TOKEN = "canary-4f2a"
 

@@ -9,7 +9,7 @@ import pytest
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.savepoint import warnings
-from tests.unit.core.values import committed, image, manifest_of, segment, topic
+from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
 
 HOLE = Gap(start=3, end=7, reason="tried")
 

@@ -14,7 +14,7 @@ from streams_recovery.core.jobs import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
 from streams_recovery.core.savepoint.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
-from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
+from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)
 POLICY = ChainPolicy(max_savepoints=3, max_age_days=7, max_records=10)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
 from streams_recovery.core.savepoint.cut import Evidence, Readings, judge, proof, purged_tails
-from tests.unit.core.values import committed, cut
+from tests.support.examples.savepoints import committed, cut
 
 T0, T1, T2 = TopicPartition("in", 0), TopicPartition("log", 0), TopicPartition("log", 1)
 READ = Readings(

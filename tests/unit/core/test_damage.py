@@ -23,7 +23,7 @@ from streams_recovery.core.savepoint.damage import (
     require_whole,
     restored,
 )
-from tests.unit.core.values import cut, image, manifest_of, segment, topic
+from tests.support.examples.savepoints import cut, image, manifest_of, segment, topic
 
 NAME = "orders-totals-changelog"
 TP = TopicPartition(NAME, 0)

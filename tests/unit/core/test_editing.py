@@ -16,7 +16,7 @@ from streams_recovery.core.state.edit import Base, Wanted, check_writable, descr
 from streams_recovery.core.state.partitioner import default_partition
 from streams_recovery.core.state.table import Entry, living, newest
 from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
-from tests.unit.core.values import image, manifest_of, segment, topic
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 KV, WINDOW, SESSION = StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION
 PARTITIONS = 3

@@ -18,8 +18,8 @@ from streams_recovery.core.topic_holds.log import (
     restore_hold,
     restore_released,
 )
+from tests.support.examples.savepoints import DAY
 from tests.unit.core.test_guard import CONFIGS, TODAY, altered
-from tests.unit.core.values import DAY
 
 
 @given(final=CONFIGS)

@@ -14,7 +14,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap
 from streams_recovery.core.restore.in_place import LaterPartition, LaterTopic, QuarantineEntry, check_stood_still, quarantine_of, uncovered
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
-from tests.unit.core.values import image, segment
+from tests.support.examples.savepoints import image, segment
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

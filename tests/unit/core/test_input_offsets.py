@@ -14,7 +14,7 @@ from streams_recovery.core.offsets.inputs import ChosenOffsets, Logs, choose_off
 from streams_recovery.core.offsets.strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
 from streams_recovery.core.restore.placement import Placed
-from tests.unit.core.values import committed, image, manifest_of, segment, topic
+from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
 
 A, B = TopicPartition("in", 0), TopicPartition("in", 1)
 TAIL = topic((replace(image((segment(3, 9, [3, 5, 8]),), start=2, end=9), committed=committed(5)),), name="r", role=TopicRole.REPARTITION)

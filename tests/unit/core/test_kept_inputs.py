@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.strategy import StrategyKind
 from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
 from streams_recovery.core.savepoint.truncation import truncation
-from tests.unit.core.values import committed, image
+from tests.support.examples.savepoints import committed, image
 
 TP = TopicPartition("orders", 0)
 # At the savepoint: ten records, written under leader epochs up to 3, of which five were read.

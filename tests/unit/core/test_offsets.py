@@ -13,7 +13,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.translation import translate
 from streams_recovery.core.repository.manifest import Gap, SegmentFile
-from tests.unit.core.values import image, segment
+from tests.support.examples.savepoints import image, segment
 
 TP = TopicPartition("t", 0)
 

@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicDescription, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.placement import Placed, Target, place
-from tests.unit.core.values import image, manifest_of, segment, topic
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 ROLES = {
     "orders": TopicRole.INPUT,

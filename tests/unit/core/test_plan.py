@@ -26,7 +26,7 @@ from streams_recovery.core.restore.plan import (
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
 from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
 from streams_recovery.core.text.restore_plan import markdown
-from tests.unit.core.values import segment
+from tests.support.examples.savepoints import segment
 
 FILE = segment(0, 5, [0, 4]).file
 assert FILE is not None

@@ -22,7 +22,7 @@ from streams_recovery.core.preflight.checks import (
 )
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity
 from streams_recovery.core.repository.manifest import Manifest
-from tests.unit.core.values import image, manifest_of, segment, topic
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 SAFE = {MIN_IN_SYNC: "2", UNCLEAN: "false", TIMESTAMP_TYPE: "CreateTime", MAX_MESSAGE: "1048588"}
 BROKERS = {

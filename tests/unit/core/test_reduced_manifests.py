@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
-from tests.unit.core.values import image, manifest_of, segment, topic
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 PROOF = CompactionProof(
     topic="t",

@@ -16,7 +16,7 @@ from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
-from tests.unit.core.values import image, manifest_of, segment, topic
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 NAME, STORE = "orders-totals-changelog", "totals"
 PROVENANCE = Provenance(run_id="r2", requested_by="me", reason="", software={})

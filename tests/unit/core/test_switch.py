@@ -15,7 +15,7 @@ from streams_recovery.core.preflight import checks
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
 from streams_recovery.core.rollout.cutover import Step, beyond, cutover_plan, problems, told, upgrade_plan, upgrade_problems
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
-from tests.unit.core.switching import CLONE, OLD, origin, pair
+from tests.support.examples.cutover import CLONE, OLD, origin, pair
 
 CUT_OVER, ROLL_BACK = Step
 DOWN: dict[str, object] = {"alive": ()}

@@ -25,7 +25,7 @@ from streams_recovery.core.restore.point_in_time import (
     rest_of,
     why_no_base,
 )
-from tests.unit.core.values import image, segment
+from tests.support.examples.savepoints import image, segment
 
 TP = TopicPartition("t", 0)
 

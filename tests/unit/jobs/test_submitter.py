@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[3]
+from tests.support.project import PROJECT
+
 JOB = """
 import time
 from spark_jobs.submitter import end_with_submitter

@@ -11,7 +11,7 @@ from kafka.structs import TopicPartition as PurePartition
 from streams_recovery.core.errors import OffsetsUnstable, RecoveryError, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka.committed_offsets import read_committed_offsets
-from tests.unit.kafka.scripted import Script, ScriptedClients, future
+from tests.support.kafka.scripted_clients import Script, ScriptedClients, future
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

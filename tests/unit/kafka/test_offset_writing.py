@@ -18,7 +18,7 @@ from streams_recovery.core.errors import ApplicationRunning, BrokerUnavailable, 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from tests.unit.kafka.scripted import ScriptedClients, future
+from tests.support.kafka.scripted_clients import ScriptedClients, future
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 A, B, C, _ = PARTITIONS

@@ -24,7 +24,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import note
 from streams_recovery.storage.lock import ApplicationLock
-from tests.spark import fleet
+from tests.support.applications import fleet
 
 RUN = "restore one-run"
 

@@ -13,7 +13,7 @@ from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut
 from streams_recovery.operations.restore.point_in_time import of_moment
 from streams_recovery.operations.restore.source import RestoreSource
-from tests.unit.core.values import image, manifest_of, segment, topic
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 HOUR = str(3_600_000)
 

@@ -15,7 +15,7 @@ from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.operations.savepoint.copy import check_against_plan
 from streams_recovery.operations.savepoint.same_logs import grown, other_topics, truncated
 from streams_recovery.operations.savepoint.values import DraftTopic
-from tests.unit.core.values import cut
+from tests.support.examples.savepoints import cut
 
 STATE, INPUT = TopicPartition("state", 0), TopicPartition("in", 0)
 

@@ -19,7 +19,7 @@ from streams_recovery.operations.savepoint.copy import copy_plan
 from streams_recovery.operations.savepoint.damage import with_damage
 from streams_recovery.operations.savepoint.publish import assemble
 from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, SavepointRequest, Ticket
-from tests.unit.core.values import DAY, cut, image, manifest_of, segment, topic
+from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
 POLICY = ChainPolicy(max_savepoints=100, max_age_days=100, max_records=1_000)
 PROOF = manifest_of().proof

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode
 from streams_recovery.core.savepoint.cut import Evidence, Readings, judge
 from streams_recovery.operations.savepoint.readings import read_cut
-from tests.unit.savepoints.transaction_model import INTERNAL, OUTPUT, World, some_producers
+from tests.support.kafka.transaction_model import INTERNAL, OUTPUT, World, some_producers
 
 Rule = Callable[[Readings], Readings]
 LENGTH = 120

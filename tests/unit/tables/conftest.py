@@ -10,7 +10,7 @@ import pytest
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.state_repository import environment, fill
+from tests.support.repository.state_repository import environment, fill
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.state_repository import FIRST, SECOND, T0, environment, fill
+from tests.support.repository.state_repository import FIRST, SECOND, T0, environment, fill
 
 Run = Callable[..., Result]
 

@@ -15,7 +15,7 @@ from streams_recovery.operations import state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state import FileFormat
 from streams_recovery.serdes.rows import RowCodec
-from tests.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, by_key
+from tests.support.repository.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, by_key
 
 Row = dict[str, Any]
 SHOWN = [store for store in STORES if store != "empty"]

@@ -13,8 +13,8 @@ import pytest
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.project import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden"
 CONFIG = """
 version: 1
 name: golden

@@ -25,7 +25,7 @@ from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.data import make_golden
+from tests.support.repository import make_golden
 
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
 NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-golden.parquet"
@@ -229,7 +229,7 @@ def test_a_sample_is_the_same_each_time_and_never_empty(percent: float) -> None:
 
 
 def _file(number: int) -> check.FileToCheck:
-    from tests.unit.core.values import segment
+    from tests.support.examples.savepoints import segment
 
     piece = segment(number, number + 1, [number], key=f"k{number}")
     assert piece.file is not None

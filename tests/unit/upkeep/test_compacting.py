@@ -17,7 +17,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import compaction, maintenance
 from streams_recovery.operations.compaction import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
-from tests.data.make_golden import FIRST, REDUCED, SECOND
+from tests.support.repository.make_golden import FIRST, REDUCED, SECOND
 
 OpenGolden = Callable[..., RecoveryContext]
 CHANGELOG = "golden-totals-changelog"

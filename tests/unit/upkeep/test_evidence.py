@@ -27,7 +27,7 @@ from streams_recovery.operations.offsets import snapshots
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.data import make_golden
+from tests.support.repository import make_golden
 from tests.unit.core.test_plan import PLAN
 from tests.unit.upkeep.test_audit import FIRST, NEWEST, SECOND, audited
 from tests.unit.upkeep.test_expire import age

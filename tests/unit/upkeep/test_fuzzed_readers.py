@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fuzz
-
-_ROOT = Path(__file__).parents[3]
+from tests.support.project import PROJECT
+from tests.support.repository import fuzz
 
 
 def fuzzed(seed: int, seconds: int, directory: Path) -> dict[str, dict[str, int]]:
     """What a fuzzer of so many seconds found, in a process of its own."""
     command = [sys.executable, "-m", fuzz.__name__, str(seed), str(seconds), str(directory)]
-    environment = {**os.environ, "PYTHONPATH": f"{_ROOT / 'plugins'}{os.pathsep}{_ROOT}"}
-    done = subprocess.run(command, cwd=_ROOT, env=environment, check=False, capture_output=True, text=True, timeout=seconds + 300)
+    environment = {**os.environ, "PYTHONPATH": f"{PROJECT / 'plugins'}{os.pathsep}{PROJECT}"}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, check=False, capture_output=True, text=True, timeout=seconds + 300)
     assert done.returncode == 0, f"{done.stderr[-3000:]}\nthe object is {directory / 'fuzz' / 'last'}"
     found: dict[str, dict[str, int]] = json.loads(done.stdout)
     return found

@@ -15,8 +15,8 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import choose
-from tests.data import make_golden
-from tests.integration.small import asked
+from tests.support.applications.small import asked
+from tests.support.repository import make_golden
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 
 T0 = make_golden.T0 + 4 * 3_600_000

@@ -16,7 +16,7 @@ from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import reports
-from tests.support.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
+from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, root
 

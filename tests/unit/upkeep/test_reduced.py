@@ -11,7 +11,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.data.make_golden import FIRST, REDUCED, SECOND, T0
+from tests.support.repository.make_golden import FIRST, REDUCED, SECOND, T0
 
 OpenGolden = Callable[..., RecoveryContext]
 SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000000000000054-golden.parquet"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from embedded.airflow_client import AirflowClient
 from streams_recovery.core.repository.manifest import Manifest
-from tests.system.stage import Stage
+from tests.support.stack.stage import Stage
 
 # A run takes one or two minutes, on a machine that does other work too four times as long. What hangs ends before the test's own time does.
 PATIENCE = 600

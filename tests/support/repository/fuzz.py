@@ -1,6 +1,6 @@
 """A seeded fuzzer of everything that reads what is stored: honest objects, changed a little, read until the time is over.
 
-``python -m tests.support.fuzz SEED SECONDS DIRECTORY`` prints how many were read and how many refused, and exits with 1 at the first object that
+``python -m tests.support.repository.fuzz SEED SECONDS DIRECTORY`` prints how many were read and how many refused, and exits with 1 at the first object that
 ends in anything but a value or ``Damaged``; the object stays in DIRECTORY. A process of its own, with a limit of memory: what breaks one is found too.
 """
 
@@ -36,10 +36,10 @@ from streams_recovery.storage.compressed_manifest import packed, unpacked
 from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import Publication, SavepointStore
+from tests.support.project import GOLDEN
 from tests.unit.core.test_evidence import REPORT
 from tests.unit.core.test_plan import PLAN
 
-GOLDEN: Final = Path(__file__).parents[1] / "data" / "golden" / "good"
 APPLICATION, SAVEPOINT = "golden", "20261121T010000Z-0000000002"
 MORE_MEMORY: Final = 1 << 30
 _LONGEST_ERROR: Final = 5_000
@@ -169,7 +169,7 @@ def _collect(plain: Any, places: list[tuple[Any, Any]]) -> None:
 def targets(directory: Path) -> list[Target]:
     """Every reader, on objects in ``directory``."""
     repository = Repository(StorageLocation(backend="filesystem", path=str(directory)))
-    golden = Repository(StorageLocation(backend="filesystem", path=str(GOLDEN)))
+    golden = Repository(StorageLocation(backend="filesystem", path=str(GOLDEN / "good")))
     layout = Layout(APPLICATION)
     repository.create("begin", b"")
 

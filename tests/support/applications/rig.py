@@ -1,4 +1,4 @@
-"""Applications to run the contract suite on: two instances of counting.py, reached through each way of running an application."""
+"""Applications to run the contract suite on: two instances of http_program.py, reached through each way of running an application."""
 
 import contextlib
 import json
@@ -17,10 +17,12 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.instance_record import InstanceFiles
 from streams_recovery.application.process_identity import session_of
 from streams_recovery.config.runs import Runs
+from tests.support.project import PROJECT
 
 HERE = Path(__file__).parent
 APPLICATION_ID = "counting"
-PLUGINS = str(HERE.parents[2] / "plugins")
+PROGRAM = HERE / "http_program.py"
+PLUGINS = str(PROJECT / "plugins")
 
 
 class Rig:
@@ -36,7 +38,7 @@ class Rig:
         self.section = {
             "directory": str(directory / "run"),
             "working_directory": str(directory),
-            "command": [sys.executable, str(HERE / "counting.py")],
+            "command": [sys.executable, str(PROGRAM)],
             "environment": {
                 "PORT": "{port}",
                 "STATE_DIR": "{state_directory}",
@@ -65,7 +67,7 @@ class Rig:
             return self.containers()
         file = self.directory / "runs.json"
         file.write_text(json.dumps(inner))
-        program = [sys.executable, str(HERE / "operate.py"), str(file), APPLICATION_ID]
+        program = [sys.executable, str(HERE / "verbs.py"), str(file), APPLICATION_ID]
         verbs = {verb: [*program, verb] for verb in ("status", "stop", "start", "wipe")}
         control = {"pause": "/pause", "resume": "/resume", "query": "/state/{store}"} | self.section["control"]
         extra = {"pause": [], "resume": [], "query": ["{store}"]}
@@ -84,7 +86,7 @@ class Rig:
         settings = {
             "application_id": APPLICATION_ID,
             "project": "counting",
-            "docker": [sys.executable, str(HERE / "docker.py"), str(self.directory / "containers.json")],
+            "docker": [sys.executable, str(HERE / "docker_client.py"), str(self.directory / "containers.json")],
             "services": services,
             "control": {
                 "health": "/health",

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import CutDraft
-from tests.system.consuming import records_below
+from tests.support.kafka.records_below import records_below
 
 Sums = dict[str, tuple[int, int]]
 Partitions = dict[int, dict[str, bytes | None]]

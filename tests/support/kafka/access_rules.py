@@ -18,7 +18,7 @@ from kafka.admin import (
 )
 
 from streams_recovery.kafka.clients import Clients
-from tests.secured_broker import ADMIN, Secured
+from tests.support.kafka.secured_broker import ADMIN, Secured
 
 
 class Rules:

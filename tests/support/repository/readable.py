@@ -18,9 +18,9 @@ from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.data import make_golden
+from tests.support.project import PROJECT
+from tests.support.repository import make_golden
 
-PROJECT = Path(__file__).resolve().parents[1]
 LAYOUT = Layout("order-processor")
 TOPIC = "order-processor-order-totals-changelog"
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"

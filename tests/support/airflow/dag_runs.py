@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,9 +14,9 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operators.spark import SparkJobOperator
 from streams_recovery.sensors.application import WatchSensor
-from tests.dags.counting import Counting
+from tests.support.applications.counting import Counting
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 APPROVALS = r"(\w+\.)?approve"
 
 

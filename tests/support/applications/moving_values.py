@@ -1,4 +1,4 @@
-"""An application that moves values between its stores by the clock, in long transactions (``java/MovingValues.java``), and the sums that must stay."""
+"""An application that moves values between its stores by the clock, in long transactions (``MovingValues.java``), and the sums that must stay."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.savepoint.cut import Readings
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.waiting import poll
-from tests.integration.small import RUNNING, STOPPED, says
-from tests.java import command_of
-from tests.system.consuming import records_below
+from tests.support.applications.small import RUNNING, STOPPED, says
+from tests.support.kafka.records_below import records_below
+from tests.support.programs.java import STREAMS, command_of
 
-PROGRAM = Path(__file__).parent / "java" / "MovingValues.java"
+PROGRAM = STREAMS / "MovingValues.java"
 PARTITIONS = 3
 STORES = ("left", "right")
 _SECONDS = 120

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streams_recovery.application.port import InstanceState
-from tests.system.stage import Stage
+from tests.support.stack.stage import Stage
 
 
 def topic_settings(on: Stage) -> dict[str, dict[str, str]]:

@@ -14,9 +14,8 @@ from confluent_kafka import Consumer
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
-from tests.integration.small import RUNNING, STOPPED
-
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.applications.small import RUNNING, STOPPED
+from tests.support.project import PROJECT
 
 
 def committed(recovery: RecoveryContext, *partitions: TopicPartition, group: str | None = None) -> list[tuple[int, str] | None]:

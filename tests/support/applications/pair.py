@@ -21,8 +21,8 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, CutoverTicket, Step
 from streams_recovery.operations.rollout.discover import role
 from streams_recovery.operations.savepoint import JobPlan
-from tests.integration.restoring import compare, load, loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, copied, small_application
+from tests.support.applications.restore_steps import compare, load, loaded, opened, saved, verified
+from tests.support.applications.small import Small, asked, commit, copied, small_application
 
 PROGRAM = """\
 import json, os, pathlib, sys

@@ -15,7 +15,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import LoadSummary, RestoreRequest, RestoreTicket, SafetySummary
 from streams_recovery.operations.savepoint import JobPlan
-from tests.integration.small import Small, copied, left
+from tests.support.applications.small import Small, copied, left
 
 
 def opened(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:

@@ -1,6 +1,6 @@
 """Which test proves what docs/reliability.md promises: the marks on the tests, and the page.
 
-``python -m tests.marked_faults`` writes the tests that carry a fault's mark below that fault on the page.
+``python -m tests.support.marked_faults`` writes the tests that carry a fault's mark below that fault on the page.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "reliability.md"
+from tests.support.project import PROJECT
+
+TESTS = PROJECT / "tests"
+PAGE = PROJECT / "docs" / "reliability.md"
 FAULTS = tuple(f"F{number}" for number in range(1, 64))
 # What a fault without a test may wait for.
 PLANS = ("the page in Airflow's navigation",)

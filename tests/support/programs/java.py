@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from embedded import example
 from embedded.class_archive import options
 from embedded.compiled import compiled
 from embedded.java import find_java
+
+# Kafka Streams programs that tests start, a source file each.
+STREAMS: Final = Path(__file__).with_name("streams")
 
 
 def command_of(source: Path) -> list[str]:

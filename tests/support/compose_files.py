@@ -7,18 +7,19 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.project import PROJECT
+
 INSIDE = "/opt/streams-recovery"
-BASE = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
-CONTROL = yaml.safe_load((ROOT / "docker-compose.control.yaml").read_text())
+BASE = yaml.safe_load((PROJECT / "docker-compose.yaml").read_text())
+CONTROL = yaml.safe_load((PROJECT / "docker-compose.control.yaml").read_text())
 SERVICES = BASE["services"] | {"docker-control": CONTROL["services"]["docker-control"]}
-TEXTS = {name: (ROOT / name).read_text() for name in ("docker-compose.yaml", "docker-compose.control.yaml")}
-DOCKERFILES = {path.parent.name: path.read_text() for path in (ROOT / "docker").glob("*/Dockerfile")}
+TEXTS = {name: (PROJECT / name).read_text() for name in ("docker-compose.yaml", "docker-compose.control.yaml")}
+DOCKERFILES = {path.parent.name: path.read_text() for path in (PROJECT / "docker").glob("*/Dockerfile")}
 
 
 def locked(name):
     """The version of each package in a lock file."""
-    lines = (line.split() for line in (ROOT / name).read_text().splitlines() if re.match(r"[a-z0-9-]+==", line))
+    lines = (line.split() for line in (PROJECT / name).read_text().splitlines() if re.match(r"[a-z0-9-]+==", line))
     return dict(line[0].split("==") for line in lines)
 
 
@@ -55,7 +56,7 @@ def mounts(service):
     for volume in SERVICES[service].get("volumes", []):
         source, target, *_ = volume.split(":")
         if source.startswith("."):
-            found[target] = ROOT / source
+            found[target] = PROJECT / source
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
-from tests.system.consuming import records_below
+from tests.support.kafka.records_below import records_below
 
 # Those whose changelogs have plain JSON; all but the first are behind repartition topics, that of a join by foreign keys among them.
 STORES = ("order-totals", "product-sales", "region-totals", "enriched-orders")

@@ -16,7 +16,7 @@ from typing import Any, Self
 import psutil
 
 from embedded.stack import APPLICATION, PROJECT
-from tests.system.stage import Stage
+from tests.support.stack.stage import Stage
 
 _SECONDS = 600.0
 # How long it may run between two looks, and so how far past the moment that is waited for.

@@ -1,6 +1,6 @@
-"""Makes the golden repositories beside this file: a good one, one with a reduced savepoint, and one with each kind of damage.
+"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a reduced savepoint, and one with each kind of damage.
 
-Run it only when the format changes (``python tests/data/make_golden.py``), and read the difference: what is here was written by another
+Run it only when the format changes (``python -m tests.support.repository.make_golden``), and read the difference: what is here was written by another
 release as far as the tests are concerned.
 """
 
@@ -34,8 +34,8 @@ from streams_recovery.core.repository.manifest import (
 )
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
+from tests.support.project import GOLDEN
 
-HERE = Path(__file__).parent
 APPLICATION = "golden"
 LAYOUT = Layout(APPLICATION)
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
@@ -255,12 +255,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def main() -> None:
     """Make all of them anew."""
     for name in ("good", "reduced", *DAMAGES):
-        shutil.rmtree(HERE / "golden" / name, ignore_errors=True)
-    good(HERE / "golden" / "good")
-    reduced(HERE / "golden" / "reduced")
+        shutil.rmtree(GOLDEN / name, ignore_errors=True)
+    good(GOLDEN / "good")
+    reduced(GOLDEN / "reduced")
     for name, damage in DAMAGES.items():
-        shutil.copytree(HERE / "golden" / "good", HERE / "golden" / name)
-        damage(HERE / "golden" / name)
+        shutil.copytree(GOLDEN / "good", GOLDEN / name)
+        damage(GOLDEN / name)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import pytest
 from embedded.ports import free_ports
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
-from tests.go_programs import go_program
+from tests.support.programs.go import go_program
 
 SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 CREDENTIALS = StorageCredentials(access_key_id="test-access", secret_access_key="test-secret-canary")

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext
-from tests.system.consuming import records_below
+from tests.support.kafka.records_below import records_below
 
 Row = tuple[int, bytes | None, bytes | None]
 

@@ -16,8 +16,8 @@ from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 GOOD = PROJECT / "tests" / "data" / "golden" / "good"
 CONFIG = """
 version: 1

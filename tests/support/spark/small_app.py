@@ -18,9 +18,9 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import open_context
 from streams_recovery.segments.schema import RowDigest
-from tests.spark.rows import connect, write
+from tests.support.kafka.records import connect, write
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 CONFIG = """
 version: 1
 name: {name}

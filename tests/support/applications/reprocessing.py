@@ -25,9 +25,9 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.interval import Asked, Claimed, ReprocessRequest
 from streams_recovery.operations.restore.open import note
 from streams_recovery.waiting import poll
-from tests.integration.restoring import saved, written
-from tests.integration.small import Small, commit, publish, says, small_application
 from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
+from tests.support.applications.restore_steps import saved, written
+from tests.support.applications.small import Small, commit, publish, says, small_application
 
 GONE = [{"name": "again", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 3"}]
 
