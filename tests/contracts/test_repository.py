@@ -27,7 +27,7 @@ from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.contracts.conftest import OpenRepository
 from tests.support.storage.s3 import CREDENTIALS, S3Server
-from tests.unit.core.test_manifest import image
+from tests.unit.core.repository.test_manifest import image
 
 LAYOUT = Layout("orders")
 

@@ -18,7 +18,7 @@ from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.contracts.test_repository import Entry
 from tests.support.repository.golden_place import GOOD, command, environment, opened, upload_golden, write_config
 from tests.support.storage.s3 import CREDENTIALS, S3Server
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
 
 Place = tuple[StorageLocation, StorageCredentials]
 

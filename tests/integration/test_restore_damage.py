@@ -24,7 +24,7 @@ from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.applications.restore_steps import end, loaded, opened, saved
 from tests.support.applications.small import Small, asked, produce, publish
 from tests.support.storage.s3 import S3Server
-from tests.unit.upkeep.test_audit import audited
+from tests.unit.operations.maintenance.test_check import audited
 
 
 def chain(small: Small) -> tuple[str, str]:

@@ -37,8 +37,8 @@ from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import Publication, SavepointStore
 from tests.support.project import GOLDEN
-from tests.unit.core.test_evidence import REPORT
-from tests.unit.core.test_plan import PLAN
+from tests.unit.core.restore.test_plan import PLAN
+from tests.unit.core.restore.test_report import REPORT
 
 APPLICATION, SAVEPOINT = "golden", "20261121T010000Z-0000000002"
 MORE_MEMORY: Final = 1 << 30

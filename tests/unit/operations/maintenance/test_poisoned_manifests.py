@@ -17,8 +17,8 @@ from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import reports
 from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
-from tests.unit.upkeep.test_expire import T0, root
+from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
+from tests.unit.operations.maintenance.test_expire import T0, root
 
 OpenGolden = Callable[..., RecoveryContext]
 DAY = 86_400_000

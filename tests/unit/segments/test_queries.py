@@ -20,8 +20,8 @@ from streams_recovery.segments.queries import first_timestamp, look_into
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.savepoints import segment
-from tests.unit.core.test_slices import expected, lead, slices
-from tests.unit.core.test_time_cut import Log, logs
+from tests.unit.core.restore.test_point_in_time import Log, logs
+from tests.unit.core.sandbox.test_interval import expected, lead, slices
 
 
 def table(rows: tuple[tuple[int, int], ...]) -> pa.Table:

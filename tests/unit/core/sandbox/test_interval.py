@@ -15,7 +15,7 @@ from streams_recovery.core.repository.manifest import Gap, SegmentFile
 from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
 from streams_recovery.core.sandbox.interval import Bounds, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log, why_incomplete
 from tests.support.examples.savepoints import image, segment
-from tests.unit.core.test_time_cut import Log, logs
+from tests.unit.core.restore.test_point_in_time import Log, logs
 
 TP = TopicPartition("t", 0)
 NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z

@@ -12,7 +12,7 @@ from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry,
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
-from tests.unit.upkeep.test_expire import T0
+from tests.unit.operations.maintenance.test_expire import T0
 
 OpenGolden = Callable[..., RecoveryContext]
 OLD, NEW = new_id(T0, "old"), new_id(T0 + 60_000, "new")

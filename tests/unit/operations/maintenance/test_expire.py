@@ -23,8 +23,8 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.unit.core.test_plan import PLAN
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.unit.core.restore.test_plan import PLAN
+from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
 
 # The moment of the newest golden savepoint.
 T0 = 1_795_219_200_000 + 3_600_000

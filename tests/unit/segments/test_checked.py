@@ -25,7 +25,7 @@ from streams_recovery.segments.queries import first_timestamp, first_values, las
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.support.memory import growth
-from tests.unit.kafka.test_records import batch_of, rows_of
+from tests.unit.segments.test_schema import batch_of, rows_of
 
 KEY = "orders/segments/t/0/a.parquet"
 OURS = {
@@ -185,7 +185,7 @@ import json
 from pathlib import Path
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.manifest import SegmentFile
-from tests.unit.kafka.test_checked_segment import damage
+from tests.unit.segments.test_checked import damage
 directory = Path(sys.argv[1])
 file = SegmentFile(**json.loads((directory / "file.json").read_text()))
 """

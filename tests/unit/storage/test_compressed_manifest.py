@@ -21,7 +21,7 @@ from streams_recovery.storage import compressed_manifest, json_object, savepoint
 from streams_recovery.storage.compressed_manifest import most_unpacked, unpacked
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.unit.core.test_manifest import copied, image, partition
+from tests.unit.core.repository.test_manifest import copied, image, partition
 
 ID = "20261121T012345Z-0123456789"
 MIB = 1 << 20

@@ -13,7 +13,7 @@ from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import HeldLock
 from streams_recovery.operations.restore.open import note
-from tests.unit.restores.test_left_stopped import application, later, opened, running, stopped
+from tests.unit.operations.restore.test_open import application, later, opened, running, stopped
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
-from tests.unit.upkeep.test_expire import T0, age, root
+from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
+from tests.unit.operations.maintenance.test_expire import T0, age, root
 
 OpenGolden = Callable[..., RecoveryContext]
 

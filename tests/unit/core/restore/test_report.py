@@ -17,7 +17,7 @@ from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
 from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
 from streams_recovery.core.text.restore_report import page
-from tests.unit.core.test_plan import FILE, PLAN
+from tests.unit.core.restore.test_plan import FILE, PLAN
 
 
 def proven(

@@ -28,9 +28,9 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden
-from tests.unit.core.test_plan import PLAN
-from tests.unit.upkeep.test_audit import FIRST, NEWEST, SECOND, audited
-from tests.unit.upkeep.test_expire import age
+from tests.unit.core.restore.test_plan import PLAN
+from tests.unit.operations.maintenance.test_check import FIRST, NEWEST, SECOND, audited
+from tests.unit.operations.maintenance.test_expire import age
 
 T0 = make_golden.T0 + 3_600_000
 THIRD = "20261121T020000Z-0000000003"

@@ -17,7 +17,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import choose
 from tests.support.applications.small import asked
 from tests.support.repository import make_golden
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
 
 T0 = make_golden.T0 + 4 * 3_600_000
 OpenGolden = Callable[..., RecoveryContext]

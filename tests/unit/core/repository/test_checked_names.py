@@ -15,8 +15,8 @@ from streams_recovery.core.repository import manifest
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic
 from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
 from streams_recovery.core.restore.plan_check import check_plan
-from tests.unit.core.test_manifest import copied, image, partition, read
-from tests.unit.core.test_plan import CUT, FILE, OFFSET, PLAN, TOPIC
+from tests.unit.core.repository.test_manifest import copied, image, partition, read
+from tests.unit.core.restore.test_plan import CUT, FILE, OFFSET, PLAN, TOPIC
 
 GOOD = image(partition([copied(0, 5)], [], end=5))
 TWICE = "more than once"
