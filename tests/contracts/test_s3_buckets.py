@@ -15,10 +15,10 @@ from streams_recovery.operations.context import wall_clock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from tests.contracts.test_repository import Entry
+from tests.support.repository.golden import FIRST, SECOND, audited
 from tests.support.repository.golden_place import GOOD, command, environment, opened, upload_golden, write_config
+from tests.support.storage.contract import Entry
 from tests.support.storage.s3 import CREDENTIALS, S3Server
-from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
 
 Place = tuple[StorageLocation, StorageCredentials]
 

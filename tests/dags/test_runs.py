@@ -14,7 +14,7 @@ from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.airflow.dag_runs import run
 from tests.support.applications.counting import Counting
-from tests.support.applications.small import aborted
+from tests.support.applications.topic_records import aborted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 

@@ -19,7 +19,8 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.support.applications.small import Small, publish
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small
 from tests.support.kafka.topic_settings import alter
 from tests.support.project import PROJECT
 

@@ -19,7 +19,9 @@ from streams_recovery.operations import maintenance, restore
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import loaded
-from tests.support.applications.small import Small, asked, left, published, rows_of
+from tests.support.applications.savepoint_steps import published
+from tests.support.applications.small import Small, asked, rows_of
+from tests.support.repository.job_results import left
 
 Row = dict[str, object]
 

@@ -18,7 +18,8 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
 from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
 from tests.support.applications.restore_steps import load, verified
-from tests.support.applications.small import commit, says
+from tests.support.applications.small import says
+from tests.support.applications.topic_records import commit
 from tests.support.kafka.consumers import member
 
 

@@ -24,15 +24,15 @@ from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.savepoint import JobPlan
-from tests.integration.test_in_place import Here, closed, here, opened_append
-from tests.integration.test_rebuild import rebuild as rebuild_request
+from tests.support.applications.in_place import Here, closed, opened_append
 from tests.support.applications.pair import two_applications
+from tests.support.applications.rebuilds import rebuild as rebuild_request
 from tests.support.applications.reprocessing import again_at
 from tests.support.applications.restore_steps import compare, load, loaded, opened, saved
-from tests.support.applications.small import Small, asked, copied, publish, small_application
+from tests.support.applications.savepoint_steps import copied, publish
+from tests.support.applications.small import Small, asked, small_application
 from tests.support.repository.intruder import Intruder
 
-__all__ = ["here"]
 pytestmark = pytest.mark.kafka
 
 Opened = tuple[RecoveryContext, RestoreTicket]

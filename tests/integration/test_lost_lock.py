@@ -21,7 +21,9 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.support.applications.small import Small, asked, begun, copy, produce, publish
+from tests.support.applications.savepoint_steps import begun, copy, publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
 
 pytestmark = pytest.mark.kafka
 

@@ -16,7 +16,8 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter
-from tests.support.kafka.records import batch_of, connect, read, rows_in, write
+from tests.support.examples.rows import batch_of, rows_in
+from tests.support.kafka.records import connect, read, write
 from tests.support.kafka.three_brokers import ThreeBrokers
 
 pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1200)]

@@ -21,7 +21,9 @@ from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 from streams_recovery.storage.append_log import AppendLog
-from tests.support.applications.small import Small, produce, small_application, take
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, small_application
+from tests.support.applications.topic_records import produce
 from tests.support.kafka.consumers import cli, committed, first_read, member, running_once
 
 

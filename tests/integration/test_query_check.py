@@ -16,7 +16,9 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note, stored_plan
 from streams_recovery.operations.restore.query_check import Queried, query_stores
 from tests.support.applications.restore_steps import loaded, opened, saved
-from tests.support.applications.small import Small, asked, produce, publish, small_application
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import produce
 
 RESTORED = {"k0": "v0", "k1": "v1", "k2": "v2", "k3": "v3"}
 

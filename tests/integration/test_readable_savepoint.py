@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 from confluent_kafka import Producer
 
-from tests.integration.test_capture import publish
+from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small
 from tests.support.repository.readable import code_of, row_of
 

@@ -22,9 +22,11 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.applications.restore_steps import end, loaded, opened, saved
-from tests.support.applications.small import Small, asked, produce, publish
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
+from tests.support.repository.golden import audited
 from tests.support.storage.s3 import S3Server
-from tests.unit.operations.maintenance.test_check import audited
 
 
 def chain(small: Small) -> tuple[str, str]:

@@ -16,7 +16,8 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import entries, stored_plan
 from streams_recovery.operations.restore.report import Checked, earlier_restores, keep_evidence, report_of, sizes_of
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
-from tests.support.applications.small import Small, asked, publish
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
 
 
 def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small: Small, tmp_path: Path) -> None:

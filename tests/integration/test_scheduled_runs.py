@@ -12,7 +12,8 @@ from streams_recovery.core.errors import ApplicationRunning, LockHeld
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
-from tests.support.applications.small import RUNNING, STOPPED, Small, commit, produce, says, small_application
+from tests.support.applications.small import RUNNING, STOPPED, Small, says, small_application
+from tests.support.applications.topic_records import commit, produce
 
 ENDS = parse_limit("ends")
 

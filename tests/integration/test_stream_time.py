@@ -20,9 +20,9 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore import SafetyPolicy
-from tests.integration.test_offsets import reach
-from tests.support.applications.restore_steps import loaded
-from tests.support.applications.small import STOPPED, Small, asked, says, take
+from tests.support.applications.restore_steps import loaded, reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import STOPPED, Small, asked, says
 from tests.support.programs.java import STREAMS, command_of
 
 pytestmark = pytest.mark.deep

@@ -16,8 +16,8 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.rollout.discover import between
-from tests.integration.test_targets import configured
-from tests.support.applications.small import RUNNING, Small, aborted, commit, delete_below, produce, says, small_application, transaction
+from tests.support.applications.small import RUNNING, Small, configured, says, small_application
+from tests.support.applications.topic_records import aborted, commit, delete_below, produce, transaction
 
 ENDS = parse_limit("ends")
 

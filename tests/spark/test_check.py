@@ -13,10 +13,11 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.integration.test_cli_verify import verify
 from tests.support.project import GOLDEN
+from tests.support.repository.golden import FIRST, SECOND
+from tests.support.repository.verify_command import verify
 
-IDS = ("20261121T000000Z-0000000001", "20261121T010000Z-0000000002")
+IDS = (FIRST, SECOND)
 
 pytestmark = pytest.mark.spark
 

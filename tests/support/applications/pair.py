@@ -22,7 +22,9 @@ from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, C
 from streams_recovery.operations.rollout.discover import role
 from streams_recovery.operations.savepoint import JobPlan
 from tests.support.applications.restore_steps import compare, load, loaded, opened, saved, verified
-from tests.support.applications.small import Small, asked, commit, copied, small_application
+from tests.support.applications.savepoint_steps import copied
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import commit
 
 PROGRAM = """\
 import json, os, pathlib, sys

@@ -25,9 +25,11 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.interval import Asked, Claimed, ReprocessRequest
 from streams_recovery.operations.restore.open import note
 from streams_recovery.waiting import poll
-from tests.integration.test_moments import FIRST, SECOND, ZERO, stamped
 from tests.support.applications.restore_steps import saved, written
-from tests.support.applications.small import Small, commit, publish, says, small_application
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, says, small_application
+from tests.support.applications.timed_inputs import FIRST, SECOND, ZERO, stamped
+from tests.support.applications.topic_records import commit
 
 GONE = [{"name": "again", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 3"}]
 

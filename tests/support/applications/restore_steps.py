@@ -10,12 +10,16 @@ from spark_jobs.transforms.load import Share, load_share
 from spark_jobs.transforms.read_back import ReadShare, read_share, whole
 from streams_recovery.core.jobs import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import LoadSummary, RestoreRequest, RestoreTicket, SafetySummary
 from streams_recovery.operations.savepoint import JobPlan
-from tests.support.applications.small import Small, copied, left
+from streams_recovery.storage.append_log import AppendLog
+from tests.support.applications.savepoint_steps import copied
+from tests.support.applications.small import Small
+from tests.support.repository.job_results import left
 
 
 def opened(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:
@@ -95,3 +99,8 @@ def compare(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef | None:
 def end(small: Small) -> int:
     """Where the changelog ends."""
     return small.recovery.cluster.high_watermarks([small.changelog])[small.changelog]
+
+
+def reach(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> None:
+    log = AppendLog(recovery.repository, recovery.layout.journal(ticket.restore_id), JournalEntry)
+    log.append(JournalEntry(phase=phase, at=recovery.clock(), created=()))

@@ -36,9 +36,9 @@ from streams_recovery.storage.compressed_manifest import packed, unpacked
 from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import Publication, SavepointStore
+from tests.support.examples.restore_plan import PLAN
+from tests.support.examples.restore_report import REPORT
 from tests.support.project import GOLDEN
-from tests.unit.core.restore.test_plan import PLAN
-from tests.unit.core.restore.test_report import REPORT
 
 APPLICATION, SAVEPOINT = "golden", "20261121T010000Z-0000000002"
 MORE_MEMORY: Final = 1 << 30

@@ -35,13 +35,11 @@ from streams_recovery.core.repository.manifest import (
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
 from tests.support.project import GOLDEN
+from tests.support.repository.golden import FIRST, REDUCED, SECOND, T0
 
 APPLICATION = "golden"
 LAYOUT = Layout(APPLICATION)
-FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
-REDUCED = "20261121T010000Z-0000000003"
 CHANGELOG, REPARTITION, INPUT = "golden-totals-changelog", "golden-by-region-repartition", "orders"
-T0 = 1_795_219_200_000
 
 
 def segment(root: Path, tp: TopicPartition, start: int, end: int, offsets: list[int]) -> CopiedRange:

@@ -17,8 +17,11 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.state.partitioner import default_partition
+from streams_recovery.operations import state
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
+from streams_recovery.serdes.rows import RowCodec
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -260,3 +263,12 @@ def environment() -> Mapping[str, str]:
 def by_key(rows: Sequence[dict[str, Any]]) -> dict[Any, Any]:
     """Values of rows by their keys."""
     return {row["key"]: row.get("value") for row in rows}
+
+
+Row = dict[str, Any]
+
+
+def rows_of(recovery: RecoveryContext, store: str, savepoint: str = SECOND, *, deleted: bool = False) -> list[Row]:
+    side = state.open_side(recovery, store, savepoint)
+    codec = RowCodec(side.form)
+    return [row for one in state.tables(side) for row in codec.rows(one, deleted=deleted)]

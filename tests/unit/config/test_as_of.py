@@ -11,7 +11,7 @@ from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
-from tests.unit.config.test_loader import MINIMAL
+from tests.support.examples.configurations import MINIMAL
 
 
 def configured(directory: Path, moment: str) -> ApplicationConfig:

@@ -10,7 +10,7 @@ from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, TopicRole
-from tests.unit.config.test_loader import MINIMAL
+from tests.support.examples.configurations import MINIMAL
 
 TOPICS = "inputs: [orders-in, late-in]\n  outputs: [out]\n  globals: [rates]"
 BACKUP = "backup:\n  survive_cluster_loss: true\n"

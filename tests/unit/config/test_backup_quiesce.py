@@ -10,7 +10,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from tests.unit.config.test_loader import MINIMAL
+from tests.support.examples.configurations import MINIMAL
 
 PROGRAMS = "status: [s], stop: [s], start: [s], wipe: [s]"
 COMMAND = MINIMAL[: MINIMAL.index("runs:")] + f"runs: {{kind: command, command: {{{PROGRAMS}}}}}\n"

@@ -16,43 +16,10 @@ from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
+from tests.support.examples.configurations import MINIMAL, refused, written
 from tests.support.project import PROJECT
 
 CONFIGS = PROJECT / "include" / "configs"
-
-MINIMAL = """\
-version: 1
-application:
-  id: orders
-  guarantee: exactly_once_v2
-topics:
-  inputs: [orders-in]
-storage:
-  backend: filesystem
-  path: repository
-backup:
-  survive_cluster_loss: true
-runs:
-  kind: process
-  process:
-    directory: run
-    command: [java, Orders.java]
-    instances:
-      - {name: one, url: "http://127.0.0.1:18081", state_directory: state/1}
-"""
-
-
-def written(directory: Path, text: str, name: str = "orders.yaml") -> Path:
-    path = directory / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(directory: Path, text: str, environment: dict[str, str] | None = None) -> str:
-    with pytest.raises(ConfigInvalid) as caught:
-        load(written(directory, text), environment or {})
-    assert "Next: " in str(caught.value)
-    return str(caught.value)
 
 
 def line_of(text: str, part: str) -> int:

@@ -11,7 +11,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.offsets.strategy import MAX_FILE_BYTES, GivenOffset, StrategyKind
-from tests.unit.config.test_loader import MINIMAL
+from tests.support.examples.configurations import MINIMAL
 
 OFFSETS = (GivenOffset(topic="orders-in", partition=0, offset=7),)
 

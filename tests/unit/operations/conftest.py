@@ -1,10 +1,10 @@
-"""A workbench on a copy of a golden repository. No broker is ever asked."""
+"""Recovery contexts without a broker: on a copy of a golden repository, and of an application that runs."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,21 +13,10 @@ import pytest
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.applications.unreachable import application
 from tests.support.project import GOLDEN
-
-CONFIG = """
-version: 1
-name: golden
-application: {{id: golden, guarantee: exactly_once_v2}}
-topics: {{inputs: [orders]}}
-stores: {stores}
-storage: {{backend: filesystem, path: {path}}}
-backup: {{survive_cluster_loss: false}}
-retention: {{keep_last: 1, keep_hourly: 0, keep_daily: 0, keep_weekly: 0, keep_monthly: 0, minimum: 1, grace_days: 7}}
-runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
-"""
-
-OpenGolden = Callable[..., RecoveryContext]
+from tests.support.repository.golden import OpenGolden
+from tests.support.repository.golden_place import CONFIG
 
 
 @pytest.fixture
@@ -38,10 +27,18 @@ def golden(tmp_path: Path) -> Iterator[OpenGolden]:
         def open_copy(name: str, *, place: str = "repository", now: int | None = None, stores: str = "{}") -> RecoveryContext:
             if not (tmp_path / place).exists():
                 shutil.copytree(GOLDEN / name, tmp_path / place)
-            (tmp_path / "golden.yaml").write_text(CONFIG.format(path=tmp_path / place, stores=stores))
+            storage = f"{{backend: filesystem, path: {tmp_path / place}}}"
+            (tmp_path / "golden.yaml").write_text(f"{CONFIG.format(storage=storage)}stores: {stores}\n")
             kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}})
             config, connections = load_named("golden", tmp_path, {}), EnvironmentConnections({"AIRFLOW_CONN_KAFKA_DEFAULT": kafka})
             clock = {} if now is None else {"clock": lambda: now}
             return opened.enter_context(open_context(config, connections, **clock))
 
         yield open_copy
+
+
+@pytest.fixture
+def recovery(tmp_path: Path) -> Iterator[RecoveryContext]:
+    """Of an application that runs, on a cluster that does not answer."""
+    with application(tmp_path) as found:
+        yield found

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from streams_recovery.core.errors import Damaged, LockLost
@@ -13,13 +10,8 @@ from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import HeldLock
 from streams_recovery.operations.restore.open import note
-from tests.unit.operations.restore.test_open import application, later, opened, running, stopped
-
-
-@pytest.fixture
-def recovery(tmp_path: Path) -> Iterator[RecoveryContext]:
-    with application(tmp_path) as found:
-        yield found
+from tests.support.applications.unreachable import opened, running, stopped
+from tests.support.leases import later
 
 
 def junk(recovery: RecoveryContext, prefix: str, number: int | None = None) -> None:

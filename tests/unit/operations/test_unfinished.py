@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from streams_recovery.core.errors import Damaged, Refused
@@ -12,17 +10,16 @@ from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry,
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
-from tests.unit.operations.maintenance.test_expire import T0
+from tests.support.repository.golden import SECOND_AT, OpenGolden
 
-OpenGolden = Callable[..., RecoveryContext]
-OLD, NEW = new_id(T0, "old"), new_id(T0 + 60_000, "new")
+OLD, NEW = new_id(SECOND_AT, "old"), new_id(SECOND_AT + 60_000, "new")
 TOPIC = CreatedTopic(topic="golden-totals-changelog", topic_id="x")
 
 
 def wrote(recovery: RecoveryContext, restore_id: str, *phases: Phase) -> None:
     log = AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)
     for phase in phases:
-        log.append(JournalEntry(phase=phase, at=T0, created=(TOPIC,) if phase is Phase.CREATED else ()))
+        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=(TOPIC,) if phase is Phase.CREATED else ()))
 
 
 def junk(recovery: RecoveryContext, restore_id: str, number: int) -> str:
@@ -34,7 +31,7 @@ def junk(recovery: RecoveryContext, restore_id: str, number: int) -> str:
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("phases", [(), (Phase.OPENED, Phase.STOPPED, Phase.SAVED)], ids=["of nothing", "that destroyed nothing"])
 def test_a_newer_restore_that_is_dismissed_hides_no_older_one_that_broke_off(golden: OpenGolden, phases: tuple[Phase, ...]) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     wrote(recovery, OLD, Phase.OPENED, Phase.STOPPED, Phase.SAVED, Phase.DESTROYING)
     wrote(recovery, NEW, *phases)
     junk(recovery, NEW, len(phases) + 1)
@@ -47,7 +44,7 @@ def test_a_newer_restore_that_is_dismissed_hides_no_older_one_that_broke_off(gol
 
 @pytest.mark.parametrize("last", [Phase.DESTROYING, Phase.RECOVERED])
 def test_one_that_replaced_the_state_ends_the_search(golden: OpenGolden, last: Phase) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     wrote(recovery, OLD, Phase.OPENED, Phase.DESTROYING)
     wrote(recovery, NEW, Phase.OPENED, last)
     junk(recovery, NEW, 3)
@@ -58,7 +55,7 @@ def test_one_that_replaced_the_state_ends_the_search(golden: OpenGolden, last: P
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("behind", [(), (Phase.CLOSED,)], ids=["the newest one", "in between"])
 def test_what_restores_have_made_is_known_although_an_entry_cannot_be_read(golden: OpenGolden, behind: tuple[Phase, ...]) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING, Phase.CREATED)
     junk(recovery, NEW, 4)
     wrote(recovery, NEW, *behind)
@@ -71,7 +68,7 @@ def test_what_restores_have_made_is_known_although_an_entry_cannot_be_read(golde
 
 @pytest.mark.fault("F63")
 def test_a_restore_whose_journal_has_a_hole_can_be_dismissed(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING)
     removed = junk(recovery, NEW, 3)
     wrote(recovery, NEW, Phase.CREATED)
@@ -85,7 +82,7 @@ def test_a_restore_whose_journal_has_a_hole_can_be_dismissed(golden: OpenGolden)
 
 @pytest.mark.fault("F63")
 def test_what_is_added_to_a_restore_that_is_over_changes_nothing(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
     junk(recovery, NEW, 4)
     unfinished.refuse_if_unfinished(recovery)

@@ -14,20 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments import files, footer
 from streams_recovery.segments.checked import open_segment
-from streams_recovery.segments.files import contents_of, read_segment, write_segment
+from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.pages import NoPage, pages
-from streams_recovery.segments.queries import first_timestamp, first_values, last_rows, rows_below, split_at
+from streams_recovery.segments.queries import rows_below
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
+from tests.support.examples.rows import batch_of, rows_of
 from tests.support.memory import growth
-from tests.unit.segments.test_schema import batch_of, rows_of
+from tests.support.repository.segment_reading import KEY, damage, reads
 
-KEY = "orders/segments/t/0/a.parquet"
 OURS = {
     "compression": "zstd",
     "use_dictionary": False,
@@ -78,32 +77,6 @@ def constant(rows: int, *, key: bytes | None = None, value: bytes | None = None,
         ],
         schema=SEGMENT_SCHEMA,
     )
-
-
-def reads(directory: Path, file: SegmentFile) -> dict[str, Callable[[], object]]:
-    """Everything that reads a segment."""
-    repository = Repository(StorageLocation(backend="filesystem", path=str(directory)))
-    return {
-        "rows below": lambda: rows_below(repository, file, 5),
-        "split": lambda: split_at(repository, file, 3),
-        "first timestamp": lambda: first_timestamp(repository, replace(file, min_timestamp=-1)),
-        "first values": lambda: first_values(repository, file, 20),
-        "last rows": lambda: last_rows(repository, file, 20),
-        "all rows": lambda: list(read_segment(directory / KEY, file)),
-        "contents": lambda: contents_of(directory / KEY, file),
-    }
-
-
-def damage(directory: Path, file: SegmentFile, *which: str) -> str:
-    """What these ways to read it end with, all of them if none is named: the same for each."""
-    found = []
-    for name, read in reads(directory, file).items():
-        if not which or name in which:
-            with pytest.raises(Damaged, match=KEY) as caught:
-                read()
-            found.append(caught.value.reason)
-    assert found
-    return found[0]
 
 
 @pytest.mark.fault("F63")
@@ -185,7 +158,7 @@ import json
 from pathlib import Path
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.manifest import SegmentFile
-from tests.unit.segments.test_checked import damage
+from tests.support.repository.segment_reading import damage
 directory = Path(sys.argv[1])
 file = SegmentFile(**json.loads((directory / "file.json").read_text()))
 """

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streams_recovery.segments import files
-from tests.support.kafka.records import batch_of
+from tests.support.examples.rows import batch_of
 
 ROWS, PAYLOAD = 200, 1_000
 GROUP = ROWS * PAYLOAD

@@ -19,9 +19,8 @@ from streams_recovery.segments.files import _writer
 from streams_recovery.segments.queries import first_timestamp, look_into
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
+from tests.support.examples.event_times import Log, expected, lead, logs, slices
 from tests.support.examples.savepoints import segment
-from tests.unit.core.restore.test_point_in_time import Log, logs
-from tests.unit.core.sandbox.test_interval import expected, lead, slices
 
 
 def table(rows: tuple[tuple[int, int], ...]) -> pa.Table:

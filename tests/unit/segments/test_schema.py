@@ -7,26 +7,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, check_schema, header_array, header_lists, payload_bytes
-
-maybe_bytes = st.none() | st.binary(max_size=20)
-header = st.tuples(st.text(st.characters(blacklist_categories=["Cs"]), max_size=5), maybe_bytes)
-row = st.tuples(st.integers(-(2**63), 2**63 - 1), maybe_bytes, maybe_bytes, st.none() | st.lists(header, max_size=3))
-rows_of = st.lists(row, max_size=12)
-
-
-def batch_of(rows):
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
-    return pa.record_batch(
-        [
-            pa.array(range(len(rows)), pa.int64()),
-            pa.array(columns[0], pa.int64()),
-            pa.array([0] * len(rows), pa.int8()),
-            pa.array(columns[1], pa.binary()),
-            pa.array(columns[2], pa.binary()),
-            header_array(columns[3]),
-        ],
-        schema=SEGMENT_SCHEMA,
-    )
+from tests.support.examples.rows import batch_of, header, row, rows_of
 
 
 def digest_of(*batches):

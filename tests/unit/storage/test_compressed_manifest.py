@@ -21,7 +21,7 @@ from streams_recovery.storage import compressed_manifest, json_object, savepoint
 from streams_recovery.storage.compressed_manifest import most_unpacked, unpacked
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.unit.core.repository.test_manifest import copied, image, partition
+from tests.support.examples.manifests import copied, manifest_with, partition
 
 ID = "20261121T012345Z-0123456789"
 MIB = 1 << 20
@@ -57,14 +57,14 @@ def test_a_size_that_is_not_likely_is_refused_before_anything_is_unpacked(tmp_pa
 
 @pytest.mark.fault("F63")
 def test_a_frame_that_does_not_tell_its_size_is_refused(tmp_path: Path) -> None:
-    whole = codec.dumps(image())
+    whole = codec.dumps(manifest_with())
     assert "does not say how many bytes" in refusal(tmp_path, zstandard.ZstdCompressor(write_content_size=False).compress(whole))
 
 
 @pytest.mark.fault("F63")
 def test_what_follows_the_frame_is_refused(tmp_path: Path) -> None:
     assert "not a compressed manifest" in refusal(
-        tmp_path, compressed_manifest.packed(codec.dumps(image())) + compressed_manifest.packed(b"{}")
+        tmp_path, compressed_manifest.packed(codec.dumps(manifest_with())) + compressed_manifest.packed(b"{}")
     )
 
 
@@ -100,7 +100,7 @@ def test_an_honest_manifest_is_far_from_every_limit(tmp_path: Path) -> None:
     several = [replace(partition(ranges, [], end=500), partition=number) for number in range(20)]
     empty = [replace(partition([], [], end=0), partition=number, committed=None) for number in range(5_000)]
     for parts in (several, empty):
-        published = replace(image(), topics=(replace(image().topics[0], partitions=tuple(parts)),))
+        published = replace(manifest_with(), topics=(replace(manifest_with().topics[0], partitions=tuple(parts)),))
         plain = codec.dumps(published)
         stored = compressed_manifest.packed(plain)
         assert 2 * len(plain) < most_unpacked(len(stored))
@@ -111,12 +111,14 @@ def test_what_could_not_be_read_again_is_not_published(tmp_path: Path, monkeypat
     repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path)))
     monkeypatch.setattr(savepoints, "packed_value", lambda key, value: json_object.packed_value(key, value, most_bytes=500))
     with pytest.raises(Refused, match=r"manifest\.json\.zst would be too large to be read again: it has \d+ bytes, the limit is 500"):
-        SavepointStore(repository, Layout("orders")).publish(image())
+        SavepointStore(repository, Layout("orders")).publish(manifest_with())
     assert list(repository.keys("")) == []
 
 
 def _with(change: Callable[[dict[str, Any]], object]) -> bytes:
-    plain = codec.encode(replace(image(), topics=(replace(image().topics[0], partitions=(partition([copied(0, 10)], [], end=10),)),)))
+    plain = codec.encode(
+        replace(manifest_with(), topics=(replace(manifest_with().topics[0], partitions=(partition([copied(0, 10)], [], end=10),)),))
+    )
     change(plain)
     return compressed_manifest.packed(json.dumps(plain).encode())
 

@@ -15,10 +15,10 @@ from streams_recovery.core.repository import manifest
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic
 from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
 from streams_recovery.core.restore.plan_check import check_plan
-from tests.unit.core.repository.test_manifest import copied, image, partition, read
-from tests.unit.core.restore.test_plan import CUT, FILE, OFFSET, PLAN, TOPIC
+from tests.support.examples.manifests import copied, manifest_with, partition, reread
+from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
 
-GOOD = image(partition([copied(0, 5)], [], end=5))
+GOOD = manifest_with(partition([copied(0, 5)], [], end=5))
 TWICE = "more than once"
 
 
@@ -42,7 +42,7 @@ def doctored(change: Callable[[dict[str, Any]], object]) -> bytes:
     ],
 )
 def test_a_manifest_with_a_strange_name_or_anything_twice_is_damaged(change: Callable[[dict[str, Any]], object], told: str) -> None:
-    assert read(GOOD) == GOOD
+    assert reread(GOOD) == GOOD
     with pytest.raises(Damaged, match=f"where-it-is.*{told}"):
         manifest.read(doctored(change), where="where-it-is")
 

@@ -12,88 +12,13 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
-    CutProof,
     Gap,
-    Manifest,
-    PartitionImage,
-    Provenance,
-    SegmentFile,
-    TopicImage,
 )
-
-
-def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
-    file = SegmentFile(
-        key=f"orders/segments/t/0/{start}.parquet",
-        bytes=100,
-        sha256="0" * 64,
-        rows=1,
-        first_offset=start,
-        last_offset=start,
-        min_timestamp=0,
-        max_timestamp=0,
-        payload_bytes=10,
-    )
-    return CopiedRange(start=start, end=end, file=file if rows else None)
-
-
-def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int, log_start: int = 0) -> PartitionImage:
-    return PartitionImage(
-        partition=0,
-        log_start=log_start,
-        last_stable=end,
-        end=end,
-        leader_epoch=None,
-        committed=CommittedOffset(offset=3, metadata="AgAA", leader_epoch=None),
-        ranges=tuple(ranges),
-        gaps=tuple(gaps),
-    )
-
-
-def image(*partitions: PartitionImage, archived: bool = True) -> Manifest:
-    topic = TopicImage(
-        name="orders-store-changelog",
-        role=TopicRole.CHANGELOG,
-        topic_id="id",
-        replication_factor=1,
-        config={"cleanup.policy": "compact"},
-        store=StoreKind.KEY_VALUE,
-        archived=archived,
-        full_since=0,
-        partitions=partitions,
-    )
-    proof = CutProof(
-        mode=QuiesceMode.PAUSE,
-        committed_unchanged=True,
-        stable_reached=True,
-        still_between_reads=True,
-        held_seconds=0.5,
-        attempts=1,
-        reasons=(),
-    )
-    return Manifest(
-        format_version=3,
-        savepoint_id="20261121T012345Z-0123456789",
-        application_id="orders",
-        cluster_id="cluster",
-        captured_at=1_800_000_000_000,
-        consistency=Consistency.EXACT,
-        proof=proof,
-        guarantee=Guarantee.EXACTLY_ONCE_V2,
-        group_type="classic",
-        parent_id=None,
-        topics=(topic,),
-        claimed=(),
-        provenance=Provenance(run_id="run", requested_by="test", reason="test", software={}),
-    )
-
-
-def read(value: Manifest) -> Manifest:
-    return manifest.read(codec.dumps(value), where="manifest")
+from tests.support.examples.manifests import copied, manifest_with, partition, reread
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from(["rows", "nothing", "gap"])), min_size=1, max_size=8), st.integers(0, 100))
@@ -107,11 +32,11 @@ def test_pieces_that_meet_up_to_the_end_are_a_log(pieces: list[tuple[int, str]],
             ranges.append(copied(start, end, rows=what == "rows"))
         start = end
     for log_start in (began, began + 1):
-        whole = image(partition(ranges, gaps, end=start, log_start=log_start))
-        assert read(whole) == whole
+        whole = manifest_with(partition(ranges, gaps, end=start, log_start=log_start))
+        assert reread(whole) == whole
     if began > 0:
         with pytest.raises(Damaged, match="do not tile"):
-            read(image(partition(ranges, gaps, end=start, log_start=began - 1)))
+            reread(manifest_with(partition(ranges, gaps, end=start, log_start=began - 1)))
 
 
 @pytest.mark.parametrize(
@@ -129,12 +54,12 @@ def test_pieces_that_meet_up_to_the_end_are_a_log(pieces: list[tuple[int, str]],
 def test_holes_and_overlaps_are_damaged(ranges: list[tuple[int, int]], gaps: list[tuple[int, int]], end: int) -> None:
     torn = partition([copied(*pair) for pair in ranges], [Gap(start=a, end=b, reason="r") for a, b in gaps], end=end)
     with pytest.raises(Damaged, match="orders-store-changelog-0"):
-        read(image(torn))
+        reread(manifest_with(torn))
 
 
 def test_offsets_alone_need_no_ranges() -> None:
-    value = image(partition([], [], end=10), archived=False)
-    assert read(value).committed() == {TopicPartition("orders-store-changelog", 0): value.topics[0].partitions[0].committed}
+    value = manifest_with(partition([], [], end=10), archived=False)
+    assert reread(value).committed() == {TopicPartition("orders-store-changelog", 0): value.topics[0].partitions[0].committed}
 
 
 @pytest.mark.parametrize(("start", "end"), [(5, 6), (3, 3), (-1, 2), (4, 4)])
@@ -146,7 +71,7 @@ def test_a_file_outside_its_range_is_damaged(start: int, end: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 2, 4, True, "3", None])
 def test_another_format_is_refused_by_its_number(version: object) -> None:
-    plain = codec.encode(image()) | {"format_version": version, "something": "new"}
+    plain = codec.encode(manifest_with()) | {"format_version": version, "something": "new"}
     with pytest.raises(Damaged, match=f"format version {version!r}"):
         manifest.read(json.dumps(plain).encode(), where="manifest")
 
@@ -180,14 +105,14 @@ TOPIC = "orders-store-changelog"
     ],
 )
 def test_numbers_that_kafka_does_not_have_are_damage_that_names_the_savepoint(changed: dict[str, Any], said: str) -> None:
-    good = image(GOOD)
-    assert read(good) == good
+    good = manifest_with(GOOD)
+    assert reread(good) == good
     forged = replace(good, topics=(replace(good.topics[0], **changed),))
     with pytest.raises(Damaged, match=f"manifest has {said}"):
-        read(forged)
+        reread(forged)
 
 
 def test_numbers_at_the_edge_are_read() -> None:
-    good = image(replace(GOOD, leader_epoch=2**31 - 1))
+    good = manifest_with(replace(GOOD, leader_epoch=2**31 - 1))
     edge = replace(good, topics=(replace(good.topics[0], config={"retention.ms": "-1", "segment.ms": str(2**63 - 1), "x": "y"}),))
-    assert read(edge) == edge
+    assert reread(edge) == edge

@@ -13,51 +13,22 @@ from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
 from streams_recovery.core.restore.plan import (
     Observed,
-    OffsetToSet,
     PartitionLoad,
     PointInTime,
     RestorePlan,
     RestoreRequest,
     SafetyPolicy,
-    TopicToCreate,
     TopicToDelete,
     require_agreement,
 )
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
 from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
 from streams_recovery.core.text.restore_plan import markdown
-from tests.support.examples.savepoints import segment
+from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
 
-FILE = segment(0, 5, [0, 4]).file
 assert FILE is not None
-TOPIC = TopicToCreate(
-    name="orders-totals-changelog",
-    role=TopicRole.CHANGELOG,
-    replication_factor=3,
-    held_config={"cleanup.policy": "compact", "retention.ms": "-1"},
-    final_config={"cleanup.policy": "compact"},
-    replaces=None,
-    partitions=(PartitionLoad(partition=0, files=(FILE,)), PartitionLoad(partition=1, files=())),
-)
-OFFSET = OffsetToSet(topic="orders", partition=0, offset=1_234, metadata="AgAA")
-PLAN = RestorePlan(
-    application_id="orders",
-    source_application_id="orders",
-    savepoint_id="20261121T012345Z-0123456789",
-    captured_at=1_795_224_225_000,
-    consistency=Consistency.EXACT,
-    safety=SafetyPolicy.REQUIRED,
-    delete=(),
-    create=(TOPIC,),
-    offsets=(OFFSET,),
-    strategy="exact",
-    offsets_agree=True,
-    warnings=(),
-    observed=Observed(instances=("a (pid 1)",), offsets_replaced={}, offsets_before={"orders-0": 99}, records_to_catch_up=7_000),
-)
 
 
-CUT = RowCut(by=CutBy.TIMESTAMP, moment=1_795_224_000_000, first_later=3, rows=1, late=0)
 COPY = replace(TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=(FILE,), cut=CUT),))
 POINT = PointInTime(as_of=AsOf(moment=1_795_224_000_000, by=CutBy.TIMESTAMP), with_state=True, archive="20261121T022345Z-0123456789")
 LATER = LaterPartition(partition=0, files=(FILE,), cut=replace(CUT, rows=1, rest=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -11,75 +11,20 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.translation import translate
-from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage, SegmentFile
+from streams_recovery.core.repository.manifest import Gap, SegmentFile
 from streams_recovery.core.restore.point_in_time import (
-    AsOf,
     CutBy,
-    LogCut,
     RowCut,
-    Split,
-    cut_log,
     rank,
     read_up_to,
     relevant_gaps,
     rest_of,
     why_no_base,
 )
+from tests.support.examples.event_times import Log, logs
 from tests.support.examples.savepoints import image, segment
 
 TP = TopicPartition("t", 0)
-
-
-@dataclass(frozen=True)
-class Log:
-    """Rows (offset, timestamp) of an archived log, in files."""
-
-    start: int
-    end: int
-    pieces: tuple[tuple[tuple[int, int], ...], ...]
-    borders: tuple[int, ...]
-
-    @property
-    def rows(self) -> list[tuple[int, int]]:
-        return [row for piece in self.pieces for row in piece]
-
-    @property
-    def ranges(self) -> tuple[CopiedRange, ...]:
-        return tuple(stamped(low, high, piece) for (low, high), piece in zip(itertools.pairwise(self.borders), self.pieces, strict=True))
-
-    @property
-    def image(self) -> PartitionImage:
-        return image(self.ranges, start=self.start, end=self.end)
-
-    def split(self, file: SegmentFile, moment: int) -> Split:
-        [rows] = [piece for piece in self.pieces if piece and piece[0][0] == file.first_offset]
-        assert min(at for _, at in rows) <= moment < max(at for _, at in rows), "only files on both sides are asked"
-        first = next(offset for offset, at in rows if at > moment)
-        before = sum(offset < first for offset, _ in rows)
-        return Split(first_later=first, before=before, behind=sum(at <= moment for _, at in rows) - before)
-
-    def cut(self, moment: int, by: CutBy) -> LogCut:
-        return cut_log(self.image.files(), AsOf(moment=moment, by=by), self.split)
-
-
-def stamped(low: int, high: int, rows: tuple[tuple[int, int], ...]) -> CopiedRange:
-    piece = segment(low, high, [offset for offset, _ in rows])
-    if piece.file is None:
-        return piece
-    stamps = [at for _, at in rows]
-    return replace(piece, file=replace(piece.file, min_timestamp=min(stamps), max_timestamp=max(stamps)))
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> Log:
-    start = draw(st.integers(0, 9))
-    end = start + draw(st.integers(1, 30))
-    offsets = sorted(draw(st.sets(st.integers(start, end - 1))))
-    # Few different timestamps: equal ones and late ones are what matters.
-    rows = [(offset, draw(st.integers(1, 6))) for offset in offsets]
-    borders = tuple(sorted({start, end, *draw(st.sets(st.integers(start, end), max_size=4))}))
-    pieces = tuple(tuple(row for row in rows if low <= row[0] < high) for low, high in itertools.pairwise(borders))
-    return Log(start, end, pieces, borders)
 
 
 LATE = Log(0, 6, (((0, 1), (1, 5), (2, 2)), ((3, 2),), ((4, 6), (5, 3))), (0, 3, 4, 6))

@@ -14,7 +14,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan import PartitionLoad
 from streams_recovery.core.restore.proofs import NO_ROWS, LogState, Need, Proof, judged, needs, read_back, with_empty
 from streams_recovery.segments.schema import RowDigest
-from tests.unit.core.restore.test_plan import FILE
+from tests.support.examples.restore_plan import FILE
 
 STATE, OTHER, BARE = TopicPartition("s-changelog", 0), TopicPartition("k-repartition", 0), TopicPartition("s-changelog", 1)
 WORK = {tp: PartitionLoad(partition=tp.partition, files=() if tp is BARE else (replace(FILE, rows=5),)) for tp in (STATE, OTHER, BARE)}

@@ -10,69 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.kafka_types import Consistency, TopicRole
-from streams_recovery.core.restore.estimate import Sizes
-from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
 from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
 from streams_recovery.core.text.restore_report import page
-from tests.unit.core.restore.test_plan import FILE, PLAN
-
-
-def proven(
-    topic: str, partition: int, rows: int = 3, archived: str = "aa", restored: str = "aa", keys: int | None = None
-) -> PartitionProof:
-    return PartitionProof(
-        topic=topic,
-        partition=partition,
-        proof=Proof.ROWS if keys is None else Proof.KEYS,
-        rows=rows,
-        archived_digest=archived,
-        restored_digest=restored,
-        keys_compared=keys,
-    )
+from tests.support.examples.restore_plan import PLAN
+from tests.support.examples.restore_report import MISSING, REPORT, TOPICS, WANTED, WHOLE, create, proven
 
 
 def empty(topic: str, partition: int) -> PartitionProof:
     return replace(proven(topic, partition, rows=0, archived=NO_ROWS, restored=NO_ROWS), proof=Proof.EMPTY)
-
-
-def create(name: str, role: TopicRole, *rows: int) -> TopicToCreate:
-    loads = tuple(PartitionLoad(partition=at, files=(replace(FILE, rows=count),) if count else ()) for at, count in enumerate(rows))
-    return TopicToCreate(name=name, role=role, replication_factor=1, held_config={}, final_config={}, replaces=None, partitions=loads)
-
-
-WANTED = replace(PLAN, create=(create("a-s-changelog", TopicRole.CHANGELOG, 3, 3), create("a-k-repartition", TopicRole.REPARTITION, 3)))
-WHOLE = [proven("a-s-changelog", 1, archived="bb", restored="bb", keys=2), proven("a-k-repartition", 0), proven("a-s-changelog", 0)]
-TOPICS, MISSING = topic_evidence(WANTED, WHOLE)
-REPORT = RestoreReport(
-    format_version=3,
-    restore_id="20261121T020000Z-0123456789",
-    application_id="orders",
-    source_application_id="orders",
-    savepoint_id="20261121T010000Z-0123456789",
-    captured_at=1_700_000_000_000,
-    consistency=Consistency.EXACT,
-    manifests={"20261121T010000Z-0123456789": "c" * 64},
-    plan_hash="d" * 64,
-    requested_by="admin",
-    reason="",
-    started_at=1_700_000_100_000,
-    finished_at=1_700_000_200_000,
-    strategy="exact",
-    offsets=3,
-    rows=9,
-    keys_compared=2,
-    topics=TOPICS,
-    missing=MISSING,
-    safety_savepoint=None,
-    still_held=(),
-    sizes=Sizes(records=9, payload_bytes=90, partitions=3, replaced=0, to_catch_up=0),
-    seconds={"load": 61.0},
-    point=None,
-    asked=(),
-)
 
 
 def test_a_topic_is_one_digest_over_its_partitions_in_their_order() -> None:

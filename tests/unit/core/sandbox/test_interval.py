@@ -14,39 +14,11 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap, SegmentFile
 from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
 from streams_recovery.core.sandbox.interval import Bounds, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log, why_incomplete
+from tests.support.examples.event_times import Log, expected, lead, logs, slices
 from tests.support.examples.savepoints import image, segment
-from tests.unit.core.restore.test_point_in_time import Log, logs
 
 TP = TopicPartition("t", 0)
 NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z
-
-
-@st.composite
-def slices(draw: st.DrawFn) -> IntervalSlice:
-    start = draw(st.integers(1, 6))
-    interval = Interval(start=start, end=start + draw(st.integers(1, 3)))
-    return IntervalSlice(
-        interval=interval, overlap=draw(st.integers(0, 3)), beyond=draw(st.integers(0, 2)), lateness=draw(st.integers(0, 2))
-    )
-
-
-def expected(log: Log, bounds: Bounds) -> tuple[list[tuple[int, int]], int | None]:
-    """Rows that are taken, and where reading stops."""
-    stop = next((offset for offset, at in log.rows if at >= bounds.closed), None)
-    rows = [
-        (offset, at)
-        for offset, at in log.rows
-        if (stop is None or offset < stop)
-        and at <= bounds.last
-        and (bounds.since is None or at >= bounds.since)
-        and (bounds.first is None or offset >= bounds.first)
-    ]
-    return rows, stop
-
-
-def lead(rows: list[tuple[int, int]], own: Interval) -> int:
-    """How many rows come first, before any of the interval or later."""
-    return len(list(itertools.takewhile(lambda row: row[1] < own.start, rows)))
 
 
 def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> IntervalLook:

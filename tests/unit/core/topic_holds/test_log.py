@@ -19,7 +19,7 @@ from streams_recovery.core.topic_holds.log import (
     restore_released,
 )
 from tests.support.examples.savepoints import DAY
-from tests.unit.core.topic_holds.test_compaction_guard import CONFIGS, TODAY, altered
+from tests.support.examples.topic_configs import CONFIGS, TODAY, altered
 
 
 @given(final=CONFIGS)

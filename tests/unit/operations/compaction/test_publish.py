@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,9 +16,8 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import compaction, maintenance
 from streams_recovery.operations.compaction import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.make_golden import FIRST, REDUCED, SECOND
+from tests.support.repository.golden import FIRST, REDUCED, SECOND, OpenGolden
 
-OpenGolden = Callable[..., RecoveryContext]
 CHANGELOG = "golden-totals-changelog"
 SMALL = f"golden/segments/{CHANGELOG}/0/00000000000000000000-00000000000000000054-golden.parquet"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,41 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.transforms.check import audit_file
-from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
 from streams_recovery.core.repository.check_findings import Cause
-from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden
-
-FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
-NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-golden.parquet"
-
-OpenGolden = Callable[..., RecoveryContext]
-
-
-def audited(recovery: RecoveryContext, level: str, savepoint: str = maintenance.ALL) -> CheckReport:
-    """An audit with the Spark job's work done here."""
-    ticket = maintenance.plan_check(recovery, savepoint=savepoint, level=level, run_id=f"run {level}")
-    job = maintenance.plan_reading(recovery, ticket)
-    if job.spec is None or job.result_key is None:
-        return maintenance.conclude_check(recovery, ticket, None)
-    files = recovery.notes.read(CheckSpec, job.spec).files
-    done = CheckResult(files=tuple(audit_file(recovery.repository, recovery.layout, wanted) for wanted in files), seconds=0)
-    return maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, done))
-
-
-def left(recovery: RecoveryContext, key: str, result: CheckResult) -> ArtifactRef:
-    """What a job leaves."""
-    recovery.repository.create(key, codec.dumps(result))
-    return ArtifactRef.of(key, codec.dumps(result))
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, OpenGolden, audited
+from tests.support.repository.job_results import left
 
 
 @pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])

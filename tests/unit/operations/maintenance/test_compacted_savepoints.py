@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,9 +10,8 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.make_golden import FIRST, REDUCED, SECOND, T0
+from tests.support.repository.golden import FIRST, REDUCED, SECOND, T0, OpenGolden
 
-OpenGolden = Callable[..., RecoveryContext]
 SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000000000000054-golden.parquet"
 
 

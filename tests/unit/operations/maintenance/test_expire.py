@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +21,10 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.unit.core.restore.test_plan import PLAN
-from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
+from tests.support.examples.restore_plan import PLAN
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, audited, root
 
-# The moment of the newest golden savepoint.
-T0 = 1_795_219_200_000 + 3_600_000
 THIRD = "20261121T000000Z-0000000003"
-OpenGolden = Callable[..., RecoveryContext]
 
 
 class Killed(BaseException):
@@ -76,23 +71,12 @@ def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
     )
 
 
-def root(recovery: RecoveryContext) -> Path:
-    return Path(str(recovery.config.storage.path)) / "golden"
-
-
-def age(recovery: RecoveryContext, *, days: float, now: int) -> None:
-    """Make every object look this old."""
-    for path in root(recovery).rglob("*"):
-        if path.is_file():
-            os.utime(path, (now / 1000 - days * 86_400,) * 2)
-
-
 def segments(recovery: RecoveryContext) -> set[str]:
     return {path.name for path in (root(recovery) / "segments").rglob("*.parquet")}
 
 
 def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     before = sorted(path for path in root(recovery).rglob("*"))
     plan = maintenance.plan_expiry(recovery)
     assert [(d.savepoint_id, d.why_kept) for d in plan.keep] == [(SECOND, ("last", "minimum"))]
@@ -105,7 +89,7 @@ def test_the_plan_says_why_and_touches_nothing(golden: OpenGolden) -> None:
 
 
 def test_the_plan_says_of_each_whether_it_survives_the_loss_of_the_cluster(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     first = recovery.savepoints.read(FIRST)
     without_inputs = tuple(topic for topic in first.topics if topic.role is TopicRole.REPARTITION)
     recovery.savepoints.publish(replace(first, savepoint_id=THIRD, topics=without_inputs))
@@ -116,13 +100,13 @@ def test_the_plan_says_of_each_whether_it_survives_the_loss_of_the_cluster(golde
 
 
 def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
-    recovery.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
+    recovery = golden("good", now=SECOND_AT)
+    recovery.savepoints.retire(SECOND, at=SECOND_AT - 8 * DAY_MS)
     recovery.repository.delete([recovery.layout.manifest(SECOND)])
     only_second = {"00000000000000000040-00000000000000000055-golden.parquet", "00000000000000000017-00000000000000000021-golden.parquet"}
-    age(recovery, days=6, now=T0)
+    age(recovery, days=6, now=SECOND_AT)
     assert maintenance.expire(recovery, "early").files_removed == 0, "young files may belong to a savepoint in the making"
-    age(recovery, days=8, now=T0)
+    age(recovery, days=8, now=SECOND_AT)
     report = maintenance.expire(recovery, "late")
     assert (report.files_removed, report.left) == (2, ())
     assert segments(recovery) & only_second == set()
@@ -131,11 +115,11 @@ def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(g
 
 
 def test_old_files_of_a_savepoint_that_expired_yesterday_can_still_be_wanted_back(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
-    recovery.savepoints.retire(SECOND, at=T0 - 100 * DAY_MS)
-    recovery.savepoints.retire(SECOND, at=T0 - DAY_MS)
+    recovery = golden("good", now=SECOND_AT)
+    recovery.savepoints.retire(SECOND, at=SECOND_AT - 100 * DAY_MS)
+    recovery.savepoints.retire(SECOND, at=SECOND_AT - DAY_MS)
     recovery.repository.delete([recovery.layout.manifest(SECOND)])
-    age(recovery, days=1000, now=T0)
+    age(recovery, days=1000, now=SECOND_AT)
     before = segments(recovery)
     assert maintenance.expire(recovery, "r").files_removed == 0
     assert segments(recovery) == before
@@ -148,10 +132,10 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
                 raise ConfigInvalid(f"{keys[0]} is locked until next year", next_step="wait")
             super().delete(keys)
 
-    recovery = golden("good", now=T0)
-    recovery.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
+    recovery = golden("good", now=SECOND_AT)
+    recovery.savepoints.retire(SECOND, at=SECOND_AT - 8 * DAY_MS)
     recovery.repository.delete([recovery.layout.manifest(SECOND)])
-    age(recovery, days=30, now=T0)
+    age(recovery, days=30, now=SECOND_AT)
     report = maintenance.expire(on(recovery, KeepsSegments(recovery.repository.location)), "r")
     assert (report.files_removed, len(report.left)) == (0, 2)
     assert len(list(recovery.repository.keys(recovery.layout.retired_prefix))) == 1
@@ -159,8 +143,8 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
 
 @pytest.mark.fault("F17")
 def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
-    age(recovery, days=1000, now=T0)
+    recovery = golden("good", now=SECOND_AT)
+    age(recovery, days=1000, now=SECOND_AT)
     report = maintenance.expire(recovery, "r")
     assert report.expired == (FIRST,)
     assert report.files_removed == 0
@@ -169,7 +153,7 @@ def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> No
 
 
 def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="audit")
     assert maintenance.expire(recovery, "r1").expired == ()
     maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="done")
@@ -180,8 +164,8 @@ def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> No
 
 @pytest.mark.parametrize("name", ["torn-manifest", "future-format"])
 def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: str) -> None:
-    recovery = golden(name, now=T0)
-    age(recovery, days=1000, now=T0)
+    recovery = golden(name, now=SECOND_AT)
+    age(recovery, days=1000, now=SECOND_AT)
     before = segments(recovery)
     report = maintenance.expire(recovery, "r")
     assert (report.expired, report.files_removed) == ((), 0)
@@ -190,33 +174,33 @@ def test_no_file_goes_while_a_manifest_cannot_be_read(golden: OpenGolden, name: 
 
 
 def test_no_file_goes_while_the_copy_of_an_expired_manifest_cannot_be_read(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     maintenance.expire(recovery, "r1")
-    (root(recovery).parent / recovery.layout.retired(FIRST, T0)).write_bytes(b"torn")
+    (root(recovery).parent / recovery.layout.retired(FIRST, SECOND_AT)).write_bytes(b"torn")
     (root(recovery) / "expired" / "strange").write_bytes(b"somebody's notes")
     (root(recovery) / "segments" / "golden-totals-changelog" / "0" / "orphan.parquet").write_bytes(b"x")
-    age(recovery, days=1000, now=T0)
+    age(recovery, days=1000, now=SECOND_AT)
     report = maintenance.expire(recovery, "r2")
     assert f"{FIRST} (expired)" in str(report.plan.blocked)
     assert report.files_removed == 0
 
 
 def test_what_tells_whose_files_are_stays_while_they_cannot_go(golden: OpenGolden) -> None:
-    recovery = golden("torn-manifest", now=T0)
+    recovery = golden("torn-manifest", now=SECOND_AT)
     old = "20261001T000000Z-0000000009"
     plain = replace(recovery.savepoints.read(FIRST), savepoint_id=old)
     recovery.savepoints.publish(plain)
-    recovery.savepoints.retire(old, at=T0 - 50 * DAY_MS)
+    recovery.savepoints.retire(old, at=SECOND_AT - 50 * DAY_MS)
     recovery.repository.delete([recovery.layout.manifest(old)])
     report = maintenance.expire(recovery, "r")
     assert report.plan.forget == (old,)
     assert report.plan.blocked is not None
-    assert list(recovery.repository.keys(recovery.layout.retired_prefix)) == [recovery.layout.retired(old, T0 - 50 * DAY_MS)]
+    assert list(recovery.repository.keys(recovery.layout.retired_prefix)) == [recovery.layout.retired(old, SECOND_AT - 50 * DAY_MS)]
 
 
 def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden: OpenGolden) -> None:
-    recovery = golden("torn-manifest", now=T0)
-    recovery.repository.create(recovery.layout.retired(SECOND, T0), b"torn too")
+    recovery = golden("torn-manifest", now=SECOND_AT)
+    recovery.repository.create(recovery.layout.retired(SECOND, SECOND_AT), b"torn too")
     plan = maintenance.plan_expiry(recovery)
     assert [decision.savepoint_id for decision in plan.keep] == [FIRST]
     assert (plan.expire, plan.files) == ((), ())
@@ -224,7 +208,7 @@ def test_a_savepoint_that_a_killed_expiry_only_copied_exists_and_is_whole(golden
 
 
 def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     report = maintenance.expire(on(recovery, WithoutDelete(recovery.repository.location)), "r")
     assert report.expired == ()
     assert len(report.left) == 1
@@ -234,17 +218,17 @@ def test_without_the_right_to_delete_everything_stays_and_is_named(golden: OpenG
 
 
 def test_many_files_that_cannot_go_do_not_fill_the_log_of_the_lock(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     for number in range(40):
         (root(recovery) / "segments" / "golden-totals-changelog" / "0" / f"orphan-{number}.parquet").write_bytes(b"x")
-    age(recovery, days=30, now=T0)
+    age(recovery, days=30, now=SECOND_AT)
     report = maintenance.expire(on(recovery, WithoutDelete(recovery.repository.location)), "r")
     assert len(report.left) == 41
     assert len(list(recovery.repository.keys(recovery.layout.locks))) < 10
 
 
 def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenGolden) -> None:
-    recovery = golden("missing-segment", now=T0)
+    recovery = golden("missing-segment", now=SECOND_AT)
     plan = maintenance.plan_expiry(recovery)
     assert {decision.savepoint_id: decision.why_kept for decision in plan.keep} == {
         SECOND: ("damaged: audit it",),
@@ -254,11 +238,13 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 
 @pytest.mark.parametrize(("phase", "kept"), [(Phase.STOPPED, False), (Phase.DESTROYING, True), (Phase.LOADED, True), (Phase.CLOSED, False)])
 def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     restore_id = "20261121T020000Z-00000000aa"
     plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
     recovery.notes.write_once(restore_id, "restore-plan", plan)
-    AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(JournalEntry(phase=phase, at=T0, created=()))
+    AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(
+        JournalEntry(phase=phase, at=SECOND_AT, created=())
+    )
     assert maintenance.expire(recovery, "r").expired == (() if kept else (FIRST,))
 
 
@@ -288,7 +274,7 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
     saved = kept_safe(recovery, restore_id)
     if unfinished:
         recovery.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
-        entry = JournalEntry(phase=Phase.LOADED, at=T0, created=())
+        entry = JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=())
         AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(entry)
     needed = {file.key for _, file in recovery.safety.read(saved).files()}
     age(recovery, days=60, now=captured + days * DAY_MS)
@@ -303,14 +289,14 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
 
 
 def test_a_safety_savepoint_that_cannot_be_read_keeps_every_file(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0 + 20 * DAY_MS)
+    recovery = golden("good", now=SECOND_AT + 20 * DAY_MS)
     saved = kept_safe(recovery, "r")
     (root(recovery) / "safety" / saved / "manifest.json.zst").write_bytes(b"torn")
     assert saved in str(maintenance.plan_expiry(recovery).blocked)
 
 
 def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     recovery.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
     with pytest.raises(LockHeld):
         maintenance.expire(recovery, "r")
@@ -322,7 +308,7 @@ def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
 @pytest.mark.fault("F17")
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(golden: OpenGolden, *, after: bool) -> None:
-    now, moment, killed = T0 + 20 * DAY_MS, 0, 0
+    now, moment, killed = SECOND_AT + 20 * DAY_MS, 0, 0
     while True:
         moment += 1
         recovery = golden("good", place=f"killed-{after}-{moment}", now=now)
@@ -348,12 +334,12 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
 
 
 def test_the_offset_snapshot_of_an_expired_savepoint_goes_with_it_and_others_stay(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0 + 20 * DAY_MS)
+    recovery = golden("good", now=SECOND_AT + 20 * DAY_MS)
     by_hand = "20261121T030000Z-0000000009"
     for snapshot_id in (FIRST, SECOND, by_hand):
         recovery.repository.create(f"{recovery.layout.offset_snapshot(snapshot_id)}000000000001.json", b"{}")
-    age(recovery, days=30, now=T0 + 20 * DAY_MS)
+    age(recovery, days=30, now=SECOND_AT + 20 * DAY_MS)
     maintenance.expire(recovery, "first")
     assert snapshots.ids(recovery) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
-    maintenance.expire(golden("good", now=T0 + 28 * DAY_MS), "second")
+    maintenance.expire(golden("good", now=SECOND_AT + 28 * DAY_MS), "second")
     assert snapshots.ids(recovery) == [SECOND, by_hand]

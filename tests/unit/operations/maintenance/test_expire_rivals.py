@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from streams_recovery.core.errors import LockHeld, LockLost
@@ -11,10 +9,7 @@ from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
-from tests.unit.operations.maintenance.test_expire import T0, age, root
-
-OpenGolden = Callable[..., RecoveryContext]
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, audited, root
 
 
 def files(recovery: RecoveryContext) -> set[str]:
@@ -24,8 +19,8 @@ def files(recovery: RecoveryContext) -> set[str]:
 @pytest.mark.fault("F17")
 @pytest.mark.parametrize(("owner", "purpose"), [("savepoint cli-1", "savepoint of golden"), ("restore cli-1", "restore of golden")])
 def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner: str, purpose: str) -> None:
-    recovery = golden("good", now=T0)
-    age(recovery, days=1000, now=T0)
+    recovery = golden("good", now=SECOND_AT)
+    age(recovery, days=1000, now=SECOND_AT)
     lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
     before = files(recovery)
     with pytest.raises(
@@ -41,8 +36,8 @@ def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner
 @pytest.mark.fault("F17")
 @pytest.mark.parametrize(("days", "left"), [(-2, [FIRST, SECOND]), (2, [SECOND]), (400, [SECOND])])
 def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, days: int, left: list[str]) -> None:
-    recovery = golden("good", now=T0 + days * DAY_MS)
-    age(recovery, days=0, now=T0)
+    recovery = golden("good", now=SECOND_AT + days * DAY_MS)
+    age(recovery, days=0, now=SECOND_AT)
     for run in ("once", "twice"):
         maintenance.expire(recovery, run)
         assert recovery.savepoints.ids() == left
@@ -52,11 +47,11 @@ def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, day
 
 @pytest.mark.fault("F17")
 def test_a_clock_ahead_that_takes_the_lock_of_a_living_run_takes_none_of_its_files(golden: OpenGolden) -> None:
-    recovery, ahead = golden("good", now=T0), golden("good", now=T0 + 2 * DAY_MS)
+    recovery, ahead = golden("good", now=SECOND_AT), golden("good", now=SECOND_AT + 2 * DAY_MS)
     lock = recovery.lock.acquire("savepoint cli-1", lease_seconds=LEASE_SECONDS, purpose="savepoint of golden")
     copied = root(recovery) / "segments" / "golden-totals-changelog" / "0" / "of-a-savepoint-in-the-making.parquet"
     copied.write_bytes(b"rows")
-    age(recovery, days=0, now=T0)
+    age(recovery, days=0, now=SECOND_AT)
     report = maintenance.expire(ahead, "r")
     assert (report.expired, report.files_removed) == ((FIRST,), 0)
     assert copied.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import choose
 from tests.support.applications.small import asked
-from tests.support.repository import make_golden
-from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
+from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, audited
 
-T0 = make_golden.T0 + 4 * 3_600_000
-OpenGolden = Callable[..., RecoveryContext]
+NOW = T0 + 4 * 3_600_000
 
 
 def without_state(full: Manifest, number: int) -> Manifest:
@@ -89,7 +86,7 @@ def test_a_damaged_minimal_one_is_damage(golden: OpenGolden) -> None:
 
 
 def test_minimal_ones_never_push_out_the_last_with_state(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=NOW)
     minimal = with_minimal(recovery, 3)
     plan = maintenance.plan_expiry(recovery)
     assert [decision.savepoint_id for decision in plan.keep] == [minimal[-1], SECOND]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,10 @@ from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Ref
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.operations import maintenance, pins, unfinished
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import reports
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, audited, root
 from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
-from tests.unit.operations.maintenance.test_check import FIRST, SECOND, audited
-from tests.unit.operations.maintenance.test_expire import T0, root
 
-OpenGolden = Callable[..., RecoveryContext]
 DAY = 86_400_000
 ENVIRONMENT = {
     "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
@@ -31,7 +27,7 @@ ENVIRONMENT = {
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", list(POISONS))
 def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: Path, name: str) -> None:
-    recovery = golden("good", now=T0 + DAY)
+    recovery = golden("good", now=SECOND_AT + DAY)
     poison(root(recovery) / "savepoints", name)
     listed = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path), "--json"], env=ENVIRONMENT)
     assert listed.exit_code == 0, listed.output
@@ -57,7 +53,7 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("savepoint_id", [LAST_SECOND, NO_TIME])
 def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGolden, savepoint_id: str) -> None:
-    recovery = golden("good", now=T0 + DAY)
+    recovery = golden("good", now=SECOND_AT + DAY)
     poison(root(recovery) / "savepoints", "nothing", savepoint_id)
     mine = new_id(recovery.clock(), "run", after=max(recovery.savepoints.ids()))
     assert is_id(mine)
@@ -67,7 +63,7 @@ def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGold
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("name", ["restores/ü/journal/000000000001.json", "restores/x/report.md", "restores/-/y", "restores/.z"])
 def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -> None:
-    recovery = golden("good", now=T0 + DAY)
+    recovery = golden("good", now=SECOND_AT + DAY)
     recovery.repository.create(f"golden/{name}", b"x")
     assert unfinished.unfinished_restore(recovery) is None
     assert (
@@ -84,7 +80,7 @@ def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -
 
 @pytest.mark.fault("F63")
 def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0 + 400 * DAY)
+    recovery = golden("good", now=SECOND_AT + 400 * DAY)
     recovery.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
     recovery.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
     assert recovery.savepoints.expired() == set()
@@ -94,15 +90,15 @@ def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) ->
 
 @pytest.mark.fault("F63")
 def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0 + DAY)
-    restore_id = new_id(T0, "nobody")
+    recovery = golden("good", now=SECOND_AT + DAY)
+    restore_id = new_id(SECOND_AT, "nobody")
     recovery.repository.create(f"{recovery.layout.journal(restore_id)}000000000001.json", b'{"phase": ["destroying"]}')
     with pytest.raises(
         Damaged, match=rf"how far restore {restore_id} of golden came is not known.*streams-recovery dismiss golden {restore_id}"
     ):
         unfinished.refuse_if_unfinished(recovery)
     with pytest.raises(NotFound):
-        unfinished.dismiss(recovery, new_id(T0, "somebody"))
+        unfinished.dismiss(recovery, new_id(SECOND_AT, "somebody"))
     unfinished.dismiss(recovery, restore_id)
     unfinished.refuse_if_unfinished(recovery)
 
@@ -110,7 +106,7 @@ def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGol
 @pytest.mark.fault("F63")
 def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     """Whose word it was nobody knows: it may have been about any savepoint."""
-    recovery = golden("good", now=T0 + DAY)
+    recovery = golden("good", now=SECOND_AT + DAY)
     pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
     recovery.repository.create(f"{recovery.layout.keeps}000000000002.json", b"[" * 100_000)
     with pytest.raises(EntryUnreadable, match=r"golden/keeps/000000000002\.json"):
@@ -132,7 +128,7 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
 
 @pytest.mark.fault("F63")
 def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGolden, tmp_path: Path) -> None:
-    recovery = golden("good", now=T0 + DAY)
+    recovery = golden("good", now=SECOND_AT + DAY)
     key = f"{recovery.layout.locks}000000000001.json"
     recovery.repository.create(key, b"{" * 1_000)
     with pytest.raises(EntryUnreadable, match="unlock <name>"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -27,16 +27,11 @@ from streams_recovery.operations.offsets import snapshots
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.support.repository import make_golden
-from tests.unit.core.restore.test_plan import PLAN
-from tests.unit.operations.maintenance.test_check import FIRST, NEWEST, SECOND, audited
-from tests.unit.operations.maintenance.test_expire import age
+from tests.support.examples.restore_plan import PLAN
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, age, audited
 
-T0 = make_golden.T0 + 3_600_000
 THIRD = "20261121T020000Z-0000000003"
 RESTORE = "20261121T030000Z-00000000aa"
-
-OpenGolden = Callable[..., RecoveryContext]
 
 
 def path_of(recovery: RecoveryContext, key: str) -> Path:
@@ -54,7 +49,7 @@ def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
 
 
 def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     path = third(recovery)
     assert audited(recovery, "structure").good
     path.unlink()
@@ -69,7 +64,7 @@ def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: Open
     assert alone == lost
     assert audited(recovery, "structure", SECOND).good, "another one is whole"
     third(recovery)
-    recovery.savepoints.retire(THIRD, at=T0)
+    recovery.savepoints.retire(THIRD, at=SECOND_AT)
     path.unlink()
     assert audited(recovery, "structure").good
 
@@ -84,11 +79,11 @@ def test_when_every_manifest_vanished_that_is_what_is_said(golden: OpenGolden) -
 
 
 def test_nothing_expires_by_a_manifest_that_is_lost(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     path = third(recovery)
     orphan = path_of(recovery, "golden/segments/golden-totals-changelog/0/orphan.parquet")
     orphan.write_bytes(b"the lost manifest might have named it")
-    age(recovery, days=1000, now=T0)
+    age(recovery, days=1000, now=SECOND_AT)
     kept = path.read_bytes()
     path.unlink()
     report = maintenance.expire(recovery, "r1")
@@ -108,15 +103,15 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
                     raise ConfigInvalid(f"{key} is locked until next year", next_step="wait")
                 super().delete([key])
 
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     path = third(recovery)
-    recovery.savepoints.retire(THIRD, at=T0 - 8 * DAY_MS)
+    recovery.savepoints.retire(THIRD, at=SECOND_AT - 8 * DAY_MS)
     path.unlink()
     report = maintenance.expire(on(recovery, KeepsRecords(recovery.repository.location)), "r1")
     assert len(report.left) == 1
     assert recovery.savepoints.expired() >= {THIRD}
     assert audited(recovery, "structure").good, "half forgotten is not lost"
-    later = golden("good", now=T0 + 3_600_000)
+    later = golden("good", now=SECOND_AT + 3_600_000)
     maintenance.expire(later, "r2")
     assert THIRD not in later.savepoints.expired()
     assert later.savepoints.published() == []
@@ -124,7 +119,7 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
 
 
 def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="quarter's end")
     path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
     (lost,) = audited(recovery, "structure").findings
@@ -143,11 +138,11 @@ def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: st
     planned = replace(PLAN, application_id="golden", source_application_id=source, create=(), **needs)  # type: ignore[arg-type]
     recovery.notes.write_once(RESTORE, "restore-plan", planned)
     log = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
-    log.append(JournalEntry(phase=Phase.LOADED, at=T0, created=()))
+    log.append(JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=()))
 
 
 def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     unfinished(recovery, savepoint_id=None, inputs_from=FIRST)
     assert audited(recovery, "structure").good
     path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
@@ -156,7 +151,7 @@ def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: Op
 
 
 def test_what_a_restore_takes_of_another_application_is_in_its_own_repository_there(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     unfinished(recovery, source="orders")
     assert audited(recovery, "structure").good
     assert maintenance.plan_expiry(recovery).blocked is None
@@ -181,9 +176,11 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
     """Three entries and more in every log of the application; returns each log's prefix."""
     for number in range(3):
         maintenance.mark(recovery, FIRST, keep=number == 1, requested_by="me", reason="")
-        recovery.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
+        recovery.hold_log.append(
+            HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=SECOND_AT, mark=1, topics=(), clear=True)
+        )
         journal = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
-        journal.append(JournalEntry(phase=Phase.OPENED, at=T0, created=()))
+        journal.append(JournalEntry(phase=Phase.OPENED, at=SECOND_AT, created=()))
         quiesce_record.begin(recovery, f"run {number}", QuiesceMode.PAUSE, ())
         snapshot = OffsetSnapshot(
             format_version=1,
@@ -212,7 +209,7 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
 @pytest.mark.parametrize("log", ["locks", "standstills", "holds", "keeps", "journal", "offsets"])
 @pytest.mark.parametrize("damage", ["hole", "torn", "strange"])
 def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     prefix = logs(recovery)[log]
     whole = audited(recovery, "structure")
     assert whole.good
@@ -233,7 +230,7 @@ def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) 
 
 
 def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     prefixes = logs(recovery)
     for name in prefixes:
         path_of(recovery, f"{prefixes[name]}000000000001.json").unlink()
@@ -243,9 +240,11 @@ def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: Open
 
 
 def test_old_entries_are_read_by_a_full_audit_only(golden: OpenGolden) -> None:
-    recovery = golden("good", now=T0)
+    recovery = golden("good", now=SECOND_AT)
     for number in range(30):
-        recovery.hold_log.append(HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=T0, mark=1, topics=(), clear=True))
+        recovery.hold_log.append(
+            HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=SECOND_AT, mark=1, topics=(), clear=True)
+        )
     path_of(recovery, f"{recovery.layout.holds}000000000003.json").write_bytes(b"x")
     assert audited(recovery, "structure").records == 20
     report = audited(recovery, "full")
@@ -282,7 +281,7 @@ class Refusing(Repository):
 def test_what_cannot_be_read_is_said_and_everything_else_is_read(
     golden: OpenGolden, what: str, error: type[ConfigInvalid | RepositoryUnavailable]
 ) -> None:
-    recovery = golden("flipped-bit", now=T0)
+    recovery = golden("flipped-bit", now=SECOND_AT)
     third(recovery)
     logs(recovery)
     keys = {

@@ -2,104 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streams_recovery.application.factory import open_application
-from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.restore_steps import abandoned, leave
-from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
 from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
-from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
-from streams_recovery.storage.lock import ApplicationLock
-from tests.support.applications import fleet
-
-RUN = "restore one-run"
-
-
-@contextmanager
-def application(directory: Path) -> Iterator[RecoveryContext]:
-    """One whose instance runs, on a cluster that does not answer."""
-    config = {
-        "version": 1,
-        "name": "app",
-        "application": {"id": "app", "guarantee": "exactly_once_v2"},
-        "source": {"timeout_seconds": 1},
-        "topics": {"inputs": ["in"]},
-        "backup": {"survive_cluster_loss": False},
-        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
-        "runs": {"kind": "command", "command": fleet.programs(directory / "instance")},
-    }
-    (directory / "app.yaml").write_text(json.dumps(config))
-    nowhere = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
-    with open_context(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as recovery:
-        recovery.application.start()
-        yield recovery
-
-
-@pytest.fixture
-def recovery(tmp_path: Path) -> Iterator[RecoveryContext]:
-    with application(tmp_path) as found:
-        yield found
-
-
-def opened(recovery: RecoveryContext, restore_id: str = "20261121T100000Z-aaaaaaaaaa", **changes: object) -> restore.RestoreTicket:
-    """A restore that has the lock, and has touched nothing."""
-    ticket = restore.RestoreTicket(
-        application_id=recovery.application_id,
-        restore_id=restore_id,
-        request=restore.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
-        requested_by="test",
-        plan_hash="",
-        plan=ArtifactRef.of("app/work/plan.json", b""),
-        lock=recovery.lock.acquire(RUN, lease_seconds=LEASE_SECONDS, purpose="a test"),
-        started_at=recovery.clock(),
-        running=("one",),
-        after_unfinished=None,
-    )
-    ticket = replace(ticket, **changes)  # type: ignore[arg-type]
-    note(recovery, ticket, Phase.OPENED)
-    return ticket
-
-
-def stopped(recovery: RecoveryContext) -> restore.RestoreTicket:
-    """A restore that has stopped the application, and then could not reach the cluster."""
-    ticket = opened(recovery)
-    with pytest.raises(BrokerUnavailable):
-        restore.stop(recovery, ticket)
-    assert not running(recovery)
-    return ticket
-
-
-def running(recovery: RecoveryContext) -> bool:
-    return [status.state.value for status in recovery.application.status()] == ["running"]
+from tests.support.applications.unreachable import opened, running, stopped
+from tests.support.leases import later
 
 
 def guard(recovery: RecoveryContext) -> None:
     """A topic under a hold that only a broker can release."""
     hold = TopicHold(topic="app-totals-changelog", topic_id="x")
     topic_holds.record(recovery, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
-
-
-def later(recovery: RecoveryContext) -> RecoveryContext:
-    """The bench when every lease of now has ended."""
-
-    def clock() -> int:
-        return recovery.clock() + (LEASE_SECONDS + 1) * 1000
-
-    return replace(recovery, clock=clock, lock=ApplicationLock(recovery.repository, recovery.layout, clock))
 
 
 @pytest.mark.fault("F6")

@@ -10,7 +10,7 @@ import pytest
 from streams_recovery.core.errors import PlanChanged
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations.restore.target_checks import check_same_targets
-from tests.unit.core.restore.test_plan import PLAN, TOPIC
+from tests.support.examples.restore_plan import PLAN, TOPIC
 
 OUTPUT = replace(TOPIC, name="totals")
 

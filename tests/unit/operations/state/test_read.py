@@ -15,16 +15,9 @@ from streams_recovery.operations import state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state import FileFormat
 from streams_recovery.serdes.rows import RowCodec
-from tests.support.repository.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, by_key
+from tests.support.repository.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, Row, by_key, rows_of
 
-Row = dict[str, Any]
 SHOWN = [store for store in STORES if store != "empty"]
-
-
-def rows_of(recovery: RecoveryContext, store: str, savepoint: str = SECOND, *, deleted: bool = False) -> list[Row]:
-    side = state.open_side(recovery, store, savepoint)
-    codec = RowCodec(side.form)
-    return [row for one in state.tables(side) for row in codec.rows(one, deleted=deleted)]
 
 
 def told(row: Row, *names: str) -> tuple[Any, ...]:

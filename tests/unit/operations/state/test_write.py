@@ -21,8 +21,7 @@ from streams_recovery.operations import maintenance, state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.chosen_savepoint import choose
 from streams_recovery.operations.state import FileFormat
-from tests.support.repository.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number
-from tests.unit.operations.state.test_read import rows_of
+from tests.support.repository.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number, rows_of
 
 Row = dict[str, Any]
 
