@@ -78,9 +78,13 @@ def reached(test: str) -> frozenset[str]:
 @cache
 def imported(file: str) -> tuple[str, ...]:
     """The project's files that one of them imports, anywhere in it."""
-    tree = ast.parse((PROJECT / file).read_text())
-    names = {name for node in ast.walk(tree) for name in _names(node)}
+    names = imported_names((PROJECT / file).read_text())
     return tuple(sorted({found for name in names for found in _files(name)}))
+
+
+def imported_names(text: str) -> set[str]:
+    """The dotted names that a module imports, anywhere in it: modules, and what is taken from them."""
+    return {name for node in ast.walk(ast.parse(text)) for name in _names(node)}
 
 
 def _names(node: ast.AST) -> Iterator[str]:
