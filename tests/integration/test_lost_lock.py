@@ -66,7 +66,7 @@ class Dozing(Repository):
 
 
 def through(recovery: RecoveryContext, repository: Repository, clock: Callable[[], int] = wall_clock) -> RecoveryContext:
-    """The bench with another way to its repository, and another clock."""
+    """The context with another way to its repository, and another clock."""
     return replace(
         recovery,
         repository=repository,

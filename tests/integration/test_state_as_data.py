@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Running:
-    """The application's bench, and its input."""
+    """The application's context, and its input."""
 
     recovery: RecoveryContext
     input: str

@@ -37,7 +37,7 @@ def read(small: Small) -> Small:
 
 
 def at_work(recovery: RecoveryContext) -> RecoveryContext:
-    """The bench of an application that runs and is given a second."""
+    """The context of an application that runs and is given a second."""
     impatient = recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})
     return replace(recovery, config=recovery.config.model_copy(update={"restore": impatient}))
 

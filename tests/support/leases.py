@@ -10,7 +10,7 @@ from streams_recovery.storage.lock import ApplicationLock
 
 
 def later(recovery: RecoveryContext) -> RecoveryContext:
-    """The bench when every lease of now has ended."""
+    """The context when every lease of now has ended."""
 
     def clock() -> int:
         return recovery.clock() + (LEASE_SECONDS + 1) * 1000

@@ -17,6 +17,7 @@ GONE = {"name": "one", "state": "gone", "streams_state": None, "closed_cleanly":
 
 
 def main(place: str, verb: str, *stream: str) -> object:
+    """Carry out one verb."""
     started = Path(place)
     if verb == "start":
         count_all(*stream, os.environ["OUT"])
@@ -30,6 +31,7 @@ def main(place: str, verb: str, *stream: str) -> object:
 
 
 def count_all(bootstrap: str, group: str, source: str, output: str) -> None:
+    """Read the input from where the group is to its end, and write how often each key came."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     settings = {"bootstrap.servers": bootstrap, "log_level": 0}
@@ -55,6 +57,7 @@ def count_all(bootstrap: str, group: str, source: str, output: str) -> None:
 
 
 def create(settings: dict[str, object], topic: str) -> None:
+    """Make a compacted topic, unless it is there."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient(settings)

@@ -16,6 +16,7 @@ PROJECT = ["--filter", "label=com.docker.compose.project=counting", "--filter", 
 
 
 def main(file, verb, *arguments):
+    """The answer to one call."""
     section = json.loads(Path(file).read_text())
     ids = {instance["name"] + "-" + 50 * "0": instance for instance in section["instances"]}
     if verb == "ps":
@@ -35,10 +36,12 @@ def main(file, verb, *arguments):
 
 
 def one(section, instance):
+    """One instance, as an application of its own."""
     return open_application(Runs.model_validate({"kind": "process", "process": {**section, "instances": [instance]}}), "counting")
 
 
 def inspected(section, key, instance):
+    """What ``docker inspect`` says of a container."""
     labels = {"com.docker.compose.project": "counting", "com.docker.compose.service": instance["name"]}
     state = {"Status": "created", "ExitCode": 0, "OOMKilled": False, "StartedAt": moment(None), "FinishedAt": moment(None)}
     files = InstanceFiles(Path(section["directory"]), instance["name"])
@@ -54,6 +57,7 @@ def inspected(section, key, instance):
 
 
 def moment(milliseconds):
+    """A time as docker writes it."""
     if milliseconds is None:
         return "0001-01-01T00:00:00Z"
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "789Z"

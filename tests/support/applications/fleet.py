@@ -11,6 +11,7 @@ def programs(place):
 
 
 def main(place, verb):
+    """Carry out one verb."""
     state = Path(place)
     if verb == "start" and state.with_suffix(".broken").exists():
         sys.exit("it cannot be started")

@@ -105,5 +105,6 @@ def closed(here: Here, at: int = 40) -> str:
 
 
 def opened_append(here: Here, restore_id: str = "latest") -> restore.AppendTicket:
+    """What a restore in place took out, about to be appended again."""
     planned = restore.plan_append(here.recovery, restore_id)
     return restore.open_append(here.recovery, restore_id, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)

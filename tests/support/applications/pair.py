@@ -56,7 +56,7 @@ def programs(directory: Path, place: str) -> dict[str, list[str]]:
 
 @dataclass
 class Both:
-    """The old application, which runs, and the clone. Benches are opened anew after every switch, as tasks open them."""
+    """The old application, which runs, and the clone. Contexts are opened anew after every cut-over, as tasks open them."""
 
     small: Small
     directory: Path
@@ -116,7 +116,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Here:
-    """See Submitter. Jobs done here, without Spark, on this bench."""
+    """See Submitter. Jobs done here, without Spark, on this context."""
 
     recovery: RecoveryContext
 
@@ -128,6 +128,7 @@ class Here:
 
 
 def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> CutoverRequest:
+    """What is asked of one step of a cut-over."""
     return CutoverRequest(step=step, max_lag=max_lag, reason="test", restore_first=restore_first)
 
 

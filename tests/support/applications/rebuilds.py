@@ -15,14 +15,17 @@ from tests.support.applications.small import Small, asked, surviving
 
 
 def strategy(text: str) -> OffsetStrategy:
+    """Where inputs begin, as a run says it."""
     return parse(text, group="", read=lambda _: b"")
 
 
 def rebuild(recovery: RecoveryContext, offsets: str = "earliest", **changes: object) -> RestoreRequest:
+    """A request to rebuild the state from the inputs."""
     return asked(recovery, savepoint=FROM_INPUT, replace=True, offsets=strategy(offsets), **changes)
 
 
 def cleared(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:
+    """A rebuild whose topics are made anew, with nothing to load."""
     ticket = opened(recovery, request)
     saved(recovery, ticket)
     restore.prepare(recovery, ticket)

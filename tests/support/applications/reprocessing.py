@@ -64,7 +64,7 @@ class Again:
         return found
 
     def scratch(self, wanted: Claimed | ReprocessRequest) -> RecoveryContext:
-        """What processes an interval, in its lane, or in the first one when it was not claimed."""
+        """What processes an interval, in its slot, or in the first one when it was not claimed."""
         name = wanted.application if isinstance(wanted, Claimed) else reprocessing_name("small", wanted.slice.interval.name, 0)
         config = load_named(name, self.directory, {})
         return self.stack.enter_context(open_context(config, EnvironmentConnections(self.kafka)))

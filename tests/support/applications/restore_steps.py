@@ -102,5 +102,6 @@ def end(small: Small) -> int:
 
 
 def reach(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> None:
+    """Write into the journal that a restore has come as far as this phase."""
     log = AppendLog(recovery.repository, recovery.layout.journal(ticket.restore_id), JournalEntry)
     log.append(JournalEntry(phase=phase, at=recovery.clock(), created=()))

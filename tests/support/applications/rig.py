@@ -154,6 +154,7 @@ class Rig:
 
 
 def answers(url):
+    """True when a program listens at this address."""
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=1):
             return True
@@ -164,14 +165,17 @@ def answers(url):
 
 
 def gone(process):
+    """Wait until a process has ended."""
     wait(lambda: not process.alive)
 
 
 def members(process):
+    """The processes of an instance's session."""
     return session_of(process)
 
 
 def wait(condition, seconds=15):
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

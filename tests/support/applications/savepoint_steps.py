@@ -20,6 +20,7 @@ from tests.support.repository.job_results import left
 
 
 def begun(recovery: RecoveryContext, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:
+    """A savepoint that has begun: it has the lock."""
     request = SavepointRequest(
         run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=mode, changed_state=changed_state, confirm=recovery.application_id
     )
@@ -42,7 +43,7 @@ def publish(small: Small) -> str:
 
 
 def nothing() -> None:
-    pass
+    """Meddle with nothing."""
 
 
 def take(

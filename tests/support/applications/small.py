@@ -130,7 +130,7 @@ def fill(small: Small) -> None:
 
 
 def with_policy(recovery: RecoveryContext, **policy: object) -> RecoveryContext:
-    """A bench with another policy of consistency."""
+    """A context with another policy of consistency."""
     consistency = recovery.config.backup.consistency.model_copy(update=policy)
     backup = recovery.config.backup.model_copy(update={"consistency": consistency})
     return replace(recovery, config=recovery.config.model_copy(update={"backup": backup}))

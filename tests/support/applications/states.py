@@ -8,6 +8,7 @@ GONE, RUNNING, UNKNOWN = InstanceState.GONE, InstanceState.RUNNING, InstanceStat
 
 
 def started(one):
+    """The application, with both instances answering."""
     application = one.open()
     application.start()
     one.await_up()
@@ -15,8 +16,10 @@ def started(one):
 
 
 def states(application):
+    """The state of each instance."""
     return [status.state for status in application.status()]
 
 
 def clean(report):
+    """Whether each instance closed cleanly."""
     return [status.closed_cleanly for status in report.instances]

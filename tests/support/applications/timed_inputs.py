@@ -17,6 +17,7 @@ FIRST, SECOND = [10, 20, 20, 50], [30, 40, 40, 60]
 
 
 def stamped(recovery: RecoveryContext, tp: TopicPartition, stamps: Sequence[int]) -> None:
+    """Append records with these times, in milliseconds after ``ZERO``."""
     producer = Producer(recovery.connection.client_config())
     for at in stamps:
         producer.produce(tp.topic, b"at %d" % at, b"k", tp.partition, timestamp=ZERO + at)

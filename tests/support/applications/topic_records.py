@@ -63,6 +63,7 @@ def recreate(recovery: RecoveryContext, topic: str) -> tuple[str, str]:
 
 
 def produce_at(recovery: RecoveryContext, topic: str, timestamp: int) -> None:
+    """One record of this time."""
     producer = Producer({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
     producer.produce(topic, b"v", b"k", 0, timestamp=timestamp)
     assert producer.flush(30) == 0

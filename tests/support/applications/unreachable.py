@@ -73,4 +73,5 @@ def stopped(recovery: RecoveryContext) -> restore.RestoreTicket:
 
 
 def running(recovery: RecoveryContext) -> bool:
+    """True when its one instance runs."""
     return [status.state.value for status in recovery.application.status()] == ["running"]

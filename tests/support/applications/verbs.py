@@ -12,6 +12,7 @@ from streams_recovery.core.errors import RecoveryError
 
 
 def main(runs_file, application_id, verb, *arguments):
+    """What a verb answers."""
     runs = Runs.model_validate_json(Path(runs_file).read_text())
     application = open_application(runs, application_id)
     if verb == "status":

@@ -52,6 +52,7 @@ class Log:
 
 
 def stamped(low: int, high: int, rows: tuple[tuple[int, int], ...]) -> CopiedRange:
+    """The range ``[low, high)`` with rows (offset, timestamp)."""
     piece = segment(low, high, [offset for offset, _ in rows])
     if piece.file is None:
         return piece
@@ -61,6 +62,7 @@ def stamped(low: int, high: int, rows: tuple[tuple[int, int], ...]) -> CopiedRan
 
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
+    """Any log of up to thirty offsets."""
     start = draw(st.integers(0, 9))
     end = start + draw(st.integers(1, 30))
     offsets = sorted(draw(st.sets(st.integers(start, end - 1))))
@@ -73,6 +75,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 @st.composite
 def slices(draw: st.DrawFn) -> IntervalSlice:
+    """Any interval, with any settings of what to take around it."""
     start = draw(st.integers(1, 6))
     interval = Interval(start=start, end=start + draw(st.integers(1, 3)))
     return IntervalSlice(

@@ -18,6 +18,7 @@ from streams_recovery.core.repository.manifest import (
 
 
 def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
+    """The range ``[start, end)`` with one row at its start, or none."""
     file = SegmentFile(
         key=f"orders/segments/t/0/{start}.parquet",
         bytes=100,
@@ -33,6 +34,7 @@ def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
 
 
 def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int, log_start: int = 0) -> PartitionImage:
+    """Partition 0 with these ranges and gaps."""
     return PartitionImage(
         partition=0,
         log_start=log_start,
@@ -46,6 +48,7 @@ def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int, log_start
 
 
 def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifest:
+    """A manifest of one changelog with these partitions."""
     topic = TopicImage(
         name="orders-store-changelog",
         role=TopicRole.CHANGELOG,
@@ -84,4 +87,5 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
 
 
 def reread(value: Manifest) -> Manifest:
+    """What is read of a manifest that was written."""
     return manifest.read(codec.dumps(value), where="manifest")

@@ -15,6 +15,7 @@ from tests.support.examples.restore_plan import FILE, PLAN
 def proven(
     topic: str, partition: int, rows: int = 3, archived: str = "aa", restored: str = "aa", keys: int | None = None
 ) -> PartitionProof:
+    """A partition that was compared, row by row or key by key."""
     return PartitionProof(
         topic=topic,
         partition=partition,
@@ -27,6 +28,7 @@ def proven(
 
 
 def create(name: str, role: TopicRole, *rows: int) -> TopicToCreate:
+    """A topic to create, with so many rows to load into each partition."""
     loads = tuple(PartitionLoad(partition=at, files=(replace(FILE, rows=count),) if count else ()) for at, count in enumerate(rows))
     return TopicToCreate(name=name, role=role, replication_factor=1, held_config={}, final_config={}, replaces=None, partitions=loads)
 

@@ -10,6 +10,7 @@ DAY = 86_400_000
 
 
 def committed(offset: int, metadata: str = "AgAA") -> CommittedOffset:
+    """A committed offset."""
     return CommittedOffset(offset=offset, metadata=metadata, leader_epoch=3)
 
 
@@ -32,6 +33,7 @@ def segment(start: int, end: int, offsets: list[int], *, key: str | None = None)
 
 
 def cut(*, start: int = 0, end: int = 10, commit: int | None = None, epoch: int | None = 0, topic: str = "t") -> PartitionCut:
+    """What was read of partition 0 of a topic."""
     return PartitionCut(
         topic=topic,
         partition=0,
@@ -44,6 +46,7 @@ def cut(*, start: int = 0, end: int = 10, commit: int | None = None, epoch: int 
 
 
 def image(ranges: tuple[CopiedRange, ...], *, start: int = 0, end: int = 10, epoch: int | None = 0) -> PartitionImage:
+    """Partition 0 as a manifest has it."""
     return PartitionImage(
         partition=0, log_start=start, last_stable=end, end=end, leader_epoch=epoch, committed=committed(5), ranges=ranges, gaps=()
     )
@@ -57,6 +60,7 @@ def topic(
     topic_id: str = "id-1",
     since: int = 0,
 ) -> TopicImage:
+    """An archived topic as a manifest has it."""
     return TopicImage(
         name=name,
         role=role,
@@ -71,6 +75,7 @@ def topic(
 
 
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
+    """A manifest of these topics."""
     return Manifest(
         format_version=3,
         savepoint_id="20261121T012345Z-0123456789",

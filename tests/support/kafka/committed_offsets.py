@@ -14,6 +14,7 @@ STREAM_TIME = "AgAAAZ/IhLhk"
 
 
 def committed(offset: int, metadata: str = "") -> CommittedOffset:
+    """A committed offset without a leader epoch."""
     return CommittedOffset(offset=offset, metadata=metadata, leader_epoch=None)
 
 

@@ -15,6 +15,7 @@ from tests.support.examples.rows import batch_of
 
 
 def connect(bootstrap):
+    """A connection without settings."""
     return KafkaConnection(bootstrap_servers=bootstrap, properties={})
 
 
@@ -32,16 +33,19 @@ def topic(connection, partitions=1, **config):
 
 
 def end_of(connection, tp):
+    """A partition's high watermark."""
     with KafkaCluster(connection) as cluster:
         return cluster.high_watermarks([tp])[tp]
 
 
 def write(connection, tp, rows):
+    """Append rows, and return what the writer reports."""
     with PartitionWriter(Producers(connection), tp, expected_end=end_of(connection, tp)) as writer:
         writer.write(batch_of(rows))
         return writer.finish()
 
 
 def read(connection, tp, start, end, **options):
+    """The batches of ``[start, end)``."""
     with RangeReader(connection, tp, start, end, **options) as reader:
         return list(reader)

@@ -26,7 +26,7 @@ OpenGolden = Callable[..., RecoveryContext]
 
 
 def audited(recovery: RecoveryContext, level: str, savepoint: str = maintenance.ALL) -> CheckReport:
-    """An audit with the Spark job's work done here."""
+    """A check with the Spark job's work done here."""
     ticket = maintenance.plan_check(recovery, savepoint=savepoint, level=level, run_id=f"run {level}")
     job = maintenance.plan_reading(recovery, ticket)
     if job.spec is None or job.result_key is None:

@@ -16,9 +16,9 @@ from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
-from tests.support.project import PROJECT
+from tests.support.project import GOLDEN, PROJECT
 
-GOOD = PROJECT / "tests" / "data" / "golden" / "good"
+GOOD = GOLDEN / "good"
 CONFIG = """
 version: 1
 name: golden
@@ -64,7 +64,7 @@ def write_config(directory: Path, location: StorageLocation, *, connection: str 
 def opened(
     directory: Path, location: StorageLocation, credentials: StorageCredentials, *, days_later: float = 0
 ) -> Iterator[RecoveryContext]:
-    """The workbench, at a time of the test's choice."""
+    """The context, at a time of the test's choice."""
     write_config(directory, location)
     connections = EnvironmentConnections(environment(credentials))
     ahead = int(days_later * 86_400_000)

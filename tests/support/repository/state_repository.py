@@ -269,6 +269,7 @@ Row = dict[str, Any]
 
 
 def rows_of(recovery: RecoveryContext, store: str, savepoint: str = SECOND, *, deleted: bool = False) -> list[Row]:
+    """A store's rows as its table shows them."""
     side = state.open_side(recovery, store, savepoint)
     codec = RowCodec(side.form)
     return [row for one in state.tables(side) for row in codec.rows(one, deleted=deleted)]

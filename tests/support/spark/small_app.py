@@ -18,6 +18,7 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import open_context
 from streams_recovery.segments.schema import RowDigest
+from tests.support.applications import fleet
 from tests.support.kafka.records import connect, write
 from tests.support.project import PROJECT
 
@@ -86,7 +87,7 @@ class SmallApp:
             restore=json.dumps(restore),
             timeout=timeout,
             python=sys.executable,
-            fleet=PROJECT / "tests" / "spark" / "fleet.py",
+            fleet=fleet.__file__,
             state=self.directory / "state",
         )
         (self.directory / f"{name}.yaml").write_text(text)

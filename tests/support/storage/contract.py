@@ -21,8 +21,11 @@ LAYOUT = Layout("orders")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
+    """An entry of a log."""
+
     text: str
 
 
 def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:
+    """A manifest whose id sorts by its number."""
     return dataclasses.replace(manifest_with(), savepoint_id=new_id(1_800_000_000_000 + number * 1000, run), consistency=consistency)

@@ -1,4 +1,4 @@
-"""However many want to, no more intervals than there are lanes are processed at once, and never two in one lane."""
+"""However many want to, no more intervals than there are slots are processed at once, and never two in one slot."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class WithoutDelete(Repository):
 
 
 def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
-    """The bench with another way to its repository."""
+    """The context with another way to its repository."""
     return replace(
         recovery,
         repository=repository,
