@@ -15,9 +15,10 @@ import pytest
 from streams_recovery.core.errors import RepositoryUnavailable
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.contracts.golden_place import GOOD, PROJECT, command, environment, write_config
-from tests.s3 import CREDENTIALS
-from tests.unit.upkeep.test_audit import FIRST
+from tests.support.project import PROJECT
+from tests.support.repository.golden import FIRST
+from tests.support.repository.golden_place import GOOD, command, environment, write_config
+from tests.support.storage.s3 import CREDENTIALS
 
 # Root may write everywhere; without this right it is a user like others.
 OBEDIENT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner") if os.geteuid() == 0 else ()

@@ -13,9 +13,9 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.s3 import CREDENTIALS, S3Server
+from tests.support.project import PROJECT
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
-PROJECT = Path(__file__).resolve().parents[2]
 SIZE = 300 << 20
 UPLOADS = """
 import json, re, sys, threading, time

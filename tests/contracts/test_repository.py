@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,27 +13,16 @@ import pytest
 import zstandard
 
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency
-from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.contracts.conftest import OpenRepository
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.core.test_manifest import image
-
-LAYOUT = Layout("orders")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    text: str
+from tests.support.storage.contract import LAYOUT, Entry, OpenRepository, savepoint
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 
 def test_bytes_come_back_as_they_were(open_repository: OpenRepository) -> None:
@@ -273,10 +261,6 @@ def test_a_note_that_is_written_once_is_the_first_one_and_any_other_is_told(repo
     assert notes.read_once(Entry, "run", "plan") == notes.read(Entry, only) == Entry(text="approved")
     with pytest.raises(Altered, match=rf"{forged.key} was not written by this run"):
         notes.refuse_others("run", "plan")
-
-
-def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:
-    return dataclasses.replace(image(), savepoint_id=new_id(1_800_000_000_000 + number * 1000, run), consistency=consistency)
 
 
 def test_a_savepoint_exists_once_published_and_stays_as_it_is(open_repository: OpenRepository) -> None:

@@ -15,10 +15,10 @@ from streams_recovery.operations.context import wall_clock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from tests.contracts.golden_place import GOOD, command, environment, opened, upload_golden, write_config
-from tests.contracts.test_repository import Entry
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.support.repository.golden import FIRST, SECOND, audited
+from tests.support.repository.golden_place import GOOD, command, environment, opened, upload_golden, write_config
+from tests.support.storage.contract import Entry
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 Place = tuple[StorageLocation, StorageCredentials]
 

@@ -17,9 +17,9 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.contracts.test_repository import LAYOUT, Entry, savepoint
-from tests.s3 import CREDENTIALS, S3Server, behind
-from tests.s3_proxy import Act, Proxy, Request, puts, s3_proxy
+from tests.support.storage.contract import LAYOUT, Entry, savepoint
+from tests.support.storage.s3 import CREDENTIALS, S3Server, behind
+from tests.support.storage.s3_proxy import Act, Proxy, Request, puts, s3_proxy
 
 QUICK = Retries(attempts=4, first_seconds=0.01)
 NOW = 1_800_000_000_000

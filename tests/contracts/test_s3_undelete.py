@@ -11,9 +11,9 @@ from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refu
 from streams_recovery.core.repository.undelete import Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.contracts.golden_place import command, environment, opened, upload_golden, write_config
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.support.repository.golden import FIRST, SECOND, audited
+from tests.support.repository.golden_place import command, environment, opened, upload_golden, write_config
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 
 def deleted_and_overwritten(s3: S3Server, recovery: RecoveryContext) -> tuple[list[str], str]:

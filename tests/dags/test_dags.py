@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,8 +22,8 @@ from streams_recovery.core.restore.plan import FROM_INPUT, OutputPolicy, Restore
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.timestamps import parse_moment
 from streams_recovery.triggers.application import WatchTrigger
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")]
 BACKUP, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
 WAYS_BACK = [

@@ -20,8 +20,8 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.operations.interval import Claimed
 from streams_recovery.operators.reprocess import interval_of, why_not_now
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 NAME = "order-processing"
 NOON, ONE = datetime(2026, 11, 21, 12, tzinfo=UTC), datetime(2026, 11, 21, 13, tzinfo=UTC)
 NOON_MS = 1_795_262_400_000

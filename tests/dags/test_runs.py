@@ -12,9 +12,9 @@ from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.storage.append_log import AppendLog
-from tests.dags.counting import Counting
-from tests.dags.running import run
-from tests.integration.small import aborted
+from tests.support.airflow.dag_runs import run
+from tests.support.applications.counting import Counting
+from tests.support.applications.topic_records import aborted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 

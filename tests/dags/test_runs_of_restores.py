@@ -10,9 +10,9 @@ from streams_recovery.core.restore.report import RestoreReport, Verdict
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operations import restore
-from tests.dags.counting import ZERO, Counting
-from tests.dags.running import Done, run
-from tests.integration.intruding import Intruder
+from tests.support.airflow.dag_runs import Done, run
+from tests.support.applications.counting import ZERO, Counting
+from tests.support.repository.intruder import Intruder
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 

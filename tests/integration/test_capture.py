@@ -17,7 +17,9 @@ from streams_recovery.operations import restore
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.unfinished import dismiss
 from streams_recovery.storage.append_log import AppendLog
-from tests.integration.small import Small, asked, begun, cut, produce, publish, small_application
+from tests.support.applications.savepoint_steps import begun, cut, publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import produce
 
 
 @contextmanager

@@ -17,24 +17,10 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import restore, savepoint
-from tests.integration.small import (
-    Small,
-    asked,
-    begun,
-    commit,
-    copy,
-    cut,
-    delete_below,
-    produce,
-    published,
-    recreate,
-    reopened,
-    rows_of,
-    small_application,
-    take,
-    untouched,
-)
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import begun, copy, cut, published, take
+from tests.support.applications.small import Small, asked, reopened, rows_of, small_application, untouched
+from tests.support.applications.topic_records import commit, delete_below, produce, recreate, without_the_last_batch
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -222,15 +208,6 @@ def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiv
         assert image is not None
         assert (image.rows, image.full_since) == (12, second.captured_at)
         assert not {file.key for at, file in first.files() if at == tp} & {file.key for at, file in second.files() if at == tp}
-
-
-def without_the_last_batch(log: bytes) -> bytes:
-    """Each batch begins with its offset (8 bytes) and the length of what follows (4)."""
-    starts, at = [], 0
-    while at < len(log):
-        starts.append(at)
-        at += 12 + int.from_bytes(log[at + 8 : at + 12], "big")
-    return log[: starts[-1]]
 
 
 @pytest.mark.fault("F36")

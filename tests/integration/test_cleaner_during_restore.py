@@ -16,11 +16,12 @@ from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
 from streams_recovery.operations import restore, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from tests.integration.restoring import load_of, loaded, opened, saved
-from tests.integration.small import Small, asked, publish
-from tests.integration.test_record_shapes import lose_state
-from tests.spark.rows import read, rows_in
-from tests.support.topic_settings import alter
+from tests.support.applications.restore_steps import load_of, loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose_state
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -19,10 +19,11 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.integration.small import Small, publish
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small
+from tests.support.kafka.topic_settings import alter
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 NAME = "order-processing"
 ID = "20261121T012345Z-0123456789"
 MISSING = object()

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,34 +18,12 @@ from streams_recovery.core.repository.retention import Pin
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.project import GOLDEN
+from tests.support.repository.golden import FIRST, SECOND
+from tests.support.repository.verify_command import Outcome, verify
 
-PROJECT = Path(__file__).resolve().parents[2]
-GOLDEN = PROJECT / "tests" / "data" / "golden"
-FIRST, SECOND, THIRD = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002", "20261121T020000Z-0000000003"
+THIRD = "20261121T020000Z-0000000003"
 LAYOUT = Layout("golden")
-CONFIG = """
-version: 1
-name: golden
-application: {{id: golden, guarantee: exactly_once_v2}}
-topics: {{inputs: [orders]}}
-storage: {storage}
-backup: {{survive_cluster_loss: false}}
-runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
-"""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a process left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
 
 
 def third(root: Path) -> Path:
@@ -130,22 +104,6 @@ CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[
 }
 # A process each: the others of its kind are found by the same code.
 EACH_TIME = ("good", "missing segment", "truncated segment", "torn manifest", "unreadable segment", "several")
-
-
-def verify(directory: Path, storage: str, *arguments: str, connections: dict[str, str] | None = None) -> Outcome:
-    """``verify golden ARGUMENTS`` as a process. Neither a broker nor a store is there unless a test says so."""
-    (directory / "golden.yaml").write_text(CONFIG.format(storage=storage))
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY", "AWS"))}
-    environment = inherited | {
-        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
-        "COLUMNS": "1000",
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
-        **(connections or {}),
-    }
-    command = [sys.executable, "-m", "streams_recovery", "verify", "golden", *arguments, "--configs", str(directory)]
-    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, timeout=240, check=False)
-    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from streams_recovery.core.kafka_types import TopicPartition, partition_text
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout.discover import between
-from tests.integration.small import delete_below, produce, small_application
+from tests.support.applications.small import small_application
+from tests.support.applications.topic_records import delete_below, produce
 
 
 class ReadMeanwhile(KafkaCluster):

@@ -22,8 +22,10 @@ from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout import Step
 from streams_recovery.operations.rollout.cutover import entry
-from tests.integration.pairs import Both, free, open_switch, request, roles, switched, two_applications
-from tests.integration.small import asked, begun, commit, cut, produce, publish, reopened, take
+from tests.support.applications.pair import Both, free, open_switch, request, roles, switched, two_applications
+from tests.support.applications.savepoint_steps import begun, cut, publish, take
+from tests.support.applications.small import asked, reopened
+from tests.support.applications.topic_records import commit, produce
 
 CUT_OVER, ROLL_BACK = Step
 

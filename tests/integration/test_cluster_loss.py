@@ -7,14 +7,9 @@ import pytest
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.savepoint.survival import lost_with_cluster
 from streams_recovery.operations import restore
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, surviving, take
-
-
-def lose(small: Small) -> None:
-    """Every topic, and the group."""
-    small.recovery.cluster.delete_topics(small.topics)
-    small.recovery.groups.delete(small.recovery.application_id)
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, asked, lose, surviving
 
 
 def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(small: Small) -> None:

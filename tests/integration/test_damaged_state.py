@@ -19,23 +19,11 @@ from streams_recovery.operations import maintenance, restore, savepoint
 from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import (
-    Small,
-    asked,
-    begun,
-    commit,
-    copy,
-    delete_below,
-    produce,
-    publish,
-    published,
-    recreate,
-    rows_of,
-    take,
-)
-from tests.integration.test_targets import configured
-from tests.support.topic_settings import alter
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import begun, copy, publish, published, take
+from tests.support.applications.small import Small, asked, configured, rows_of
+from tests.support.applications.topic_records import commit, delete_below, produce, recreate
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -17,8 +17,10 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore, sandbox, topic_holds
 from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, produce, publish, says
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, says
+from tests.support.applications.topic_records import produce
 
 GONE = [{"name": "drill", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 2"}]
 RUN = "run-1"

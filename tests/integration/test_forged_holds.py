@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds.compaction_guard import COPY_MARKS, RESTORE_MARK, joined, marked, owner_config
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
 from streams_recovery.operations import topic_holds
-from tests.integration.small import Small, take
-from tests.integration.test_holds import DAY_MS
-from tests.integration.test_holds import produce as produce_at
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small
+from tests.support.applications.topic_records import produce_at
 
 pytestmark = pytest.mark.kafka
 

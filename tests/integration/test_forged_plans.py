@@ -23,16 +23,16 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.restore.open import note
-from tests.integration.again import again_at
-from tests.integration.intruding import Intruder
-from tests.integration.pairs import Here as Local
-from tests.integration.pairs import two_applications
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, publish, small_application
-from tests.integration.test_in_place import Here, closed, here, opened_append
-from tests.integration.test_rebuild import rebuild as rebuild_request
+from tests.support.applications.in_place import Here, closed, opened_append
+from tests.support.applications.pair import Here as Local
+from tests.support.applications.pair import two_applications
+from tests.support.applications.rebuilds import rebuild as rebuild_request
+from tests.support.applications.reprocessing import again_at
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.repository.intruder import Intruder
 
-__all__ = ["here"]
 pytestmark = pytest.mark.kafka
 
 Opened = tuple[RecoveryContext, RestoreTicket]

@@ -20,9 +20,12 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from tests.integration.small import Small, commit, publish, rows_of, small_application
-from tests.spark.rows import read, rows_in
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, rows_of, small_application
+from tests.support.applications.topic_records import commit
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked, owner_config
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.applications.topic_records import produce_at
 
-DAY_MS = 86_400_000
 CONFIG = """
 version: 1
 name: held
@@ -47,12 +47,6 @@ def changelog(recovery: RecoveryContext, store: str, config: dict[str, str]) -> 
 
 def config_of(recovery: RecoveryContext, topic: str) -> dict[str, str]:
     return recovery.cluster.describe_topics([topic])[topic].config
-
-
-def produce(recovery: RecoveryContext, topic: str, timestamp: int) -> None:
-    producer = Producer({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
-    producer.produce(topic, b"v", b"k", 0, timestamp=timestamp)
-    assert producer.flush(30) == 0
 
 
 def guarded(recovery: RecoveryContext, run: str, topic: str) -> int:
@@ -157,7 +151,7 @@ def test_a_topic_that_was_made_again_under_a_restore_s_hold_is_guarded_like_any_
 def test_a_restored_topic_is_guarded_beside_its_hold(recovery: RecoveryContext) -> None:
     final = {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS), "max.compaction.lag.ms": "600000"}
     topic = restored(recovery, "windows", final)
-    produce(recovery, topic, time.time_ns() // 1_000_000)
+    produce_at(recovery, topic, time.time_ns() // 1_000_000)
     mark = guarded(recovery, "run", topic)
     assert topic_holds.release_restore_holds(recovery) == ()
     assert owner_config(config_of(recovery, topic)) == final
@@ -179,10 +173,10 @@ def test_a_restored_topic_is_guarded_beside_its_hold(recovery: RecoveryContext) 
 def test_restored_records_keep_their_hold_until_none_would_expire(recovery: RecoveryContext, final: dict[str, str]) -> None:
     topic = restored(recovery, "windows", final)
     now = time.time_ns() // 1_000_000
-    produce(recovery, topic, now - 30 * DAY_MS)
+    produce_at(recovery, topic, now - 30 * DAY_MS)
     assert topic_holds.release_restore_holds(recovery) == (topic,)
     assert int(config_of(recovery, topic)["retention.ms"]) > now
-    produce(recovery, topic, now)
+    produce_at(recovery, topic, now)
     assert topic_holds.release_restore_holds(recovery) == ()
     assert config_of(recovery, topic) == final
     assert topic_holds.outstanding(recovery) == ()

@@ -16,7 +16,7 @@ from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN
 from streams_recovery.kafka import clients, log_ends
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from tests.support.topic_settings import alter
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

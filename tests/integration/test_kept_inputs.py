@@ -14,16 +14,12 @@ from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore
-from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
-from tests.integration.test_changed_logs import without_the_last_batch
-from tests.integration.test_targets import configured
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, configured, lose_state, reopened, small_application
+from tests.support.applications.topic_records import commit, produce, without_the_last_batch
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
-
-
-def lose_state(small: Small) -> None:
-    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
 
 
 @pytest.mark.fault("F48")

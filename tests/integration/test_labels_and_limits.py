@@ -21,24 +21,21 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.discovery import discover
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.integration.small import (
+from tests.support.applications.savepoint_steps import begun, cut, published, take
+from tests.support.applications.small import (
     RUNNING,
     STOPPED,
     Small,
     asked,
-    begun,
-    cut,
-    produce,
-    published,
     reopened,
     rows_of,
     says,
     small_application,
-    take,
     untouched,
     with_policy,
 )
-from tests.support.topic_settings import alter
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -16,9 +16,11 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from tests.integration.groups import committed
-from tests.integration.restoring import opened, saved, written
-from tests.integration.small import Small, asked, produce, publish, small_application
+from tests.support.applications.restore_steps import opened, saved, written
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose_state_and_group, small_application
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.consumers import committed
 
 pytestmark = pytest.mark.kafka
 
@@ -64,19 +66,13 @@ def send(small: Small, *sizes: int) -> None:
     assert producer.flush(60) == 0
 
 
-def lose(small: Small) -> None:
-    """State and group are gone."""
-    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    small.recovery.groups.delete(small.recovery.application_id)
-
-
 @pytest.mark.fault("F32")
 def test_a_savepoint_of_records_that_the_cluster_does_not_take_is_refused_before_anything_is_touched(small: Small) -> None:
     recovery, tp = small.recovery, small.changelog
     with brokers_take(recovery, 11_000_000, tp.topic):
         send(small, 1_500_000, 10 << 20)
         publish(small)
-    lose(small)
+    lose_state_and_group(small)
     before = recovery.cluster.topic_names(), list(recovery.repository.keys(""))
     with pytest.raises(
         Refused, match=rf"{tp.topic} has records of \d{{7,}} bytes and more, and will take {DEFAULT} \(max\.message\.bytes\)"
@@ -94,7 +90,7 @@ def test_one_large_record_among_many_stops_its_load_before_it_is_sent_and_the_lo
         produce(recovery, tp, 3_000)
         send(small, large)
         publish(small)
-    lose(small)
+    lose_state_and_group(small)
     ticket = opened(recovery, asked(recovery))
     saved(recovery, ticket)
     restore.prepare(recovery, ticket)

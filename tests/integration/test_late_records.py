@@ -12,11 +12,13 @@ from streams_recovery.core.jobs import JobFailure, failure_key
 from streams_recovery.core.repository.journal import CreatedTopic, Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note
-from tests.integration.restoring import load, loaded, opened, saved, written
-from tests.integration.small import Small, asked, produce, publish, surviving
-from tests.integration.test_cluster_loss import lose
-from tests.integration.test_rebuild import archiving, emptied, rebuild
-from tests.spark.rows import read, rows_in, write
+from tests.support.applications.rebuilds import archiving, rebuild
+from tests.support.applications.restore_steps import load, loaded, opened, saved, written
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose, surviving
+from tests.support.applications.topic_records import produce
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read, write
 
 LATE = [(1_700_000_000_000 + number, b"late", b"%d" % number, None) for number in range(3)]
 # The records are of a time that retention would delete at once.
@@ -93,7 +95,7 @@ def test_topics_are_not_made_a_second_time_over_what_came_into_an_input(small: S
 def test_an_input_that_was_empty_when_it_was_shown_is_not_deleted_with_what_came_since(small: Small) -> None:
     small = archiving(small)
     publish(small)
-    emptied(small)
+    lose(small)
     small.recovery.cluster.create_topic(small.input.topic, partitions=1, replication_factor=1, config=ENDLESS)
     ticket = opened(small.recovery, rebuild(small.recovery, inputs_from="latest"))
     saved(small.recovery, ticket)

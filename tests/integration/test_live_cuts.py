@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.savepoint.attempt import attempt_cut
 from streams_recovery.operations.savepoint.values import Quiesced
-from tests.integration.moving import Moving, Sums, moving
+from tests.support.applications.moving_values import Moving, Sums, moving
 
 pytestmark = pytest.mark.kafka
 

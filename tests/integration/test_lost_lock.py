@@ -21,7 +21,9 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.integration.small import Small, asked, begun, copy, produce, publish
+from tests.support.applications.savepoint_steps import begun, copy, publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
 
 pytestmark = pytest.mark.kafka
 
@@ -64,7 +66,7 @@ class Dozing(Repository):
 
 
 def through(recovery: RecoveryContext, repository: Repository, clock: Callable[[], int] = wall_clock) -> RecoveryContext:
-    """The bench with another way to its repository, and another clock."""
+    """The context with another way to its repository, and another clock."""
     return replace(
         recovery,
         repository=repository,

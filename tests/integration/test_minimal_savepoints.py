@@ -11,8 +11,9 @@ from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.discovery import discover, discover_remaining
-from tests.integration.small import Small, asked, begun, produce
-from tests.integration.test_capture import publish
+from tests.support.applications.savepoint_steps import begun, publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
 
 
 def of_profile(small: Small, profile: Profile) -> Small:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
@@ -21,13 +20,11 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.open import note
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, aborted, asked, commit, delete_below, produce, publish, take
-from tests.integration.test_targets import configured
-
-# Event times, in milliseconds after this; offsets are their places in the list.
-ZERO = 1_790_000_000_000
-FIRST, SECOND = [10, 20, 20, 50], [30, 40, 40, 60]
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish, take
+from tests.support.applications.small import Small, asked, configured, configured_for
+from tests.support.applications.timed_inputs import FIRST, SECOND, ZERO, fresh, stamped
+from tests.support.applications.topic_records import aborted, commit, delete_below, produce
 
 
 @dataclass(frozen=True)
@@ -61,19 +58,6 @@ class Past:
         return {self.early: "early", self.late: "late"}.get(planned.savepoint_id, planned.savepoint_id), rows, offset
 
 
-def stamped(recovery: RecoveryContext, tp: TopicPartition, stamps: Sequence[int]) -> None:
-    producer = Producer(recovery.connection.client_config())
-    for at in stamps:
-        producer.produce(tp.topic, b"at %d" % at, b"k", tp.partition, timestamp=ZERO + at)
-    assert producer.flush(30) == 0
-
-
-def fresh(recovery: RecoveryContext, tp: TopicPartition) -> None:
-    """Another topic of this name, which keeps records as old as these."""
-    recovery.cluster.delete_topics([tp.topic])
-    recovery.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
-
-
 @pytest.fixture
 def past(small: Small) -> Iterator[Past]:
     small = replace(small, recovery=configured_for(small, topics={"include": [small.input.topic]}))
@@ -105,10 +89,6 @@ def past(small: Small) -> Iterator[Past]:
         yield found
         mine = [topic for topic in other.cluster.topic_names() if topic.startswith(name) or topic == found.copy.topic]
         other.cluster.delete_topics(mine)
-
-
-def configured_for(small: Small, **sections: dict[str, object]) -> RecoveryContext:
-    return replace(small.recovery, config=configured(small.recovery, **sections))
 
 
 # Moment, what decides, and then the base, the records that are taken, and where the application goes on in them.

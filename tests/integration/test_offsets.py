@@ -15,14 +15,16 @@ from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.strategy import OffsetStrategy
-from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from streams_recovery.storage.append_log import AppendLog
-from tests.integration.groups import cli, committed, first_read, member, running_once
-from tests.integration.small import Small, asked, produce, small_application, take
+from tests.support.applications.restore_steps import reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.consumers import cli, committed, first_read, member, running_once
 
 
 def strategy(recovery: RecoveryContext, text: str, directory: Path) -> OffsetStrategy:
@@ -36,11 +38,6 @@ def produce_at(recovery: RecoveryContext, tp: TopicPartition, timestamps: list[i
         producer.produce(tp.topic, b"v", b"k", tp.partition, timestamp=timestamp, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(30) == 0
     assert errors == [None] * len(timestamps)
-
-
-def reach(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> None:
-    log = AppendLog(recovery.repository, recovery.layout.journal(ticket.restore_id), JournalEntry)
-    log.append(JournalEntry(phase=phase, at=recovery.clock(), created=()))
 
 
 def verified(recovery: RecoveryContext, request: restore.RestoreRequest) -> tuple[RestoreTicket, RestorePlan]:

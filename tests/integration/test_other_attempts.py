@@ -12,7 +12,9 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.savepoint.values import CutSummary, GatherSummary, JobPlan, Quiesced, Ticket
-from tests.integration.small import Small, begun, copied, produce
+from tests.support.applications.savepoint_steps import begun, copied
+from tests.support.applications.small import Small
+from tests.support.applications.topic_records import produce
 
 pytestmark = pytest.mark.kafka
 HOURS_LATER = 4 * 3_600_000

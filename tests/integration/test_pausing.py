@@ -13,7 +13,8 @@ import pytest
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.operations import savepoint
-from tests.integration.small import RUNNING, STOPPED, begun, says, small_application, take
+from tests.support.applications.savepoint_steps import begun, take
+from tests.support.applications.small import RUNNING, STOPPED, says, small_application
 
 # Puts what the status program prints next in place of what it prints now.
 PAUSE = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"

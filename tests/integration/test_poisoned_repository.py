@@ -10,9 +10,11 @@ import pytest
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.ids import is_id
 from streams_recovery.operations import restore
-from tests.integration.restoring import end, loaded, opened, saved, verified
-from tests.integration.small import Small, asked, produce, publish
-from tests.support.poison import LAST_SECOND, NEWER, POISONS, poison
+from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
+from tests.support.repository.poison import LAST_SECOND, NEWER, POISONS, poison
 
 pytestmark = pytest.mark.kafka
 

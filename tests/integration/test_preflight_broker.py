@@ -9,8 +9,10 @@ from streams_recovery.core.preflight.checks import AUTO_CREATE
 from streams_recovery.core.preflight.findings import Severity
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import preflight, restore
-from tests.integration.small import Small, asked, produce, surviving, take
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, asked, surviving
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

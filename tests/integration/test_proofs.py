@@ -18,10 +18,13 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries, note, stored_plan
 from streams_recovery.operations.restore.report import Checked, report_of
-from tests.integration.restoring import checked, compare, load, load_of, loaded, opened, saved, verified
-from tests.integration.small import Small, asked, delete_below, produce, publish, recreate
-from tests.spark.rows import read, rows_in, write
-from tests.support.topic_settings import alter
+from tests.support.applications.restore_steps import checked, compare, load, load_of, loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import delete_below, produce, recreate
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read, write
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -8,9 +8,9 @@ import duckdb
 import pandas as pd
 from confluent_kafka import Producer
 
-from tests.integration.small import Small
-from tests.integration.test_capture import publish
-from tests.readable import code_of, row_of
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small
+from tests.support.repository.readable import code_of, row_of
 
 # timestamp, key, value, headers. A producer cannot send a timestamp below 1.
 SENT: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [

@@ -25,7 +25,8 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter, Written
 from streams_recovery.segments.schema import RowDigest
 from streams_recovery.waiting import poll
-from tests.spark.rows import SHAPES, batch_of, connect, end_of, read, rows_in, topic, write
+from tests.support.examples.rows import SHAPES, batch_of, rows_in
+from tests.support.kafka.records import connect, end_of, read, topic, write
 
 pytestmark = pytest.mark.kafka
 

@@ -17,7 +17,8 @@ from streams_recovery.kafka import stalls
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter
-from tests.spark.rows import batch_of, connect, end_of, read, rows_in, topic, write
+from tests.support.examples.rows import batch_of, rows_in
+from tests.support.kafka.records import connect, end_of, read, topic, write
 
 pytestmark = pytest.mark.kafka
 

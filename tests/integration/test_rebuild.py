@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 
 import pytest
 
 from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Profile, TopicPartition
-from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import FROM_INPUT
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.core.topic_holds.compaction_guard import joined
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import holdings
-from streams_recovery.operations.restore import OutputPolicy, RestoreRequest, RestoreTicket
+from streams_recovery.operations.restore import OutputPolicy
 from streams_recovery.operations.unfinished import unfinished_restore
-from tests.integration.restoring import loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate, surviving
-from tests.support.topic_settings import alter
-
-
-def strategy(text: str) -> OffsetStrategy:
-    return parse(text, group="", read=lambda _: b"")
-
-
-def rebuild(recovery: RecoveryContext, offsets: str = "earliest", **changes: object) -> RestoreRequest:
-    return asked(recovery, savepoint=FROM_INPUT, replace=True, offsets=strategy(offsets), **changes)
-
-
-def cleared(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:
-    ticket = opened(recovery, request)
-    saved(recovery, ticket)
-    restore.prepare(recovery, ticket)
-    assert restore.plan_load(recovery, ticket).spec is None
-    restore.check_load(recovery, ticket, None)
-    return ticket
+from tests.support.applications.rebuilds import archiving, cleared, rebuild, strategy
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose
+from tests.support.applications.topic_records import commit, delete_below, produce, recreate
+from tests.support.kafka.topic_settings import alter
 
 
 def committed(small: Small) -> dict[str, CommittedOffset | None]:
@@ -176,23 +159,11 @@ def test_another_plan_than_the_approved_one_stops_before_anything(small: Small) 
         restore.open_restore(recovery, rebuild(recovery), run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
 
 
-def archiving(small: Small) -> Small:
-    """The application with minimal savepoints that survive the loss of the cluster, and whose outputs are archived too."""
-    topics = small.recovery.config.topics.model_copy(update={"include": (small.output.topic,)})
-    chosen = replace(small, recovery=replace(small.recovery, config=small.recovery.config.model_copy(update={"topics": topics})))
-    return surviving(chosen, profile=Profile.MINIMAL)
-
-
-def emptied(small: Small) -> None:
-    small.recovery.cluster.delete_topics(small.topics)
-    small.recovery.groups.delete(small.recovery.application_id)
-
-
 def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoint(small: Small) -> None:
     small = archiving(small)
     recovery, savepoint = small.recovery, publish(small)
     assert recovery.savepoints.read(savepoint).profile is Profile.MINIMAL
-    emptied(small)
+    lose(small)
     with pytest.raises(NotFound, match=f"do not exist: {small.input.topic}, {small.output.topic}.*--inputs-from"):
         restore.plan(recovery, rebuild(recovery))
     with pytest.raises(Refused, match=f"are begun at their start, not by 'latest': {small.input}"):
@@ -242,7 +213,7 @@ def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_
     delete_below(small.recovery, small.input, 2)
     small = archiving(small)
     publish(small)
-    emptied(small)
+    lose(small)
     with pytest.raises(Refused, match=f"{small.input} starts at 2; the state needs all of it, from offset 0"):
         restore.plan(small.recovery, rebuild(small.recovery, inputs_from="latest"))
     planned = restore.plan(small.recovery, rebuild(small.recovery, inputs_from="latest", accept_gap=True))
@@ -251,6 +222,6 @@ def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_
 
 def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:
     savepoint = publish(small)
-    emptied(small)
+    lose(small)
     with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
         restore.plan(small.recovery, rebuild(small.recovery, inputs_from=savepoint))

@@ -32,9 +32,12 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import read_segment
 from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
-from tests.integration.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
-from tests.spark.rows import connect, end_of, read, rows_in, topic
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import published, take
+from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application
+from tests.support.applications.topic_records import commit, delete_below, produce
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import connect, end_of, read, topic
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -141,10 +144,6 @@ def stamped(small: Small, tp: TopicPartition, stamp: int) -> None:
     producer = KafkaProducer(bootstrap_servers=small.recovery.connection.bootstrap_servers)
     producer.send(tp.topic, value=b"v", key=b"k", partition=0, timestamp_ms=stamp).get(30)
     producer.close()
-
-
-def lose_state(small: Small) -> None:
-    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
 
 
 @pytest.mark.fault("F30")

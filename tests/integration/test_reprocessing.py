@@ -21,12 +21,13 @@ from streams_recovery.operations import interval, topic_holds
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.interval import Asked
 from streams_recovery.operations.restore.open import note
-from tests.integration.again import GONE, Again, again_at, configured, read, write
-from tests.integration.small import delete_below, publish, says
-from tests.integration.test_moments import ZERO
-from tests.support.topic_settings import alter
-
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import says
+from tests.support.applications.timed_inputs import ZERO
+from tests.support.applications.topic_records import delete_below
+from tests.support.kafka.topic_settings import alter
+from tests.support.project import PROJECT
 
 
 @pytest.fixture

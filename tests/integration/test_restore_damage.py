@@ -21,10 +21,12 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.integration.restoring import end, loaded, opened, saved
-from tests.integration.small import Small, asked, produce, publish
-from tests.s3 import S3Server
-from tests.unit.upkeep.test_audit import audited
+from tests.support.applications.restore_steps import end, loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
+from tests.support.repository.golden import audited
+from tests.support.storage.s3 import S3Server
 
 
 def chain(small: Small) -> tuple[str, str]:

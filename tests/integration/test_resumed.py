@@ -15,10 +15,12 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from tests.integration.pairs import Here, programs
-from tests.integration.restoring import loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, publish, small_application
-from tests.integration.test_rebuild import cleared, rebuild
+from tests.support.applications.pair import Here, programs
+from tests.support.applications.rebuilds import cleared, rebuild
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import commit
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import SafetyPolicy
 from streams_recovery.operations.unfinished import unfinished_restore
-from tests.integration.restoring import end, loaded, opened, saved
-from tests.integration.small import Small, asked, cut, produce, publish
+from tests.support.applications.restore_steps import end, loaded, opened, saved
+from tests.support.applications.savepoint_steps import cut, publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
 
 
 def test_living_state_is_refused_unless_its_replacement_was_confirmed(small: Small) -> None:

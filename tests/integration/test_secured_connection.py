@@ -13,7 +13,7 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.reader import RangeReader
-from tests.secured_broker import ADMIN, SCRAM, Secured
+from tests.support.kafka.secured_broker import ADMIN, SCRAM, Secured
 
 pytestmark = pytest.mark.kafka
 

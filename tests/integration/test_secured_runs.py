@@ -22,14 +22,14 @@ from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import preflight, restore
 from streams_recovery.operations.context import RecoveryContext
-from tests.access_rules import Rules
-from tests.integration.restoring import load_of, written
-from tests.integration.small import Small, asked, begun, reopened, small_application, take
-from tests.secured_broker import ADMIN, Secured
+from tests.support.applications.restore_steps import load_of, written
+from tests.support.applications.savepoint_steps import begun, take
+from tests.support.applications.small import Small, asked, lose_state_and_group, reopened, small_application
+from tests.support.kafka.access_rules import Rules
+from tests.support.kafka.secured_broker import ADMIN, Secured
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.kafka
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,6 @@ def bring_back(recovery: RecoveryContext) -> restore.RestorePlan:
     return planned
 
 
-def lose(firm: Small) -> None:
-    firm.recovery.cluster.delete_topics([firm.changelog.topic, firm.tail.topic])
-    firm.recovery.groups.delete(firm.recovery.application_id)
-
-
 def plain(path: Path) -> bytes:
     data = path.read_bytes()
     return zstandard.ZstdDecompressor().decompress(data) if path.suffix == ".zst" else data
@@ -102,7 +97,7 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
     grant(rules, lambda: before_backup(firm, secured))
     with reopened(firm, secured.connection("backup")) as mine:
         savepoint = take(mine).savepoint_id
-    lose(firm)
+    lose_state_and_group(firm)
     grant(rules, lambda: before_restore(firm, secured))
     with reopened(firm, secured.connection("restore")) as mine:
         planned = bring_back(mine.recovery)

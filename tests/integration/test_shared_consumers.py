@@ -28,7 +28,8 @@ from streams_recovery.kafka.range_consumer import ReadingClient
 from streams_recovery.kafka.range_copy import announce, copy_what_is_left
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.waiting import poll
-from tests.spark.rows import end_of, read, rows_in, topic
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import end_of, read, topic
 
 pytestmark = pytest.mark.kafka
 

@@ -24,9 +24,11 @@ from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import Ticket
 from streams_recovery.waiting import poll
-from tests.integration.small import Small, begun, copy, cut, reopened, rows_of, small_application, take
-from tests.spark.rows import read, rows_in
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import begun, copy, cut, take
+from tests.support.applications.small import Small, reopened, rows_of, small_application
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

@@ -24,14 +24,13 @@ from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore import SafetyPolicy
 from streams_recovery.serdes.rows import RowCodec
-from tests.integration.restoring import loaded
-from tests.integration.small import STOPPED, Small, asked, says, take
-from tests.integration.test_offsets import reach
-from tests.java import command_of
+from tests.support.applications.restore_steps import loaded, reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import STOPPED, Small, asked, says
+from tests.support.programs.java import STREAMS, command_of
 
 pytestmark = pytest.mark.deep
 
-HERE = Path(__file__).parent
 T0 = 1_795_219_200_000
 MINUTE = 60_000
 KINDS = {"totals": "long", "counts": "integer", "halves": "double", "documents": "json", "minutes": "long", "sessions": "long"}
@@ -44,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Running:
-    """The application's bench, and its input."""
+    """The application's context, and its input."""
 
     recovery: RecoveryContext
     input: str
@@ -61,7 +60,7 @@ class Running:
         """The application, on empty local state, until it has processed so many records. What its stores answer, by store."""
         state = self.directory / f"state{uuid.uuid4().hex[:6]}"
         argv = [
-            *command_of(HERE / "java" / "Stores.java"),
+            *command_of(STREAMS / "Stores.java"),
             self.bootstrap,
             self.recovery.application_id,
             self.input,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,12 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import quiesce_record, restore, savepoint, scheduled_run
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.storage.lock import ApplicationLock
-from tests.integration.restoring import opened, saved
-from tests.integration.small import Small, asked, begun, publish, small_application, take
-from tests.spark import fleet
+from tests.support.applications import fleet
+from tests.support.applications.restore_steps import opened, saved
+from tests.support.applications.savepoint_steps import begun, publish, take
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.unreachable import running
+from tests.support.leases import later
 
 
 @pytest.fixture
@@ -26,19 +26,6 @@ def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         publish(found)
         found.recovery.application.start()
         yield found
-
-
-def running(recovery: RecoveryContext) -> bool:
-    return [status.state.value for status in recovery.application.status()] == ["running"]
-
-
-def later(recovery: RecoveryContext) -> RecoveryContext:
-    """The bench when the lease of whoever is dead has ended."""
-
-    def clock() -> int:
-        return recovery.clock() + (LEASE_SECONDS + 1) * 1000
-
-    return replace(recovery, clock=clock, lock=ApplicationLock(recovery.repository, recovery.layout, clock))
 
 
 def killed(recovery: RecoveryContext, *, after_saving: bool = False) -> restore.RestoreTicket:

@@ -20,14 +20,14 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore import SafetyPolicy
-from tests.integration.restoring import loaded
-from tests.integration.small import STOPPED, Small, asked, says, take
-from tests.integration.test_offsets import reach
-from tests.java import command_of
+from tests.support.applications.restore_steps import loaded, reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import STOPPED, Small, asked, says
+from tests.support.programs.java import STREAMS, command_of
 
 pytestmark = pytest.mark.deep
 
-PROGRAM = Path(__file__).parent / "java" / "ClosedWindows.java"
+PROGRAM = STREAMS / "ClosedWindows.java"
 T0, MINUTE = 1_795_219_200_000, 60_000
 BEFORE = [(key, T0 + minute * MINUTE + second * 1000) for minute in range(4) for second in range(3) for key in ("alice", "bob")]
 AFTER = [("alice", T0 + 4 * MINUTE), ("bob", T0 + 4 * MINUTE), ("alice", T0 + 5 * MINUTE)]

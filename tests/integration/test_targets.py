@@ -15,17 +15,11 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, produce, publish
-
-
-def configured(recovery: RecoveryContext, **sections: dict[str, object]) -> ApplicationConfig:
-    """The bench's configuration with some keys changed."""
-    plain = json.loads(recovery.config.model_dump_json())
-    for name, section in sections.items():
-        plain[name] |= section
-    return ApplicationConfig.model_validate(plain)
+from streams_recovery.operations.context import open_context
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, configured
+from tests.support.applications.topic_records import produce
 
 
 @pytest.fixture

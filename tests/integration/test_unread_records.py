@@ -16,8 +16,8 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.rollout.discover import between
-from tests.integration.small import RUNNING, Small, aborted, commit, delete_below, produce, says, small_application, transaction
-from tests.integration.test_targets import configured
+from tests.support.applications.small import RUNNING, Small, configured, says, small_application
+from tests.support.applications.topic_records import aborted, commit, delete_below, produce, transaction
 
 ENDS = parse_limit("ends")
 
@@ -37,7 +37,7 @@ def read(small: Small) -> Small:
 
 
 def at_work(recovery: RecoveryContext) -> RecoveryContext:
-    """The bench of an application that runs and is given a second."""
+    """The context of an application that runs and is given a second."""
     impatient = recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})
     return replace(recovery, config=recovery.config.model_copy(update={"restore": impatient}))
 

@@ -20,9 +20,11 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout import Step
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.waiting import poll
-from tests.integration.pairs import Both, Here, free, request, roles, switched
-from tests.integration.restoring import opened
-from tests.integration.small import asked, commit, copy, produce, take
+from tests.support.applications.pair import Both, Here, free, request, roles, switched
+from tests.support.applications.restore_steps import opened
+from tests.support.applications.savepoint_steps import copy, take
+from tests.support.applications.small import asked
+from tests.support.applications.topic_records import commit, produce
 
 
 def wanted() -> SavepointRequest:

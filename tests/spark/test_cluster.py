@@ -33,11 +33,11 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.waiting import poll
-from tests.unit.compose_files import SECRETS, environment, outside
+from tests.support.compose_files import SECRETS, environment, outside
+from tests.support.project import GOLDEN
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(1200)]
 
-GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden" / "good"
 SAVEPOINT = "20261121T000000Z-0000000001"
 CANARY = "canary-9c31b7"
 HOST, LISTENED = "127.0.0.1", "127.0.0.2"
@@ -130,7 +130,7 @@ def compose_settings() -> dict[str, str]:
 @pytest.fixture
 def job(tmp_path: Path) -> SparkJob:
     """One that needs no broker, and has a secret in its closure."""
-    location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN, tmp_path / "repository")))
+    location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN / "good", tmp_path / "repository")))
     repository = Repository(location)
     files, _ = check.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
     spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))

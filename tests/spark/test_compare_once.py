@@ -14,8 +14,8 @@ from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.operations import restore
-from tests.spark.rows import write
-from tests.spark.test_interrupted_restore import PARTITIONS, ROWS, Case, case  # noqa: F401  # a fixture
+from tests.support.kafka.records import write
+from tests.support.spark.interrupted_restore import PARTITIONS, ROWS
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -36,7 +36,7 @@ def damages(rows):
     }
 
 
-def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
+def test_what_is_equal_is_proven_by_the_load_alone(case):
     ticket = case.created()
     case.load(ticket)
     assert restore.plan_verify(case.recovery, ticket, case.loads[ticket.restore_id]).spec is None
@@ -47,7 +47,7 @@ def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
     assert [(one.proof, one.rows, one.keys_compared) for one in both.partitions] == [(Proof.KEYS, ROWS, KEYS)] * PARTITIONS
 
 
-def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(spark, case):  # noqa: F811
+def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(spark, case):
     ticket, recovery = case.created(), case.recovery
     topic, [tp, other] = case.app.changelog, case.app.logs
     for how, rows in damages(case.saved_rows(0)).items():
@@ -84,7 +84,7 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         restore.prepare(recovery, ticket)
 
 
-def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):  # noqa: F811
+def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):
     ticket, recovery, tp = case.created(), case.recovery, case.app.logs[0]
     case.load(ticket)
     rows = case.saved_rows(0)

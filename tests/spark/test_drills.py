@@ -7,8 +7,8 @@ import json
 import pytest
 
 from streams_recovery.operations import restore, sandbox
-from tests.spark import fleet
-from tests.spark.small_app import SmallApp
+from tests.support.applications import fleet
+from tests.support.spark.small_app import SmallApp
 
 pytestmark = pytest.mark.deep
 

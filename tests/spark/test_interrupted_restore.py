@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,6 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import (
     ApplicationRunning,
     Damaged,
@@ -28,97 +26,19 @@ from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSp
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
-from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.operations import restore, topic_holds
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.restore.open import stored_plan
 from streams_recovery.operations.restore.topics import load_progress, rows_at_first
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.spark.rows import end_of, read, rows_in, write
-from tests.spark.small_app import SmallApp, small_request
-from tests.support.topic_settings import alter
+from tests.support.kafka.records import end_of, write
+from tests.support.kafka.topic_settings import alter
+from tests.support.spark.interrupted_restore import PARTITIONS, ROWS
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-PARTITIONS, ROWS = 2, 500
 SAVED = (10, "AgAAAYvP4/gA")
-
-
-class Case:
-    """An application whose changelog and group are lost, and its savepoint."""
-
-    def __init__(self, submitter, app, recovery):
-        self.submitter, self.app, self.recovery = submitter, app, recovery
-        self.said = []
-        self.loads = {}
-
-    def job(self, name, plan, _ticket):
-        """In the session of the tests, without keeping the lock."""
-        recovery = self.recovery
-        if plan.spec is None:
-            return None
-        return self.submitter.submit(
-            SparkJob(
-                name=name,
-                spec=plan.spec,
-                result_key=plan.result_key,
-                repository=recovery.repository,
-                connection=recovery.connection,
-                credentials=None,
-            )
-        )
-
-    def runner(self):
-        return Runner(recovery=self.recovery, submitter=self.submitter, say=self.said.append)
-
-    def savepoint(self):
-        request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
-        runs.backup(self.runner(), request)
-        self.said.clear()
-
-    def opened(self):
-        request = small_request()
-        planned = restore.plan(self.recovery, request)
-        return restore.open_restore(self.recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-
-    def created(self):
-        ticket = self.opened()
-        restore.stop(self.recovery, ticket)
-        restore.keep_state(self.recovery, ticket, restore.save_state(self.recovery, ticket))
-        restore.prepare(self.recovery, ticket)
-        return ticket
-
-    def load(self, ticket):
-        summary = restore.check_load(self.recovery, ticket, self.job("restore", restore.plan_load(self.recovery, ticket), ticket))
-        self.loads[ticket.restore_id] = summary.result
-        return summary
-
-    def verify(self, ticket):
-        loaded = self.loads[ticket.restore_id]
-        compared = self.job("verify", restore.plan_verify(self.recovery, ticket, loaded), ticket)
-        return restore.check_verify(self.recovery, ticket, loaded, compared)
-
-    def topic_id(self):
-        return self.recovery.cluster.describe_topics([self.app.changelog])[self.app.changelog].topic_id
-
-    def saved_rows(self, partition):
-        return self.rows[partition]
-
-
-@pytest.fixture
-def case(in_session, bootstrap, tmp_path):
-    app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=PARTITIONS, rows=ROWS)
-    app.configure("small")
-    app.build()
-    with app.recovery() as recovery:
-        found = Case(in_session, app, recovery)
-        found.savepoint()
-        found.truth = app.contents()
-        found.rows = {tp.partition: rows_in(read(recovery.connection, tp, 0, ROWS)) for tp in app.logs}
-        app.lose()
-        yield found
-        recovery.cluster.delete_topics([name for name in (f"{app.id}.in", app.changelog) if name in recovery.cluster.topic_names()])
 
 
 @pytest.mark.fault("F3")

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from streams_recovery.operations import topic_holds
-from tests.spark.small_app import SmallApp
+from tests.support.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1800)]
 

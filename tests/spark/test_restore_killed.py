@@ -18,7 +18,7 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.operations import restore, topic_holds
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.spark.small_app import SmallApp
+from tests.support.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 

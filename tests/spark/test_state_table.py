@@ -20,7 +20,7 @@ from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations import state
 from streams_recovery.operations.context import open_context
 from streams_recovery.serdes.rows import RowCodec, schema_of
-from tests.state_repository import SECOND, environment, fill
+from tests.support.repository.state_repository import SECOND, environment, fill
 
 pytestmark = pytest.mark.spark
 

@@ -32,7 +32,8 @@ from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
-from tests.spark.rows import SHAPES, read, rows_in, topic, write
+from tests.support.examples.rows import SHAPES, rows_in
+from tests.support.kafka.records import read, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

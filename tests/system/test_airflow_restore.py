@@ -15,10 +15,10 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.operations import restore
 from streams_recovery.waiting import poll
+from tests.support.stack.dag_runs import PATIENCE, Play, internal_rows
+from tests.support.stack.listeners import Listening
+from tests.support.stack.stage import stage
 from tests.support.story import play_through
-from tests.system.listening import Listening
-from tests.system.playing import PATIENCE, Play, internal_rows
-from tests.system.stage import stage
 
 BACKUP, RESTORE, UNDO = f"streams_backup_{APPLICATION}", "streams_restore_full", "streams_undo"
 

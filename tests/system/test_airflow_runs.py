@@ -22,10 +22,10 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.operations import restore, sandbox
 from streams_recovery.operations.context import open_context
+from tests.support.stack.changelogs import wrong_in_changelogs
+from tests.support.stack.dag_runs import Play, internal_rows
+from tests.support.stack.stage import Stage, stage
 from tests.support.story import play_through
-from tests.system.changelogs import wrong_in_changelogs
-from tests.system.playing import Play, internal_rows
-from tests.system.stage import Stage, stage
 
 BACKUP, VERIFY, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "verify", "compact", "drill", "run"))
 RESTORE, REBUILD, PITR = "streams_restore_full", "streams_restore_rebuild", "streams_restore_pitr"

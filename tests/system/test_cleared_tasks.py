@@ -14,8 +14,8 @@ from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.core.kafka_types import TopicPartition
-from tests.system.playing import PATIENCE, Play
-from tests.system.stage import ORDERS, Stage, stage
+from tests.support.stack.dag_runs import PATIENCE, Play
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
 MORE = 500

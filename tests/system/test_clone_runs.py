@@ -25,9 +25,9 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.waiting import poll
-from tests.system.consuming import records_below
-from tests.system.playing import Play
-from tests.system.stage import Stage, stage
+from tests.support.kafka.records_below import records_below
+from tests.support.stack.dag_runs import Play
+from tests.support.stack.stage import Stage, stage
 
 BACKUP, DAG = f"streams_backup_{APPLICATION}", "streams_clone"
 RATE = 60.0

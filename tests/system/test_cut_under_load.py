@@ -15,12 +15,11 @@ import pytest
 from streams_recovery.core.errors import NotExact
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.manifest import CutProof
-from streams_recovery.operations import savepoint
-from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic
-from tests.system.oracle import Read, problems
-from tests.system.stage import Stage, stage
+from tests.support.applications.small import with_policy
+from tests.support.stack.oracle import Read, problems
+from tests.support.stack.savepoints import cut_of
+from tests.support.stack.stage import Stage, stage
 
 RATE = 800.0
 # So many single looks at a busy exactly-once application do not all fall between two commits.
@@ -36,19 +35,6 @@ def under_load(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         environment.setenv("ORDER_PROCESSING_TICK_MS", "250")
         with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as on, on.generator.trickle(RATE):
             yield on
-
-
-def cut_of(recovery: RecoveryContext, mode: QuiesceMode, run: str) -> CutDraft:
-    """A cut the way a savepoint takes it. Nothing is published."""
-    ticket = savepoint.begin(recovery, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
-    try:
-        try:
-            taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
-        finally:
-            savepoint.resume(recovery, ticket)
-    finally:
-        savepoint.finish(recovery, ticket)
-    return recovery.notes.read(CutDraft, taken.draft)
 
 
 def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] = (1,)) -> tuple[list[CutProof], int]:
@@ -94,13 +80,6 @@ def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(
     _, exact = judged(under_load, QuiesceMode.LIVE, moments, patience=(1, 1_000))
     assert exact >= moments // 2
     assert moments == 5 or exact < moments, "single looks do not all fall between two commits"
-
-
-def with_policy(recovery: RecoveryContext, **policy: object) -> RecoveryContext:
-    """A bench with another policy of consistency."""
-    consistency = recovery.config.backup.consistency.model_copy(update=policy)
-    backup = recovery.config.backup.model_copy(update={"consistency": consistency})
-    return replace(recovery, config=recovery.config.model_copy(update={"backup": backup}))
 
 
 def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_after_all(under_load: Stage) -> None:

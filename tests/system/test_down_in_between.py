@@ -13,12 +13,14 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, quiesce_record, restore, scheduled_run
 from streams_recovery.waiting import poll
-from tests.integration.small import aborted, asked
-from tests.system.changelogs import wrong_in_changelogs
-from tests.system.commands import Command, jobs_of
-from tests.system.stage import Stage, stage
-from tests.system.test_killed_savepoints import later, take
-from tests.system.watching import Watch
+from tests.support.applications.small import asked
+from tests.support.applications.topic_records import aborted
+from tests.support.leases import later
+from tests.support.stack.changelogs import wrong_in_changelogs
+from tests.support.stack.commands import Command, jobs_of
+from tests.support.stack.savepoints import take
+from tests.support.stack.stage import Stage, stage
+from tests.support.stack.watch import Watch
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 

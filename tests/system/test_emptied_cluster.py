@@ -20,8 +20,8 @@ from streams_recovery.core.restore.plan import FROM_INPUT, RestorePlan
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.integration.small import asked
-from tests.system.stage import ORDERS, Stage, stage
+from tests.support.applications.small import asked
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
 LOST, LATER = 700, 500

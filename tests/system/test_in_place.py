@@ -21,8 +21,8 @@ from streams_recovery.core.restore.plan import SafetyPolicy
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.integration.small import asked
-from tests.system.stage import ORDERS, Stage, stage
+from tests.support.applications.small import asked
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 READER, MORE, LATER = "reader-of-orders", 600, 250

@@ -7,28 +7,24 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from embedded.demo.checks import wait_counted
-from streams_recovery.cli import runs
-from streams_recovery.cli.runner import Runner
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations import quiesce_record, savepoint, topic_holds
-from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.waiting import poll
-from tests.system.commands import Command, files_below, jobs_of
-from tests.system.rows import rows_in_the_savepoint, rows_on_the_cluster
-from tests.system.stage import Stage, stage
-from tests.system.watching import Watch, topic_settings
+from tests.support.leases import later
+from tests.support.stack.commands import Command, files_below, jobs_of
+from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster
+from tests.support.stack.savepoints import take
+from tests.support.stack.stage import Stage, stage
+from tests.support.stack.watch import Watch, topic_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
@@ -45,21 +41,6 @@ def free(on: Stage) -> None:
     holder = on.recovery.lock.holder()
     if holder is not None:
         on.recovery.lock.take_from(holder.owner)
-
-
-def later(recovery: RecoveryContext) -> RecoveryContext:
-    """The bench at a time when every lease of now has ended."""
-
-    def clock() -> int:
-        return wall_clock() + (LEASE_SECONDS + 1) * 1000
-
-    return replace(recovery, clock=clock, lock=ApplicationLock(recovery.repository, recovery.layout, clock))
-
-
-def take(on: Stage, recovery: RecoveryContext, run_id: str) -> SavepointSummary:
-    """A savepoint, by the same steps as the command line's, in this process."""
-    runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
-    return runs.backup(runner, SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))
 
 
 def backup(on: Stage, *options: str, **variables: str) -> Command:

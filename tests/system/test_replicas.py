@@ -26,8 +26,8 @@ from streams_recovery.operations import conditions
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.waiting import poll
-from tests.integration.small import asked
-from tests.system.stage import ORDERS, Stage, stage
+from tests.support.applications.small import asked
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(900)]
 

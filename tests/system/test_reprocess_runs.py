@@ -28,10 +28,10 @@ from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.operations import interval as reprocessing
-from tests.support.topic_settings import alter
-from tests.system.commands import Command
-from tests.system.consuming import records_below
-from tests.system.stage import Stage, stage
+from tests.support.kafka.records_below import records_below
+from tests.support.kafka.topic_settings import alter
+from tests.support.stack.commands import Command
+from tests.support.stack.stage import Stage, stage
 
 DAG = f"streams_reprocess_{APPLICATION}"
 HOUR = 3_600_000

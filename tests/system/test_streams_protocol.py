@@ -13,10 +13,11 @@ from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode
 from streams_recovery.operations import savepoint
 from streams_recovery.waiting import poll
-from tests.integration.small import STOPPED, begun, copy, says
-from tests.system.oracle import problems
-from tests.system.stage import Stage, stage
-from tests.system.test_cut_under_load import cut_of, with_policy
+from tests.support.applications.savepoint_steps import begun, copy
+from tests.support.applications.small import STOPPED, says, with_policy
+from tests.support.stack.oracle import problems
+from tests.support.stack.savepoints import cut_of
+from tests.support.stack.stage import Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 

@@ -16,7 +16,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.http_exchange import exchange
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.runs import Runs
-from tests.contracts.streams_apps.running import Rig, wait
+from tests.support.applications.rig import Rig, wait
 
 pytestmark = pytest.mark.kafka
 

@@ -15,8 +15,9 @@ import pytest
 from streams_recovery.core.errors import (
     PermanentError,
 )
-from tests.contracts.applications.seen import GONE, RUNNING, clean, started, states
-from tests.contracts.streams_apps.running import APPLICATION_ID, HERE, PLUGINS, wait
+from tests.support.applications.rig import APPLICATION_ID, PLUGINS, PROGRAM, wait
+from tests.support.applications.states import GONE, RUNNING, clean, started, states
+from tests.support.project import PROJECT
 
 
 def test_start_leaves_running_instances_alone(rig):
@@ -50,7 +51,7 @@ def test_starting_twice_at_once_starts_once(rig):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: one.open().start(), range(4)))
     one.await_up()
-    programs = [p for p in one.leftovers() if p.cmdline()[-1].endswith("counting.py")]
+    programs = [p for p in one.leftovers() if p.cmdline()[-1].endswith(PROGRAM.name)]
     assert len(programs) == 2
 
 
@@ -94,14 +95,14 @@ def test_instances_outlive_whoever_started_them(rig):
     one = rig()
     script = (
         "import json, os, signal, sys\n"
-        "from tests.contracts.streams_apps.operate import open_application, Runs\n"
+        "from tests.support.applications.verbs import open_application, Runs\n"
         f"open_application(Runs.model_validate(json.load(sys.stdin)), {APPLICATION_ID!r}).start()\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     caller = subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": f"{PLUGINS}:{HERE.parents[2]}"},
+        env={**os.environ, "PYTHONPATH": f"{PLUGINS}:{PROJECT}"},
         start_new_session=True,
     )
     caller.communicate(json.dumps(one.runs()).encode(), timeout=60)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tests.contracts.applications.seen import GONE, RUNNING, clean, started, states
-from tests.contracts.streams_apps.running import wait
+from tests.support.applications.rig import wait
+from tests.support.applications.states import GONE, RUNNING, clean, started, states
 
 # What each way of running an application says of one that had to be killed; 137 is a container's exit code for it.
 KILLED = {"process": "SIGKILL", "command": "SIGKILL", "docker": "137"}

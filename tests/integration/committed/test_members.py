@@ -15,8 +15,8 @@ from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.offset_commit import replace_offsets
-from tests.integration.committed.offsets import STREAM_TIME, committed, everything
-from tests.integration.streams_member import StreamsMember
+from tests.support.kafka.committed_offsets import STREAM_TIME, committed, everything
+from tests.support.kafka.streams_member import StreamsMember
 
 pytestmark = pytest.mark.kafka
 

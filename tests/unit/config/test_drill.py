@@ -9,52 +9,14 @@ import pytest
 from streams_recovery.config.drill import clash
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.core.errors import ConfigInvalid
+from tests.support.examples.configurations import APPLICATION, DRILL, refused, written
 
-APPLICATION = """\
-version: 1
-application: {id: orders, guarantee: exactly_once_v2}
-topics: {inputs: [orders-in], outputs: [totals, late]}
-storage: {backend: filesystem, path: repository}
-backup: {survive_cluster_loss: false}
-restore: {consumer_group_strategy: latest, topic_map: {a: b}}
-groups: {include: ["billing-*"]}
-runs:
-  kind: process
-  process:
-    directory: run
-    command: [java, Orders.java]
-    environment: {ID: orders, TOTALS: totals, LATE: late, HEAP: 1g}
-    instances:
-      - {name: one, url: "http://127.0.0.1:18081", state_directory: state/1}
-      - {name: two, url: "http://127.0.0.1:18082", state_directory: state/2}
-"""
-DRILL = """\
-drill:
-  application_id: drill-orders
-  topic_map: {totals: drill-totals, late: drill-late}
-  process:
-    directory: drill/run
-    environment: {ID: drill-orders, TOTALS: drill-totals, LATE: drill-late}
-    instances: [{name: one, url: "http://127.0.0.1:18083", state_directory: drill/state}]
-"""
 PROGRAMS = """\
 drill:
   application_id: drill-orders
   topic_map: {totals: drill-totals, late: drill-late}
   command: {status: [look], stop: [stop], start: [start, drill-totals, --late=drill-late], wipe: [wipe]}
 """
-
-
-def written(directory: Path, text: str, name: str = "orders") -> Path:
-    path = directory / f"{name}.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(directory: Path, text: str) -> str:
-    with pytest.raises(ConfigInvalid) as caught:
-        load(written(directory, text), {})
-    return str(caught.value)
 
 
 def test_the_application_of_a_drill_is_the_same_but_for_what_would_touch_the_old_one(tmp_path: Path) -> None:
@@ -153,11 +115,11 @@ def test_programs_of_a_drill_are_its_own_and_are_told_its_names(tmp_path: Path) 
 def test_no_other_application_may_share_names_with_a_drill(tmp_path: Path) -> None:
     written(tmp_path, APPLICATION + DRILL)
     other = APPLICATION.replace("id: orders", "id: drill-orders-eu")
-    written(tmp_path, other, "eu")
+    written(tmp_path, other, "eu.yaml")
     found = load_all(tmp_path, {})
     assert (set(found.broken), found.applications) == ({"orders", "eu"}, {})
     assert "the drill of orders and eu would share topics: drill-orders and drill-orders-eu" in str(found.broken["eu"])
-    written(tmp_path, other.replace("drill-orders-eu", "drill-ordersx"), "eu")
+    written(tmp_path, other.replace("drill-orders-eu", "drill-ordersx"), "eu.yaml")
     assert set(load_all(tmp_path, {}).applications) == {"orders", "eu"}
 
 

@@ -10,7 +10,7 @@ from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from tests.unit.config.test_drill import APPLICATION, DRILL, refused, written
+from tests.support.examples.configurations import APPLICATION, DRILL, refused, written
 
 TIME = "20261121T120000Z"
 REPROCESS = """\
@@ -129,7 +129,7 @@ def test_without_a_section_or_for_what_is_no_interval_there_is_none(tmp_path: Pa
 def test_no_other_application_may_share_names_with_reprocessing(tmp_path: Path) -> None:
     written(tmp_path, APPLICATION + REPROCESS)
     other = APPLICATION.replace("id: orders", f"id: again-orders-{TIME}")
-    written(tmp_path, other, "eu")
+    written(tmp_path, other, "eu.yaml")
     assert "reprocessing of orders and eu would share topics" in str(load_all(tmp_path, {}).broken["eu"])
     (tmp_path / "eu.yaml").unlink()
     assert set(load_all(tmp_path, {}).applications) == {"orders"}

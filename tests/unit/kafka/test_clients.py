@@ -5,7 +5,7 @@ from kafka import errors as pure
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, TransientError
 from streams_recovery.kafka import errors
-from tests.unit.kafka.scripted import Script, ScriptedClients
+from tests.support.kafka.scripted_clients import Script, ScriptedClients
 
 
 def test_what_passes_is_asked_again() -> None:

@@ -1,0 +1,265 @@
+"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a reduced savepoint, and one with each kind of damage.
+
+Run it only when the format changes (``python -m tests.support.repository.make_golden``), and read the difference: what is here was written by another
+release as far as the tests are concerned.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import zstandard
+
+from streams_recovery.core import codec
+from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import (
+    FORMAT_VERSION,
+    CopiedRange,
+    CutProof,
+    Gap,
+    Manifest,
+    PartitionImage,
+    Provenance,
+    TopicImage,
+)
+from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
+from tests.support.project import GOLDEN
+from tests.support.repository.golden import FIRST, REDUCED, SECOND, T0
+
+APPLICATION = "golden"
+LAYOUT = Layout(APPLICATION)
+CHANGELOG, REPARTITION, INPUT = "golden-totals-changelog", "golden-by-region-repartition", "orders"
+
+
+def segment(root: Path, tp: TopicPartition, start: int, end: int, offsets: list[int]) -> CopiedRange:
+    """A segment with a row at each of these offsets, of every shape a record can have."""
+    if not offsets:
+        return CopiedRange(start=start, end=end, file=None)
+    values = [None if offset % 5 == 0 else b"" if offset % 7 == 0 else b'{"count":%d}' % offset for offset in offsets]
+    headers: list[Any] = [None if offset % 3 else [("trace", b"%d" % offset), ("trace", None)] for offset in offsets]
+    batch = pa.record_batch(
+        [
+            pa.array(offsets, pa.int64()),
+            # Event time: not in the order of offsets.
+            pa.array([T0 + (offset * 7919) % 1000 for offset in offsets], pa.int64()),
+            pa.array([0] * len(offsets), SEGMENT_SCHEMA.field("timestamp_type").type),
+            pa.array([None if offset % 11 == 0 else b"c-%d" % (offset % 4) for offset in offsets], pa.binary()),
+            pa.array(values, pa.binary()),
+            header_array(headers),
+        ],
+        schema=SEGMENT_SCHEMA,
+    )
+    key = LAYOUT.segment(tp, start, end, "golden")
+    (root / key).parent.mkdir(parents=True, exist_ok=True)
+    written = write_segment([batch], root / key, compression_level=3)
+    assert written is not None
+    return CopiedRange(start=start, end=end, file=written.stored_as(key))
+
+
+def image(
+    number: int, end: int, ranges: tuple[CopiedRange, ...], *, commit: int | None = None, gaps: tuple[Gap, ...] = ()
+) -> PartitionImage:
+    committed = None if commit is None else CommittedOffset(offset=commit, metadata="AgAAAZ0", leader_epoch=0)
+    return PartitionImage(
+        partition=number, log_start=0, last_stable=end, end=end, leader_epoch=0, committed=committed, ranges=ranges, gaps=gaps
+    )
+
+
+def topic(name: str, role: TopicRole, partitions: tuple[PartitionImage, ...], *, archived: bool = True) -> TopicImage:
+    return TopicImage(
+        name=name,
+        role=role,
+        topic_id=f"{name}-id",
+        replication_factor=1,
+        config={"cleanup.policy": "compact" if role is TopicRole.CHANGELOG else "delete"},
+        store=StoreKind.KEY_VALUE if role is TopicRole.CHANGELOG else None,
+        archived=archived,
+        full_since=T0,
+        partitions=partitions,
+    )
+
+
+def manifest(savepoint_id: str, hour: int, parent: str | None, topics: tuple[TopicImage, ...]) -> Manifest:
+    proof = CutProof(
+        mode=QuiesceMode.PAUSE,
+        committed_unchanged=True,
+        stable_reached=True,
+        still_between_reads=True,
+        held_seconds=0.45,
+        attempts=1,
+        reasons=(),
+    )
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        savepoint_id=savepoint_id,
+        application_id=APPLICATION,
+        cluster_id="golden-cluster",
+        captured_at=T0 + hour * 3_600_000,
+        consistency=Consistency.EXACT,
+        proof=proof,
+        guarantee=Guarantee.EXACTLY_ONCE_V2,
+        group_type="classic",
+        parent_id=parent,
+        topics=topics,
+        claimed=(),
+        provenance=Provenance(run_id=f"run-{hour}", requested_by="golden", reason="", software={"streams-recovery": "0.1.0"}),
+    )
+
+
+def publish(root: Path, value: Manifest) -> None:
+    write_manifest(root, value.savepoint_id, codec.dumps(value))
+
+
+def write_manifest(root: Path, savepoint_id: str, plain: bytes) -> None:
+    path = root / LAYOUT.manifest(savepoint_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(plain))
+
+
+def good(root: Path) -> Manifest:
+    """Two savepoints; the second, which is returned, shares the first one's files. Compacted offsets, markers, a gap, an unread tail, an
+    unarchived input.
+    """
+    first = segment(root, TopicPartition(CHANGELOG, 0), 0, 40, [o for o in range(40) if o % 4 != 1])
+    second = segment(root, TopicPartition(CHANGELOG, 0), 40, 55, list(range(41, 54)))
+    other = segment(root, TopicPartition(CHANGELOG, 1), 3, 9, [3, 8])
+    tail = segment(root, TopicPartition(REPARTITION, 0), 17, 21, [17, 18, 20])
+    inputs = topic(INPUT, TopicRole.INPUT, (image(0, 80, (), commit=62), image(1, 75, (), commit=75)), archived=False)
+    gap = (Gap(start=0, end=3, reason="deleted by retention before it was copied"),)
+    quiet = topic(REPARTITION, TopicRole.REPARTITION, (image(0, 21, (), commit=21),))
+    changelog = topic(CHANGELOG, TopicRole.CHANGELOG, (image(0, 40, (first,)), image(1, 9, (other,), gaps=gap)))
+    publish(root, manifest(FIRST, 0, None, (changelog, quiet, inputs)))
+    grown = topic(CHANGELOG, TopicRole.CHANGELOG, (image(0, 55, (first, second)), image(1, 9, (other,), gaps=gap)))
+    unread = topic(REPARTITION, TopicRole.REPARTITION, (image(0, 21, (tail,), commit=17),))
+    newest = manifest(SECOND, 1, FIRST, (grown, unread, inputs))
+    publish(root, newest)
+    return newest
+
+
+def reduced(root: Path) -> None:
+    """The good one, and a third savepoint of the second one's cut: of one changelog partition only the newest row of each living key is left. The
+    partition with a gap stays as it was.
+    """
+    source = good(root)
+    changelog, unread, inputs = source.topics
+    whole, gapped = changelog.partitions
+    rows = pa.concat_tables(pq.read_table(root / file.key) for file in whole.files())
+    newest = {row["key"]: row for row in rows.to_pylist() if row["key"] is not None}
+    offsets = sorted(row["offset"] for row in newest.values() if row["value"] is not None)
+    piece = replace(segment(root, TopicPartition(CHANGELOG, 0), 0, offsets[-1] + 1, offsets), reduced=Compaction.LATEST_PER_KEY)
+    rest = CopiedRange(start=piece.end, end=whole.end, file=None, reduced=Compaction.LATEST_PER_KEY)
+    digest = RowDigest()
+    for row in sorted((row for row in newest.values() if row["value"] is not None), key=lambda row: row["key"]):
+        digest.update(rows.filter(pc.equal(rows["offset"], row["offset"])).combine_chunks().to_batches()[0])
+    proof = CompactionProof(
+        topic=CHANGELOG,
+        partition=0,
+        rows_before=whole.rows,
+        rows_after=len(offsets),
+        keys=len(newest),
+        state_before=len(offsets),
+        state_after=len(offsets),
+        digest_before=digest.hexdigest(),
+        digest_after=digest.hexdigest(),
+    )
+    partitions = (replace(whole, ranges=(piece, rest)), gapped)
+    smaller = replace(changelog, full_since=source.captured_at, partitions=partitions)
+    provenance = replace(source.provenance, run_id="run-reduced", reduced_from=CompactedFrom(savepoint_id=SECOND, proofs=(proof,)))
+    publish(root, replace(source, savepoint_id=REDUCED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
+
+
+def newest_file(root: Path) -> Path:
+    """The segment that only the second savepoint needs."""
+    return next((root / APPLICATION / "segments" / CHANGELOG / "0").glob("*40-*.parquet"))
+
+
+def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+    """Damage done to the second manifest's JSON."""
+
+    def apply(root: Path) -> None:
+        path = root / LAYOUT.manifest(SECOND)
+        plain = json.loads(zstandard.ZstdDecompressor().decompress(path.read_bytes()))
+        change(plain)
+        write_manifest(root, SECOND, json.dumps(plain).encode())
+
+    return apply
+
+
+def _ranges(plain: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = next(t for t in plain["topics"] if t["name"] == CHANGELOG)["partitions"][0]["ranges"]
+    return found
+
+
+def _overlap(plain: dict[str, Any]) -> None:
+    _ranges(plain)[1]["start"] = 39
+
+
+def _hole(plain: dict[str, Any]) -> None:
+    del _ranges(plain)[0]
+
+
+def _rows(plain: dict[str, Any]) -> None:
+    _ranges(plain)[1]["file"]["rows"] -= 1
+
+
+def _escape(plain: dict[str, Any]) -> None:
+    _ranges(plain)[1]["file"]["key"] = "../../etc/passwd"
+
+
+def _future(plain: dict[str, Any]) -> None:
+    plain["format_version"] = FORMAT_VERSION + 1
+
+
+def _flip(root: Path) -> None:
+    path = newest_file(root)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+
+
+def _truncate(root: Path) -> None:
+    path = newest_file(root)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "missing-segment": lambda root: newest_file(root).unlink(),
+    "truncated-segment": _truncate,
+    "flipped-bit": _flip,
+    "wrong-row-count": edited(_rows),
+    "overlapping-ranges": edited(_overlap),
+    "missing-range": edited(_hole),
+    "path-escape": edited(_escape),
+    "future-format": edited(_future),
+    "no-manifest": lambda root: [(root / LAYOUT.manifest(found)).unlink() for found in (FIRST, SECOND)] and None,
+    "torn-manifest": lambda root: (
+        (root / LAYOUT.manifest(SECOND)).write_bytes((root / LAYOUT.manifest(SECOND)).read_bytes()[:-40]) and None
+    ),
+    "manifest-that-is-no-json": lambda root: write_manifest(root, SECOND, b"not json"),
+}
+
+
+def main() -> None:
+    """Make all of them anew."""
+    for name in ("good", "reduced", *DAMAGES):
+        shutil.rmtree(GOLDEN / name, ignore_errors=True)
+    good(GOLDEN / "good")
+    reduced(GOLDEN / "reduced")
+    for name, damage in DAMAGES.items():
+        shutil.copytree(GOLDEN / "good", GOLDEN / name)
+        damage(GOLDEN / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""One poisoned manifest, and whatever else somebody put beside ours, stops neither a listing nor an expiry nor an audit, nor hides a good savepoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streams_recovery.cli.app import app
+from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
+from streams_recovery.core.ids import is_id, new_id
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.operations import maintenance, pins, unfinished
+from streams_recovery.operations.restore.report import reports
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, audited, root
+from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
+
+DAY = 86_400_000
+ENVIRONMENT = {
+    "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
+    "COLUMNS": "200",
+}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("name", list(POISONS))
+def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: Path, name: str) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY)
+    poison(root(recovery) / "savepoints", name)
+    listed = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path), "--json"], env=ENVIRONMENT)
+    assert listed.exit_code == 0, listed.output
+    *good, bad = json.loads(listed.stdout)
+    assert ([one["savepoint_id"] for one in good], bad["savepoint_id"]) == ([FIRST, SECOND], NEWER)
+    assert f"golden/savepoints/{NEWER}/manifest.json.zst" in bad["damaged"]
+    table = CliRunner().invoke(app, ["savepoints", "list", "golden", "--configs", str(tmp_path)], env=ENVIRONMENT)
+    assert table.exit_code == 0, table.output
+    assert all(known in table.output for known in (FIRST, SECOND, "damaged"))
+    planned = maintenance.plan_expiry(recovery)
+    assert ([one.savepoint_id for one in planned.keep], [one.savepoint_id for one in planned.expire]) == ([SECOND], [FIRST])
+    assert planned.blocked == f"no file may go while these manifests cannot be read: {NEWER}"
+    done = maintenance.expire(recovery, "run")
+    assert done.expired == (FIRST,)
+    assert recovery.savepoints.read(SECOND).savepoint_id == SECOND
+    with pytest.raises(Damaged, match=NEWER) as caught:
+        recovery.savepoints.latest()
+    assert caught.value.next_step
+    found = {finding.cause for finding in audited(recovery, "structure").findings}
+    assert found == {Cause.DAMAGED_MANIFEST}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("savepoint_id", [LAST_SECOND, NO_TIME])
+def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGolden, savepoint_id: str) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY)
+    poison(root(recovery) / "savepoints", "nothing", savepoint_id)
+    mine = new_id(recovery.clock(), "run", after=max(recovery.savepoints.ids()))
+    assert is_id(mine)
+    assert SECOND < mine < "2027"
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("name", ["restores/ü/journal/000000000001.json", "restores/x/report.md", "restores/-/y", "restores/.z"])
+def test_restores_that_are_none_are_passed_over(golden: OpenGolden, name: str) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY)
+    recovery.repository.create(f"golden/{name}", b"x")
+    assert unfinished.unfinished_restore(recovery) is None
+    assert (
+        unfinished.newest_restore(recovery),
+        list(unfinished.restore_journals(recovery)),
+        reports(recovery.repository, recovery.layout),
+    ) == (
+        None,
+        [],
+        [],
+    )
+    assert maintenance.expire(recovery, "run").expired == (FIRST,)
+
+
+@pytest.mark.fault("F63")
+def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT + 400 * DAY)
+    recovery.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
+    recovery.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
+    assert recovery.savepoints.expired() == set()
+    done = maintenance.expire(recovery, "run")
+    assert (done.left, done.plan.blocked) == ((), None)
+
+
+@pytest.mark.fault("F63")
+def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY)
+    restore_id = new_id(SECOND_AT, "nobody")
+    recovery.repository.create(f"{recovery.layout.journal(restore_id)}000000000001.json", b'{"phase": ["destroying"]}')
+    with pytest.raises(
+        Damaged, match=rf"how far restore {restore_id} of golden came is not known.*streams-recovery dismiss golden {restore_id}"
+    ):
+        unfinished.refuse_if_unfinished(recovery)
+    with pytest.raises(NotFound):
+        unfinished.dismiss(recovery, new_id(SECOND_AT, "somebody"))
+    unfinished.dismiss(recovery, restore_id)
+    unfinished.refuse_if_unfinished(recovery)
+
+
+@pytest.mark.fault("F63")
+def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
+    """Whose word it was nobody knows: it may have been about any savepoint."""
+    recovery = golden("good", now=SECOND_AT + DAY)
+    pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
+    recovery.repository.create(f"{recovery.layout.keeps}000000000002.json", b"[" * 100_000)
+    with pytest.raises(EntryUnreadable, match=r"golden/keeps/000000000002\.json"):
+        maintenance.expire(recovery, "run")
+    assert recovery.savepoints.ids() == [FIRST, SECOND]
+
+
+@pytest.mark.fault("F63")
+def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    path = root(recovery) / "published" / f"{SECOND}.json"
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"[" + b"[]," * 40_000 + b"[]]")
+    with pytest.raises(Damaged, match=r"published/.*has 120004 bytes, more than the 65536"):
+        recovery.savepoints.altered(SECOND)
+    assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+
+
+@pytest.mark.fault("F63")
+def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGolden, tmp_path: Path) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY)
+    key = f"{recovery.layout.locks}000000000001.json"
+    recovery.repository.create(key, b"{" * 1_000)
+    with pytest.raises(EntryUnreadable, match="unlock <name>"):
+        maintenance.expire(recovery, "run")
+    ended = CliRunner().invoke(app, ["unlock", "golden", key, "--configs", str(tmp_path)], env=ENVIRONMENT)
+    assert (ended.exit_code, "taken" in ended.output) == (0, True), ended.output
+    assert maintenance.expire(recovery, "run").expired == (FIRST,)
+    with pytest.raises(Refused, match="held by"):
+        recovery.lock.acquire("somebody", lease_seconds=60, purpose="p")
+        recovery.lock.take_from(key)
