@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -110,11 +111,15 @@ def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None,
     """Of a changelog only the state counts; what is archived of an input is its history as well."""
     roles = {topic.name: topic.role for topic in draft.topics}
     known = parent or last
+    archived = {
+        TopicPartition(topic.name, image.partition)
+        for topic in (known.topics if known else ())
+        for image in topic.partitions
+        if image.ranges
+    }
     for one in planned:
-        before = known.topic(one.topic) if known is not None and not roles[one.topic].internal else None
-        archived = before is not None and any(image.ranges for image in before.partitions if image.partition == one.partition)
-        if archived and one.full_because is not None:
-            tp = TopicPartition(one.topic, one.partition)
+        tp = TopicPartition(one.topic, one.partition)
+        if tp in archived and not roles[one.topic].internal and one.full_because is not None:
             why = one.full_because if parent is not None else "the newest savepoint is not whole or cannot be read"
             yield f"the archive of {tp} begins anew ({why}): what it had before is in earlier savepoints only"
 
@@ -208,17 +213,19 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
     """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read. Of ranges that may lose
     some, copied and lost pieces together must be the range.
     """
-    left = sorted(
-        [(piece.tp, piece.copied.start, piece.copied.end) for piece in copied] + [(piece.tp, piece.start, piece.end) for piece in lost]
-    )
-    difference: list[object] = []
+    left: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for piece in copied:
+        left.setdefault(piece.tp, []).append((piece.copied.start, piece.copied.end))
+    for gone in lost:
+        left.setdefault(gone.tp, []).append((gone.start, gone.end))
+    wanted_of: dict[TopicPartition, list[RangeToCopy]] = {}
     for wanted in planned:
-        mine = [piece for piece in left if piece[0] == wanted.tp and wanted.start <= piece[1] < wanted.end]
-        if not (_tiles(wanted, mine) if wanted.may_lose else mine == [(wanted.tp, wanted.start, wanted.end)]):
-            difference.append((wanted.tp, wanted.start, wanted.end))
-        left = [piece for piece in left if piece not in mine]
+        wanted_of.setdefault(wanted.tp, []).append(wanted)
+    difference: list[object] = [(tp, *piece) for tp, pieces in left.items() if tp not in wanted_of for piece in pieces]
+    for tp, ranges in wanted_of.items():
+        difference += [(tp, *piece) for piece in _not_as_planned(ranges, left.get(tp, []))]
     strict = {(wanted.tp, wanted.start) for wanted in planned if not wanted.may_lose}
-    difference += [*left, *((piece.tp, piece.start, piece.end) for piece in lost if (piece.tp, piece.start) in strict)]
+    difference += [(piece.tp, piece.start, piece.end) for piece in lost if (piece.tp, piece.start) in strict]
     if difference:
         raise Damaged(
             f"the job did not copy what was planned: {difference[:5]}", next_step="run the savepoint again", difference=str(difference[:5])
@@ -234,6 +241,21 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
             )
 
 
-def _tiles(wanted: RangeToCopy, pieces: list[tuple[TopicPartition, int, int]]) -> bool:
-    joined = all(before[2] == after[1] for before, after in itertools.pairwise(pieces))
-    return bool(pieces) and joined and (pieces[0][1], pieces[-1][2]) == (wanted.start, wanted.end)
+def _not_as_planned(ranges: Iterable[RangeToCopy], pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of one partition: ranges that were not done as planned, and pieces that nobody asked for."""
+    wrong = []
+    left = deque(sorted(pieces))
+    for wanted in sorted(ranges, key=lambda one: one.start):
+        while left and left[0][0] < wanted.start:
+            wrong.append(left.popleft())
+        mine = []
+        while left and left[0][0] < wanted.end:
+            mine.append(left.popleft())
+        if not (_tiles(wanted, mine) if wanted.may_lose else mine == [(wanted.start, wanted.end)]):
+            wrong.append((wanted.start, wanted.end))
+    return [*wrong, *left]
+
+
+def _tiles(wanted: RangeToCopy, pieces: list[tuple[int, int]]) -> bool:
+    joined = all(before[1] == after[0] for before, after in itertools.pairwise(pieces))
+    return bool(pieces) and joined and (pieces[0][0], pieces[-1][1]) == (wanted.start, wanted.end)

@@ -61,7 +61,9 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
     gaps: dict[TopicPartition, list[Gap]] = {}
     for lost in copied.lost:
         gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
-    plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
+    plans: dict[str, dict[int, PlannedPartition]] = {}
+    for partition in plan.partitions:
+        plans.setdefault(partition.topic, {})[partition.partition] = partition
     return Manifest(
         format_version=FORMAT_VERSION,
         savepoint_id=ticket.savepoint_id,
@@ -73,7 +75,7 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         guarantee=guarantee,
         group_type=draft.group_type,
         parent_id=plan.parent_id,
-        topics=tuple(_topic(topic, draft.captured_at, plans, pieces, gaps, parent) for topic in draft.topics),
+        topics=tuple(_topic(topic, draft.captured_at, plans.get(topic.name, {}), pieces, gaps, parent) for topic in draft.topics),
         claimed=draft.claimed,
         provenance=Provenance(
             run_id=ticket.request.run_id,
@@ -93,13 +95,13 @@ def software() -> dict[str, str]:
 def _topic(
     topic: DraftTopic,
     captured_at: int,
-    plans: dict[TopicPartition, PlannedPartition],
+    plans: dict[int, PlannedPartition],
     pieces: dict[TopicPartition, list[CopiedRange]],
     gaps: dict[TopicPartition, list[Gap]],
     parent: Manifest | None,
 ) -> TopicImage:
     before = parent.topic(topic.name) if parent else None
-    shares = any(plan.inherited for tp, plan in plans.items() if tp.topic == topic.name)
+    shares = any(plan.inherited for plan in plans.values())
     return TopicImage(
         name=topic.name,
         role=topic.role,
@@ -117,8 +119,8 @@ def _topic(
                 end=cut.end,
                 leader_epoch=cut.leader_epoch,
                 committed=cut.committed,
-                ranges=_ranges(cut.tp, topic.role, plans.get(cut.tp), pieces),
-                gaps=(*(plans[cut.tp].gaps if cut.tp in plans else ()), *gaps.get(cut.tp, ())),
+                ranges=_ranges(cut.tp, topic.role, plans.get(cut.partition), pieces),
+                gaps=(*(plans[cut.partition].gaps if cut.partition in plans else ()), *gaps.get(cut.tp, ())),
             )
             for cut in topic.partitions
         ),
