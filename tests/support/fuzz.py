@@ -26,6 +26,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.repository.publication import publication
 from streams_recovery.core.repository.retention import Pin
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
@@ -35,9 +36,10 @@ from streams_recovery.segments.queries import first_values, last_rows, rows_belo
 from streams_recovery.storage.compressed_manifest import packed, unpacked
 from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.repository import Repository
-from streams_recovery.storage.savepoints import Publication, SavepointStore
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.unit.core.test_evidence import REPORT
 from tests.unit.core.test_plan import PLAN
+from tests.unit.core.values import manifest_of
 
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "golden" / "good"
 APPLICATION, SAVEPOINT = "golden", "20261121T010000Z-0000000002"
@@ -58,7 +60,7 @@ ENTRIES: Final = (
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
     QuiesceRecord(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
     Pin(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
-    Publication(savepoint_id=SAVEPOINT, manifest="golden/x", sha256="0" * 64),
+    publication(replace(manifest_of(), savepoint_id=SAVEPOINT, application_id=APPLICATION), "golden/x", b"x"),
     OffsetSnapshot(
         format_version=1,
         snapshot_id=SAVEPOINT,

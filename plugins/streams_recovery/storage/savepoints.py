@@ -6,29 +6,23 @@ import contextlib
 import hashlib
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.ids import is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.publication import Publication, publication
 from streams_recovery.storage.compressed_manifest import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 _NAMED_IN_ERRORS = 5
-_MOST_OF_RECORD = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """The record of a publication: whose, the key of the manifest, and its SHA-256 as it was stored."""
-
-    savepoint_id: str
-    manifest: str
-    sha256: str
+_MOST_OF_RECORD = MOST_BYTES_OF_ENTRY
+_READERS = 16
 
 
 class SavepointStore:
@@ -59,15 +53,59 @@ class SavepointStore:
                     key=key,
                 ) from None
             stored = self._stored(key)
-        self._record(published.savepoint_id, stored)
+        self._record(publication(published, key, stored))
         return key
 
-    def _record(self, savepoint_id: str, stored: bytes) -> None:
+    def _record(self, record: Publication) -> None:
         # After the manifest: a record without one has to mean that it was lost.
-        with contextlib.suppress(AlreadyExists):
-            where, digest = self._layout.manifest(savepoint_id), hashlib.sha256(stored).hexdigest()
-            record = Publication(savepoint_id=savepoint_id, manifest=where, sha256=digest)
-            create_value(self._repository, self._layout.published(savepoint_id), record, most_bytes=_MOST_OF_RECORD)
+        key = self._layout.published(record.savepoint_id)
+        try:
+            create_value(self._repository, key, record, most_bytes=_MOST_OF_RECORD)
+        except AlreadyExists:
+            # Retention goes by it: one that somebody else has put there could give files away.
+            if self.publication(record.savepoint_id) != record:
+                raise Damaged(
+                    f"{key} was there before savepoint {record.savepoint_id} was published, and is about something else",
+                    next_step="remove it, find out who wrote it, and repeat this step",
+                    key=key,
+                ) from None
+
+    def summary(self, savepoint_id: str) -> Publication:
+        """A savepoint in short, by the record of its publication; by its manifest where that is missing, cannot be read or is about another one.
+        Raises ``NotFound`` and ``Damaged``.
+        """
+        key = self._layout.manifest(savepoint_id)
+        size = self._repository.size(key)
+        if size is None:
+            self.read(savepoint_id)
+        return self._summary(savepoint_id, size or 0)
+
+    def summaries(self) -> dict[str, Publication | Damaged]:
+        """All savepoints in short, the newest last, as ``summary`` has them; with the error for one that is damaged. One that expires meanwhile is left
+        out.
+        """
+        sizes = self._repository.sizes(self._layout.savepoints)
+        with ThreadPoolExecutor(_READERS) as readers:
+            ids = self._ids(sizes)
+            found = list(readers.map(lambda one: self._summary_or_damage(one, sizes[self._layout.manifest(one)]), ids))
+        return {savepoint_id: one for savepoint_id, one in zip(ids, found, strict=True) if one is not None}
+
+    def _summary_or_damage(self, savepoint_id: str, size: int) -> Publication | Damaged | None:
+        try:
+            return self._summary(savepoint_id, size)
+        except NotFound:
+            return None
+        except Damaged as error:
+            # Without what it was reading when it was raised.
+            return error.with_traceback(None)
+
+    def _summary(self, savepoint_id: str, size: int) -> Publication:
+        key = self._layout.manifest(savepoint_id)
+        with contextlib.suppress(NotFound, Damaged):
+            record = self.publication(savepoint_id)
+            if record.is_of(key, size):
+                return record
+        return publication(self.read(savepoint_id), key, self._stored(key))
 
     def published(self) -> list[str]:
         """Ids of all savepoints, safety ones as well, with a record that they were published; whether they still exist is another question."""
@@ -85,7 +123,13 @@ class SavepointStore:
 
     def publication(self, savepoint_id: str) -> Publication:
         """The record that a savepoint was published. Raises ``NotFound`` and ``Damaged``."""
-        return read_value(self._repository, Publication, self._layout.published(savepoint_id), most_bytes=_MOST_OF_RECORD)
+        key = self._layout.published(savepoint_id)
+        found = read_value(self._repository, Publication, key, most_bytes=_MOST_OF_RECORD)
+        if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
+            raise Damaged(
+                f"{key} is about savepoint {found.savepoint_id} of {found.application_id}", next_step="find out who wrote it", key=key
+            )
+        return found
 
     def read(self, savepoint_id: str) -> Manifest:
         """The savepoint of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
@@ -136,7 +180,10 @@ class SavepointStore:
 
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""
-        parts = (key.removeprefix(self._layout.savepoints).split("/") for key in self._repository.keys(self._layout.savepoints))
+        return self._ids(self._repository.keys(self._layout.savepoints))
+
+    def _ids(self, keys: Iterable[str]) -> list[str]:
+        parts = (key.removeprefix(self._layout.savepoints).split("/") for key in keys)
         return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
 
     def latest(self, consistency: Consistency | None = None, profile: Profile | None = None) -> Manifest | None:

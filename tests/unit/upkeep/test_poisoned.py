@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +18,8 @@ from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import reports
+from streams_recovery.storage.json_object import create_value
+from streams_recovery.storage.repository import Repository
 from tests.support.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
 from tests.unit.upkeep.test_expire import T0, root
@@ -124,10 +128,52 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
     path = root(recovery) / "published" / f"{SECOND}.json"
     path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"[" + b"[]," * 40_000 + b"[]]")
-    with pytest.raises(Damaged, match=r"published/.*has 120004 bytes, more than the 65536"):
+    path.write_bytes(b"[" + b"[]," * 6_000_000 + b"[]]")
+    with pytest.raises(Damaged, match=r"published/.*has 18000004 bytes, more than the 16777216"):
         recovery.savepoints.altered(SECOND)
     assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    "change", [{"records": 7, "bytes": 1}, {"records": 7, "manifest": "golden/x"}, {"savepoint_id": FIRST}, {"application_id": "x"}]
+)
+def test_a_record_about_something_else_is_no_summary(golden: OpenGolden, change: dict[str, Any]) -> None:
+    recovery = golden("good")
+    honest = recovery.savepoints.summary(SECOND)
+    recovery.repository.delete([recovery.layout.published(SECOND)])
+    create_value(recovery.repository, recovery.layout.published(SECOND), replace(honest, **change))
+    assert recovery.savepoints.summary(SECOND) == recovery.savepoints.summaries()[SECOND] == honest
+    assert (
+        Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+        or "bytes" in change
+        or "manifest" in change
+    )
+
+
+@pytest.mark.fault("F63")
+def test_a_record_that_somebody_made_up_in_advance_stops_the_run_that_publishes(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    honest = recovery.savepoints.read(SECOND)
+    forged = replace(recovery.savepoints.summary(SECOND), savepoint_id=NEWER)
+    create_value(recovery.repository, recovery.layout.published(NEWER), forged)
+    with pytest.raises(Damaged, match="was there before savepoint"):
+        recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
+    recovery.repository.delete([recovery.layout.published(NEWER)])
+    recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
+    recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
+    assert recovery.savepoints.publication(NEWER).records == honest.records
+
+
+def test_a_listing_opens_no_manifest_of_which_there_is_a_record(golden: OpenGolden, monkeypatch: pytest.MonkeyPatch) -> None:
+    recovery = golden("good")
+    recovery.savepoints.publish(replace(recovery.savepoints.read(SECOND), savepoint_id=NEWER))
+    opened: list[str] = []
+    real = Repository.get
+    monkeypatch.setattr(Repository, "get", lambda self, key, **most: opened.append(key) or real(self, key, **most))
+    assert list(recovery.savepoints.summaries()) == [FIRST, SECOND, NEWER]
+    assert recovery.savepoints.key(NEWER) not in opened
+    assert recovery.savepoints.key(SECOND) in opened, "it has no record"
 
 
 @pytest.mark.fault("F63")

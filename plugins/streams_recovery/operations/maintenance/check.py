@@ -158,11 +158,9 @@ def _altered(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str
 
 def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[FileToCheck], list[Finding]]:
     present, found = [], []
+    sizes = recovery.repository.sizes(recovery.layout.segments) if files else {}
     for wanted in files:
-        try:
-            problem = check.size_problem(wanted, recovery.repository.size(wanted.file.key))
-        except UNREADABLE as error:
-            problem = check.finding(wanted, Cause.NOT_READ, only_this_one(recovery.repository, recovery.layout, error))
+        problem = check.size_problem(wanted, sizes.get(wanted.file.key))
         if problem is None:
             present.append(wanted)
         else:

@@ -73,7 +73,7 @@ def _newest(recovery: RecoveryContext) -> Manifest | None:
 
 
 def _whole(recovery: RecoveryContext, manifest: Manifest) -> bool:
-    return manifest.whole({file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)})
+    return manifest.whole(recovery.repository.sizes(recovery.layout.segments))
 
 
 def copy_plan(
@@ -184,11 +184,12 @@ def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | Non
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
     shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
+    sizes = recovery.repository.sizes(recovery.layout.segments) if files or shared else {}
     for file in (*files, *shared):
-        size = recovery.repository.size(file.key)
+        size = sizes.get(file.key)
         if size != file.bytes:
             raise Damaged(
-                f"segment {file.key} has {size} bytes in the repository, {file.bytes} were written",
+                f"segment {file.key} {'is not' if size is None else f'has {size} bytes'} in the repository, {file.bytes} were written",
                 next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
                 key=file.key,
             )

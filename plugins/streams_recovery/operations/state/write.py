@@ -103,7 +103,7 @@ def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
 
 
 def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str) -> None:
-    if not manifest.whole({file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)}):
+    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
         raise Damaged(
             f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
             next_step=next_step,
