@@ -88,9 +88,9 @@ def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
 
 @savepoints_app.command("show")
 def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
-    """Print a savepoint's whole manifest as JSON."""
+    """Print a savepoint's manifest as JSON."""
     with recovery_of(name, configs) as recovery:
-        print_json(recovery.savepoints.read(savepoint))
+        print_json(recovery.savepoints.outline(savepoint))
 
 
 @app.command()

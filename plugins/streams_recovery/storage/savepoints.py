@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
@@ -16,8 +16,9 @@ from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, publication
-from streams_recovery.storage.compressed_manifest import MOST_PACKED, packed, unpacked
+from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
+from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 _NAMED_IN_ERRORS = 5
@@ -41,20 +42,27 @@ class SavepointStore:
         another one has this id, ``Refused`` for one that is too large to be read again.
         """
         key = self._layout.manifest(published.savepoint_id)
-        stored = packed(packed_value(key, published))
+        placed, tables = self._tables().placed(published, where=key)
+        plain = packed_value(key, placed)
+        stored = packed(plain)
         manifest.read(unpacked(stored, key), where=key)
+        for table in tables:
+            self._tables().create(table)
         try:
             self._repository.create(key, stored)
         except AlreadyExists:
-            if self.read(published.savepoint_id) != published:
+            if unpacked(self._stored(key), key) != plain:
                 raise Damaged(
                     f"a different savepoint {published.savepoint_id} exists already",
                     next_step="take a new savepoint; the one that exists was not touched",
                     key=key,
                 ) from None
             stored = self._stored(key)
-        self._record(publication(published, key, stored))
+        self._record(publication(placed, key, stored))
         return key
+
+    def _tables(self, opened: dict[str, PartitionRanges] | None = None) -> RangeTables:
+        return RangeTables(self._repository, self._layout, opened)
 
     def _record(self, record: Publication) -> None:
         # After the manifest: a record without one has to mean that it was lost.
@@ -77,7 +85,7 @@ class SavepointStore:
         key = self._layout.manifest(savepoint_id)
         size = self._repository.size(key)
         if size is None:
-            self.read(savepoint_id)
+            self.outline(savepoint_id)
         return self._summary(savepoint_id, size or 0)
 
     def summaries(self) -> dict[str, Publication | Damaged]:
@@ -105,7 +113,7 @@ class SavepointStore:
             record = self.publication(savepoint_id)
             if record.is_of(key, size):
                 return record
-        return publication(self.read(savepoint_id), key, self._stored(key))
+        return publication(self.outline(savepoint_id), key, self._stored(key))
 
     def published(self) -> list[str]:
         """Ids of all savepoints, safety ones as well, with a record that they were published; whether they still exist is another question."""
@@ -131,8 +139,12 @@ class SavepointStore:
             )
         return found
 
-    def read(self, savepoint_id: str) -> Manifest:
-        """The savepoint of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
+    def read(self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None) -> Manifest:
+        """The savepoint of this id, with its ranges. ``opened`` keeps the tables for whoever reads several. Raises as ``outline`` does."""
+        return self._tables(opened).with_ranges(self.outline(savepoint_id), where=self._layout.manifest(savepoint_id))
+
+    def outline(self, savepoint_id: str) -> Manifest:
+        """The savepoint of this id without its ranges: one object is read. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
         key = self._layout.manifest(savepoint_id)
         try:
             stored = self._stored(key)
@@ -162,8 +174,8 @@ class SavepointStore:
     def _stored(self, key: str) -> bytes:
         return self._repository.get(key, most_bytes=MOST_PACKED)
 
-    def read_retired(self, savepoint_id: str, key: str) -> Manifest:
-        """An expired savepoint by one of its copies. Raises ``NotFound`` and ``Damaged``."""
+    def retired_outline(self, savepoint_id: str, key: str) -> Manifest:
+        """An expired savepoint by one of its copies, without its ranges. Raises ``NotFound`` and ``Damaged``."""
         found = manifest.read(unpacked(self._stored(key), key), where=key)
         if found.savepoint_id != savepoint_id:
             raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
@@ -186,12 +198,15 @@ class SavepointStore:
         parts = (key.removeprefix(self._layout.savepoints).split("/") for key in keys)
         return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
 
-    def latest(self, consistency: Consistency | None = None, profile: Profile | None = None) -> Manifest | None:
+    def latest(
+        self, consistency: Consistency | None = None, profile: Profile | None = None, *, read: Callable[[str], Manifest] | None = None
+    ) -> Manifest | None:
         """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was reduced from
         it, the reduced one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
+        ``read`` is ``outline`` where no ranges are needed.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
-            readable = self._sound(list(ids))
+            readable = self._sound(list(ids), read or self.read)
             moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
             if moment:
                 reduced = [found for found in moment if found.replaces is not None]
@@ -203,14 +218,14 @@ class SavepointStore:
         known = self.ids()
         return self.read(known[-1]) if known else None
 
-    def _sound(self, ids: list[str]) -> list[Manifest]:
+    def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
         """Those of one moment's savepoints that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which
         of them hold the same state only they tell.
         """
         found, damage = [], None
         for savepoint_id in ids:
             try:
-                found.append(self.read(savepoint_id))
+                found.append(read(savepoint_id))
             except Damaged as error:
                 # One is enough, without what it was reading when it was raised.
                 damage = damage or error.with_traceback(None)

@@ -47,7 +47,7 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
     assert all(known in table.output for known in (FIRST, SECOND, "damaged"))
     planned = maintenance.plan_expiry(recovery)
     assert ([one.savepoint_id for one in planned.keep], [one.savepoint_id for one in planned.expire]) == ([SECOND], [FIRST])
-    assert planned.blocked == f"no file may go while these manifests cannot be read: {NEWER}"
+    assert planned.blocked == f"no file may go while these cannot be read: {NEWER}"
     done = maintenance.expire(recovery, "run")
     assert done.expired == (FIRST,)
     assert recovery.savepoints.read(SECOND).savepoint_id == SECOND

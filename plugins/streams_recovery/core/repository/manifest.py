@@ -1,17 +1,18 @@
-"""The manifest of a savepoint: format version 3, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 4, as docs/format.md lays it down.
 
-A savepoint exists only when its manifest does. A manifest is written once, last, and never changed.
+A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
+them asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, Literal
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import CompactedFrom, Compaction
+from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import (
     ClaimedTopic,
@@ -24,79 +25,22 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
-from streams_recovery.core.repository.checked_names import check_names, check_numbered, check_segment_key
+from streams_recovery.core.repository.archive_facts import NOTHING, ArchiveFacts
+from streams_recovery.core.repository.checked_names import check_names, check_numbered
 from streams_recovery.core.repository.checked_numbers import check_epoch, check_replicas, check_settings
+from streams_recovery.core.repository.checked_tables import check_tables
+from streams_recovery.core.repository.range_columns import REDUCED, RangeColumns
+from streams_recovery.core.repository.ranges import Ranges, TableRef
+from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 from streams_recovery.core.timestamps import LAST_MOMENT
 
-FORMAT_VERSION: Final = 3
+__all__ = [
+    "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionImage", "Provenance", "SegmentFile", "TopicImage", "check_pieces", "read",
+    "with_ranges",
+]  # fmt: skip
+
+FORMAT_VERSION: Final = 4
 _SHOWN: Final = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFile:
-    """One immutable Parquet file. ``key`` is relative to the repository. Timestamps are the true minimum and maximum, not first and last.
-    ``payload_bytes`` counts keys and values: what a restore will have to send, headers and framing aside.
-    """
-
-    key: str
-    bytes: int
-    sha256: str
-    rows: int
-    first_offset: int
-    last_offset: int
-    min_timestamp: int
-    max_timestamp: int
-    payload_bytes: int
-
-    @property
-    def possible(self) -> bool:
-        """False when no file can have these numbers, whatever is in it."""
-        counted = 0 < self.rows <= self.last_offset - self.first_offset + 1
-        return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
-
-    def damaged(self, what: str) -> Damaged:
-        """The error for a stored file that is not what this says of it."""
-        return Damaged(
-            f"{self.key} {what}: offsets {self.first_offset} to {self.last_offset} cannot be trusted",
-            next_step="restore this file from a copy of the repository, or choose another savepoint",
-            key=self.key,
-            first_offset=self.first_offset,
-            last_offset=self.last_offset,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedRange:
-    """The offsets ``[start, end)`` of one partition, read to the end. ``file`` is None when no readable record was there:
-    transaction markers, aborted records and compacted-away records take offsets but are no rows. From a ``reduced``
-    range rows are missing that later rows replace, in it or in reduced ranges behind it: together they are the same state, not the same log.
-    """
-
-    start: int
-    end: int
-    file: SegmentFile | None
-    reduced: Compaction | None = None
-
-    def __post_init__(self) -> None:
-        inside = self.file is None or self.start <= self.file.first_offset <= self.file.last_offset < self.end
-        if not (0 <= self.start < self.end and inside):
-            raise Damaged(
-                f"copied range [{self.start}, {self.end}) does not fit its file {self.file}",
-                next_step="do not use this savepoint; verify the repository",
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Offsets ``[start, end)`` that were gone before they could be copied."""
-
-    start: int
-    end: int
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start <= self.end:
-            raise Damaged(f"[{self.start}, {self.end}) is no gap", next_step="do not use this savepoint; verify the repository")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +57,11 @@ class PartitionImage:
     end: int
     leader_epoch: int | None
     committed: CommittedOffset | None
-    ranges: tuple[CopiedRange, ...]
+    ranges: Ranges
     gaps: tuple[Gap, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "ranges", Ranges.of(self.ranges))
         numbers = (self.partition, self.log_start, self.last_stable, self.end, self.committed.offset if self.committed else 0)
         if min(numbers) < 0:
             raise Damaged(
@@ -131,14 +76,20 @@ class PartitionImage:
     @property
     def rows(self) -> int:
         """Records archived for this partition."""
-        return sum(file.rows for file in self.files())
+        return self.ranges.facts.rows
+
+    @property
+    def archived_from(self) -> int:
+        """Where its first range begins; its end when it has none."""
+        start = self.ranges.facts.start
+        return self.end if start is None else start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
     """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
     in the savepoint; an input that is not archived still has its committed offsets here. ``full_since`` is the capture time of the savepoint
-    that last copied it from the start of its log.
+    that last copied it from the start of its log. ``tables`` hold the ranges of its partitions, those of older savepoints first.
     """
 
     name: str
@@ -150,6 +101,7 @@ class TopicImage:
     archived: bool
     full_since: int
     partitions: tuple[PartitionImage, ...]
+    tables: tuple[TableRef, ...] = field(default=(), compare=False)
 
     @property
     def rows(self) -> int:
@@ -188,9 +140,10 @@ class Provenance:
 class Manifest:
     """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
     ``captured_at`` is the moment of the cut and the savepoint's time. ``claimed`` topics are not among its topics.
+    ``previous_sha256`` and ``encryption_key_id`` are reserved.
     """
 
-    format_version: Literal[3]
+    format_version: Literal[4]
     savepoint_id: str
     application_id: str
     cluster_id: str
@@ -203,6 +156,8 @@ class Manifest:
     topics: tuple[TopicImage, ...]
     claimed: tuple[ClaimedTopic, ...]
     provenance: Provenance
+    previous_sha256: None = None
+    encryption_key_id: None = None
 
     @property
     def records(self) -> int:
@@ -244,13 +199,21 @@ class Manifest:
                 for file in partition.files():
                     yield TopicPartition(topic.name, partition.partition), file
 
+    @property
+    def file_count(self) -> int:
+        """How many files it needs."""
+        return sum(image.ranges.facts.files for topic in self.topics for image in topic.partitions)
+
     def whole(self, sizes: Mapping[str, int]) -> bool:
         """True when every file it needs is among ``sizes`` (bytes by key) with its size."""
-        return all(sizes.get(file.key) == file.bytes for _, file in self.files())
+        pieces = (image.ranges for topic in self.topics for image in topic.partitions)
+        return all(sizes.get(key) == size for ranges in pieces for key, size in ranges.sizes())
 
 
 def read(data: bytes, *, where: str) -> Manifest:
-    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; another format is refused by its number, not guessed at."""
+    """The manifest in ``data`` (JSON, already decompressed), without its ranges. Raises ``Damaged``; another format is refused by its number, not guessed
+    at.
+    """
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
@@ -265,15 +228,51 @@ def read(data: bytes, *, where: str) -> Manifest:
     check_names("application id", [manifest.application_id], where=where)
     check_names("topic", [topic.name for topic in manifest.topics], where=where)
     _check_moments(manifest, where)
-    _check_files(manifest, where)
     for topic in manifest.topics:
         _check_numbers(topic, where)
         check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
+    check_tables([(topic.name, topic.tables, [image.ranges.facts for image in topic.partitions]) for topic in manifest.topics], where=where)
+    for topic in manifest.topics:
         for partition in topic.partitions:
-            _check_tiling(topic, partition, where)
-            _check_reduced(topic, partition, where)
+            check_tiling(topic, partition, partition.ranges.facts, (), where)
     _check_proof(manifest, where)
-    return manifest
+    return replace(manifest, topics=tuple(_within_tables(topic) for topic in manifest.topics))
+
+
+def _within_tables(topic: TopicImage) -> TopicImage:
+    return replace(topic, partitions=tuple(replace(image, ranges=image.ranges.within(topic.tables)) for image in topic.partitions))
+
+
+def with_ranges(manifest: Manifest, tables: Mapping[str, Mapping[int, RangeColumns]], *, where: str) -> Manifest:
+    """``manifest`` as it was read, with its ranges out of these ``tables``, by hash. Raises ``Damaged`` when they are not what it says of them."""
+    filled = replace(manifest, topics=tuple(_filled(topic, manifest.application_id, tables, where) for topic in manifest.topics))
+    source = manifest.provenance.reduced_from
+    proven = {(proof.topic, proof.partition) for proof in source.proofs} if source is not None else set()
+    for topic in filled.topics:
+        for image in topic.partitions:
+            if (topic.name, image.partition) in proven and not all(copied.reduced for copied in image.ranges):
+                raise _unproven(manifest.provenance.reduced_from, f": see {topic.name}-{image.partition}", where)
+    return filled
+
+
+def _filled(topic: TopicImage, application_id: str, tables: Mapping[str, Mapping[int, RangeColumns]], where: str) -> TopicImage:
+    images = []
+    for image in topic.partitions:
+        held = [tables[ref.sha256][image.partition] for ref in topic.tables if image.partition in tables[ref.sha256]]
+        pieces = held[0] if len(held) == 1 else RangeColumns(application_id, TopicPartition(topic.name, image.partition))
+        for one in held if len(held) > 1 else ():
+            pieces.extend(one)
+        said = image.ranges.facts
+        if replace(pieces.facts(said.savepoints), ranges=sum(map(len, held))) != said:
+            raise Damaged(
+                f"{where}: its tables do not hold what it says of {topic.name}-{image.partition}",
+                next_step="do not use this savepoint; verify the repository and choose another one",
+                topic=topic.name,
+                partition=image.partition,
+            )
+        check_pieces(topic, image, NOTHING, pieces, where)
+        images.append(replace(image, ranges=image.ranges.within(topic.tables, pieces)))
+    return replace(topic, partitions=tuple(images))
 
 
 def _check_moments(manifest: Manifest, where: str) -> None:
@@ -290,13 +289,31 @@ def _check_numbers(topic: TopicImage, where: str) -> None:
             check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)
 
 
-def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
+def check_pieces(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, pieces: RangeColumns, where: str) -> None:
+    """Raise ``Damaged`` unless what there is up to ``before``, these pieces behind it, and the partition's gaps are the archived part of its log, and nothing
+    but a changelog is reduced.
+    """
+    check_tiling(topic, partition, before, pieces.runs(), where)
+    # Only a changelog stands for a state; of every other topic each record counts.
+    if topic.role is not TopicRole.CHANGELOG and any(flag & REDUCED for flag in pieces.flags):
+        raise Damaged(
+            f"{where}: {topic.name}-{partition.partition} is reduced, and it is no changelog",
+            next_step="do not use this savepoint; choose another one",
+            topic=topic.name,
+            partition=partition.partition,
+        )
+
+
+def check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, runs: Sequence[tuple[int, int]], where: str) -> None:
+    """The same of offsets alone, by the runs of the pieces. Gaps within ``before`` are known only to its ranges."""
     if not topic.archived:
         return
     begin = partition.log_start
     if topic.role is TopicRole.REPARTITION and partition.committed is not None:
         begin = partition.committed.offset
-    pieces = sorted([(r.start, r.end) for r in partition.ranges] + [(g.start, g.end) for g in partition.gaps])
+    known = [] if before.start is None or before.end is None else [(before.start, before.end)]
+    gaps = [gap for gap in partition.gaps if not any(start <= gap.start and gap.end <= end for start, end in known)]
+    pieces = sorted([*known, *runs, *((gap.start, gap.end) for gap in gaps)])
     if not pieces and begin >= partition.end:
         return
     joined = all(left[1] == right[0] for left, right in pairwise(pieces))
@@ -311,45 +328,21 @@ def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> N
     )
 
 
-def _check_reduced(topic: TopicImage, partition: PartitionImage, where: str) -> None:
-    # Only a changelog stands for a state; of every other topic each record counts.
-    if topic.role is not TopicRole.CHANGELOG and any(copied.reduced for copied in partition.ranges):
-        raise Damaged(
-            f"{where}: {topic.name}-{partition.partition} is reduced, and it is no changelog",
-            next_step="do not use this savepoint; choose another one",
-            topic=topic.name,
-            partition=partition.partition,
-        )
-
-
 def _check_proof(manifest: Manifest, where: str) -> None:
     source = manifest.provenance.reduced_from
     if source is None:
         return
     images = {TopicPartition(topic.name, image.partition): image for topic in manifest.topics for image in topic.partitions}
     found = {TopicPartition(proof.topic, proof.partition): proof for proof in source.proofs}
-    wrong = [
-        tp
-        for tp, proof in found.items()
-        if tp not in images or images[tp].rows != proof.rows_after or not all(copied.reduced for copied in images[tp].ranges)
-    ]
+    wrong = [tp for tp, proof in found.items() if tp not in images or images[tp].rows != proof.rows_after]
     if wrong or not source.proven or len(found) != len(source.proofs):
-        raise Damaged(
-            f"{where} is reduced from {source.savepoint_id}, and it is not proven that it holds the same state"
-            + (f": see {wrong[0]}" if wrong else ""),
-            next_step="do not use this savepoint; use the one it was made from",
-            savepoint=source.savepoint_id,
-        )
+        raise _unproven(source, f": see {wrong[0]}" if wrong else "", where)
 
 
-def _check_files(manifest: Manifest, where: str) -> None:
-    for tp, file in manifest.files():
-        check_segment_key(file.key, manifest.application_id, tp, where=where)
-        if not file.possible:
-            raise Damaged(
-                f"{where} names {file.key} for {tp} with {file.rows} rows in {file.bytes} bytes, offsets {file.first_offset} to {file.last_offset}, "
-                f"{file.payload_bytes} bytes of keys and values and timestamps {file.min_timestamp} to {file.max_timestamp}, which cannot be",
-                next_step="do not use this savepoint; verify the repository",
-                topic=tp.topic,
-                partition=tp.partition,
-            )
+def _unproven(source: CompactedFrom | None, what: str, where: str) -> Damaged:
+    named = source.savepoint_id if source is not None else None
+    return Damaged(
+        f"{where} is reduced from {named}, and it is not proven that it holds the same state{what}",
+        next_step="do not use this savepoint; use the one it was made from",
+        savepoint=named,
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.savepoint.survival import lost_with_cluster
 
 MOST_REASONS = 20
@@ -16,7 +17,8 @@ _LONGEST_REASON = 500
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """``manifest`` is the manifest's key, ``bytes`` and ``sha256`` are those of the object as it was stored; the rest is what the manifest says, see
-    there. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring the application back, none when it does.
+    there. ``tables`` are those of each topic. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring the application back,
+    none when it does.
     """
 
     savepoint_id: str
@@ -33,6 +35,7 @@ class Publication:
     requested_by: str
     records: int
     files: int
+    tables: dict[str, tuple[TableRef, ...]]
     lost_with_cluster: tuple[str, ...]
 
     @property
@@ -62,6 +65,7 @@ def publication(manifest: Manifest, key: str, stored: bytes) -> Publication:
         run_id=manifest.provenance.run_id,
         requested_by=manifest.provenance.requested_by,
         records=manifest.records,
-        files=sum(1 for _ in manifest.files()),
+        files=manifest.file_count,
+        tables={topic.name: topic.tables for topic in manifest.topics if topic.tables},
         lost_with_cluster=reasons,
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.operations import topic_holds
@@ -67,12 +67,16 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
 def _newest(recovery: RecoveryContext) -> Manifest | None:
     """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
     try:
-        return recovery.savepoints.latest()
+        return recovery.savepoints.latest(read=recovery.savepoints.outline)
     except Damaged:
         return None
 
 
-def _whole(recovery: RecoveryContext, manifest: Manifest) -> bool:
+def _whole(recovery: RecoveryContext, outline: Manifest) -> bool:
+    try:
+        manifest = recovery.savepoints.read(outline.savepoint_id)
+    except Damaged:
+        return False
     return manifest.whole(recovery.repository.sizes(recovery.layout.segments))
 
 
@@ -99,7 +103,7 @@ def copy_plan(
         if topic.archived and topic.role is not TopicRole.REPARTITION
     ]
     partitions = tuple(itertools.chain.from_iterable(planned))
-    shared = parent is not None and any(partition.inherited for partition in partitions)
+    shared = parent is not None and any(partition.shares for partition in partitions)
     return CopyPlan(
         parent_id=parent.savepoint_id if parent and shared else None,
         partitions=partitions,
@@ -115,7 +119,7 @@ def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None,
         TopicPartition(topic.name, image.partition)
         for topic in (known.topics if known else ())
         for image in topic.partitions
-        if image.ranges
+        if image.ranges.facts.ranges
     }
     for one in planned:
         tp = TopicPartition(one.topic, one.partition)
@@ -143,7 +147,7 @@ def _planned(
             PlannedPartition(
                 topic=topic.name,
                 partition=cut.partition,
-                inherited=copy.inherited,
+                shares=copy.shares,
                 gaps=copy.gaps,
                 missing=copy.missing,
                 full_because=copy.full_because,
@@ -154,9 +158,7 @@ def _planned(
 
 def _policy(recovery: RecoveryContext) -> ChainPolicy:
     backup = recovery.config.backup
-    return ChainPolicy(
-        max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days, max_records=backup.segment_max_records
-    )
+    return ChainPolicy(max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days)
 
 
 def _missing(plan: CopyPlan, recovery: RecoveryContext) -> tuple[RangeToCopy, ...]:
@@ -183,25 +185,37 @@ def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | Non
     )
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
-    shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
-    sizes = recovery.repository.sizes(recovery.layout.segments) if files or shared else {}
-    for file in (*files, *shared):
-        size = sizes.get(file.key)
-        if size != file.bytes:
-            raise Damaged(
-                f"segment {file.key} {'is not' if size is None else f'has {size} bytes'} in the repository, {file.bytes} were written",
-                next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
-                key=file.key,
-            )
+    shared = _check_stored(recovery, plan, files)
     copied = Copied(planned=planned, ranges=ranges, lost=job.lost, noticed=noticed)
     return GatherSummary(
-        files_checked=len(files) + len(shared),
+        files_checked=len(files) + shared,
         rows=sum(file.rows for file in files),
         fetched=sum(piece.fetched for piece in ranges),
-        shared_files=len(shared),
+        shared_files=shared,
         lost=sum(piece.end - piece.start for piece in job.lost),
         copied=recovery.notes.write(ticket.savepoint_id, COPIED, copied),
     )
+
+
+def _check_stored(recovery: RecoveryContext, plan: CopyPlan, files: Sequence[SegmentFile]) -> int:
+    """Raise ``Damaged`` unless these files, and those that are shared with the parent, are there with their sizes. Returns how many are shared."""
+    there = recovery.repository.sizes(recovery.layout.segments) if files or plan.parent_id else {}
+    needed, shared = [(file.key, file.bytes) for file in files], 0
+    wrong = next(((key, size) for key, size in needed if there.get(key) != size), None)
+    if plan.parent_id is not None:
+        kept = {(one.topic, one.partition) for one in plan.partitions if one.shares}
+        parent = recovery.savepoints.read(plan.parent_id)
+        for ranges in (one.ranges for topic in parent.topics for one in topic.partitions if (topic.name, one.partition) in kept):
+            shared += ranges.facts.files
+            wrong = wrong or next(((key, size) for key, size in ranges.sizes() if there.get(key) != size), None)
+    if wrong is not None:
+        key, size = wrong
+        raise Damaged(
+            f"segment {key} {f'has {there[key]} bytes' if key in there else 'is not'} in the repository, {size} were written",
+            next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
+            key=key,
+        )
+    return shared
 
 
 def planned_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef) -> tuple[PlannedCopy, CutDraft]:

@@ -10,9 +10,10 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as cautions
-from streams_recovery.core.savepoint.chain import PartitionCopy, joined
+from streams_recovery.core.savepoint.chain import joined
 from streams_recovery.core.savepoint.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
 from streams_recovery.operations.context import RecoveryContext
@@ -40,7 +41,7 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     copied = recovery.notes.read_own(Copied, ticket.savepoint_id, gathered)
     copy, draft = planned_copy(recovery, ticket, copied.planned)
     plan = copy.plan
-    parent = recovery.savepoints.read(plan.parent_id) if plan.parent_id else None
+    parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
     keep_with_savepoint(recovery, copy.groups)
     # Again: whoever was asleep while all that was read must not publish over what another run has done since.
@@ -101,7 +102,8 @@ def _topic(
     parent: Manifest | None,
 ) -> TopicImage:
     before = parent.topic(topic.name) if parent else None
-    shares = any(plan.inherited for plan in plans.values())
+    known = {image.partition: image.ranges for image in before.partitions} if before else {}
+    shares = any(plan.shares for plan in plans.values())
     return TopicImage(
         name=topic.name,
         role=topic.role,
@@ -119,7 +121,7 @@ def _topic(
                 end=cut.end,
                 leader_epoch=cut.leader_epoch,
                 committed=cut.committed,
-                ranges=_ranges(cut.tp, topic.role, plans.get(cut.partition), pieces),
+                ranges=_ranges(topic.role, plans.get(cut.partition), known.get(cut.partition), pieces.get(cut.tp, [])),
                 gaps=(*(plans[cut.partition].gaps if cut.partition in plans else ()), *gaps.get(cut.tp, ())),
             )
             for cut in topic.partitions
@@ -127,15 +129,13 @@ def _topic(
     )
 
 
-def _ranges(
-    tp: TopicPartition, role: TopicRole, plan: PlannedPartition | None, pieces: dict[TopicPartition, list[CopiedRange]]
-) -> tuple[CopiedRange, ...]:
+def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None, pieces: list[CopiedRange]) -> Ranges:
     if role is TopicRole.REPARTITION:
-        return tuple(pieces.get(tp, ()))
+        return Ranges.of(pieces)
     if plan is None:
-        return ()
-    copy = PartitionCopy(inherited=plan.inherited, gaps=plan.gaps, missing=plan.missing, full_because=plan.full_because)
-    return joined(copy, pieces)
+        return Ranges.of(())
+    new = joined(pieces)
+    return known.with_behind(new) if plan.shares and known is not None else Ranges.of(new)
 
 
 def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> SavepointSummary:
@@ -151,7 +151,7 @@ def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, .
         new_records=_rows(copied.ranges),
         fetched=sum(piece.fetched for piece in copied.ranges),
         tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
-        files=sum(1 for _ in manifest.files()),
+        files=manifest.file_count,
         topics=len(manifest.topics),
         warnings=warnings,
         profile=manifest.profile,
