@@ -10,6 +10,7 @@ told. Figures depend on the machine; it asserts nothing about time.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import resource
 import subprocess
 import sys
@@ -53,12 +54,13 @@ PROOF = CutProof(
 def copied(topic: str, partition: int, number: int) -> CopiedRange:
     """A range as a savepoint of that number copied it; like those of a real one, no two have the same numbers."""
     tp, start = TopicPartition(topic, partition), number * SPAN
-    seed = hash((topic, partition, number)) & (2**64 - 1)
+    digest = hashlib.sha256(f"{topic} {partition} {number}".encode()).hexdigest()
+    seed = int(digest[:8], 16)
     rows = SPAN - 1 - seed % 9_000
     file = SegmentFile(
-        key=LAYOUT.segment(tp, start, start + SPAN, f"{seed % 4_096}-{seed:032x}"),
+        key=LAYOUT.segment(tp, start, start + SPAN, f"{seed % 4_096}-{digest[32:]}"),
         bytes=rows * 25 + seed % 50_000,
-        sha256=f"{seed:016x}" * 4,
+        sha256=digest,
         rows=rows,
         first_offset=start + seed % 3,
         last_offset=start + SPAN - 2,

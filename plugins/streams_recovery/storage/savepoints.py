@@ -6,24 +6,23 @@ import contextlib
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.ids import is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.publication import Publication, publication
+from streams_recovery.core.repository.publication import Publication, check_publication, publication
 from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.summaries import read_summaries
 
 _NAMED_IN_ERRORS = 5
 _MOST_OF_RECORD = MOST_BYTES_OF_ENTRY
-_READERS = 16
 
 
 class SavepointStore:
@@ -37,17 +36,18 @@ class SavepointStore:
         """Where the manifest is when the savepoint exists."""
         return self._layout.manifest(savepoint_id)
 
-    def publish(self, published: Manifest) -> str:
-        """Make the savepoint exist and return its manifest's key. Publishing the same manifest again is harmless. Raises ``Damaged`` when
-        another one has this id, ``Refused`` for one that is too large to be read again.
+    def publish(self, published: Manifest, *, confirm: Callable[[], object] = lambda: None) -> str:
+        """Make the savepoint exist and return its manifest's key. Publishing the same manifest again is harmless. ``confirm`` is called when nothing but the
+        manifest is missing, and may raise. Raises ``Damaged`` when another one has this id, ``Refused`` for one that is too large to be read again.
         """
         key = self._layout.manifest(published.savepoint_id)
         placed, tables = self._tables().placed(published, where=key)
         plain = packed_value(key, placed)
         stored = packed(plain)
-        manifest.read(unpacked(stored, key), where=key)
+        stored_manifest.read(unpacked(stored, key), where=key)
         for table in tables:
             self._tables().create(table)
+        confirm()
         try:
             self._repository.create(key, stored)
         except AlreadyExists:
@@ -78,41 +78,15 @@ class SavepointStore:
                     key=key,
                 ) from None
 
-    def summary(self, savepoint_id: str) -> Publication:
-        """A savepoint in short, by the record of its publication; by its manifest where that is missing, cannot be read or is about another one.
-        Raises ``NotFound`` and ``Damaged``.
-        """
-        key = self._layout.manifest(savepoint_id)
-        size = self._repository.size(key)
-        if size is None:
-            self.outline(savepoint_id)
-        return self._summary(savepoint_id, size or 0)
-
     def summaries(self) -> dict[str, Publication | Damaged]:
-        """All savepoints in short, the newest last, as ``summary`` has them; with the error for one that is damaged. One that expires meanwhile is left
-        out.
+        """All savepoints in short, the newest last, by the records of their publication, or by their manifests where a record is missing, cannot be read or is
+        about something else. With the error for one that is damaged. One that expires meanwhile is left out.
         """
-        sizes = self._repository.sizes(self._layout.savepoints)
-        with ThreadPoolExecutor(_READERS) as readers:
-            ids = self._ids(sizes)
-            found = list(readers.map(lambda one: self._summary_or_damage(one, sizes[self._layout.manifest(one)]), ids))
-        return {savepoint_id: one for savepoint_id, one in zip(ids, found, strict=True) if one is not None}
+        return read_summaries(self, self._repository, self._layout, self.ids())
 
-    def _summary_or_damage(self, savepoint_id: str, size: int) -> Publication | Damaged | None:
-        try:
-            return self._summary(savepoint_id, size)
-        except NotFound:
-            return None
-        except Damaged as error:
-            # Without what it was reading when it was raised.
-            return error.with_traceback(None)
-
-    def _summary(self, savepoint_id: str, size: int) -> Publication:
+    def summary_of_manifest(self, savepoint_id: str) -> Publication:
+        """A savepoint in short by its manifest. Raises ``NotFound`` and ``Damaged``."""
         key = self._layout.manifest(savepoint_id)
-        with contextlib.suppress(NotFound, Damaged):
-            record = self.publication(savepoint_id)
-            if record.is_of(key, size):
-                return record
         return publication(self.outline(savepoint_id), key, self._stored(key))
 
     def published(self) -> list[str]:
@@ -137,6 +111,7 @@ class SavepointStore:
             raise Damaged(
                 f"{key} is about savepoint {found.savepoint_id} of {found.application_id}", next_step="find out who wrote it", key=key
             )
+        check_publication(found, where=key)
         return found
 
     def read(self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None) -> Manifest:
@@ -155,7 +130,7 @@ class SavepointStore:
                 next_step="choose one of those; one without a manifest was never finished and cannot be used",
                 savepoint=savepoint_id,
             ) from None
-        found = manifest.read(unpacked(stored, key), where=key)
+        found = stored_manifest.read(unpacked(stored, key), where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
                 f"{key} holds savepoint {found.savepoint_id} of {found.application_id}",
@@ -176,7 +151,7 @@ class SavepointStore:
 
     def retired_outline(self, savepoint_id: str, key: str) -> Manifest:
         """An expired savepoint by one of its copies, without its ranges. Raises ``NotFound`` and ``Damaged``."""
-        found = manifest.read(unpacked(self._stored(key), key), where=key)
+        found = stored_manifest.read(unpacked(self._stored(key), key), where=key)
         if found.savepoint_id != savepoint_id:
             raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
         return found
@@ -192,10 +167,7 @@ class SavepointStore:
 
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""
-        return self._ids(self._repository.keys(self._layout.savepoints))
-
-    def _ids(self, keys: Iterable[str]) -> list[str]:
-        parts = (key.removeprefix(self._layout.savepoints).split("/") for key in keys)
+        parts = (key.removeprefix(self._layout.savepoints).split("/") for key in self._repository.keys(self._layout.savepoints))
         return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
 
     def latest(

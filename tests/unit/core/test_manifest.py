@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
-from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
     CutProof,
@@ -150,13 +150,13 @@ def test_a_file_outside_its_range_is_damaged(start: int, end: int) -> None:
 def test_another_format_is_refused_by_its_number(version: object) -> None:
     plain = codec.encode(image()) | {"format_version": version, "something": "new"}
     with pytest.raises(Damaged, match=f"format version {version!r}"):
-        manifest.read(json.dumps(plain).encode(), where="manifest")
+        stored_manifest.read(json.dumps(plain).encode(), where="manifest")
 
 
 @pytest.mark.fault("F63")
 def test_a_format_of_any_length_is_told_in_one_line() -> None:
     with pytest.raises(Damaged, match=r"format version \['x+") as caught:
-        manifest.read(json.dumps({"format_version": ["x" * 100_000]}).encode(), where="manifest")
+        stored_manifest.read(json.dumps({"format_version": ["x" * 100_000]}).encode(), where="manifest")
     assert len(repr(caught.value.facts)) + len(str(caught.value)) < 600
 
 

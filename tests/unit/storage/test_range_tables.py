@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, LockLost
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
@@ -193,6 +193,20 @@ def test_what_a_manifest_says_of_its_ranges_is_compared_with_them(tmp_path: Path
         )
         with pytest.raises(Damaged, match="do not hold what it says of t-0"):
             store.read(first)
+
+
+def test_whoever_may_not_publish_any_more_is_stopped_when_only_the_manifest_is_missing(tmp_path: Path) -> None:
+    store, made = store_in(tmp_path), savepoint(0, grown(None, "t", 1, 0))
+
+    def lost() -> None:
+        assert len(tables(tmp_path)) == 1
+        raise LockLost("it was taken over", next_step="none")
+
+    with pytest.raises(LockLost):
+        store.publish(made, confirm=lost)
+    assert (store.ids(), store.published()) == ([], [])
+    store.publish(made)
+    assert store.read(made.savepoint_id).records == 1
 
 
 def test_two_readers_of_many_savepoints_open_each_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from streams_recovery.cli.app import app
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import reports
@@ -136,14 +139,25 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
 
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize(
-    "change", [{"records": 7, "bytes": 1}, {"records": 7, "manifest": "golden/x"}, {"savepoint_id": FIRST}, {"application_id": "x"}]
+    "change",
+    [
+        {"records": 7, "bytes": 1},
+        {"records": 7, "manifest": "golden/x"},
+        {"savepoint_id": FIRST},
+        {"application_id": "x"},
+        {"captured_at": 2**62},
+        {"records": -1},
+        {"tables": {"../x": ()}},
+        {"tables": {"t": (TableRef(sha256="../x", bytes=1, ranges=1),)}},
+    ],
 )
 def test_a_record_about_something_else_is_no_summary(golden: OpenGolden, change: dict[str, Any]) -> None:
     recovery = golden("good")
-    honest = recovery.savepoints.summary(SECOND)
+    honest = recovery.savepoints.summaries()[SECOND]
+    assert isinstance(honest, Publication)
     recovery.repository.delete([recovery.layout.published(SECOND)])
     create_value(recovery.repository, recovery.layout.published(SECOND), replace(honest, **change))
-    assert recovery.savepoints.summary(SECOND) == recovery.savepoints.summaries()[SECOND] == honest
+    assert recovery.savepoints.summaries()[SECOND] == honest
     assert (
         Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
         or "bytes" in change
@@ -155,7 +169,7 @@ def test_a_record_about_something_else_is_no_summary(golden: OpenGolden, change:
 def test_a_record_that_somebody_made_up_in_advance_stops_the_run_that_publishes(golden: OpenGolden) -> None:
     recovery = golden("good")
     honest = recovery.savepoints.read(SECOND)
-    forged = replace(recovery.savepoints.summary(SECOND), savepoint_id=NEWER)
+    forged = replace(recovery.savepoints.summary_of_manifest(SECOND), savepoint_id=NEWER)
     create_value(recovery.repository, recovery.layout.published(NEWER), forged)
     with pytest.raises(Damaged, match="was there before savepoint"):
         recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
@@ -163,6 +177,19 @@ def test_a_record_that_somebody_made_up_in_advance_stops_the_run_that_publishes(
     recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
     recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
     assert recovery.savepoints.publication(NEWER).records == honest.records
+
+
+@pytest.mark.fault("F63")
+def test_a_record_that_came_long_after_its_manifest_is_no_summary(golden: OpenGolden) -> None:
+    """Expiry goes by it: one without tables would give away the files of the savepoint."""
+    recovery = golden("good", now=T0 + DAY)
+    forged = replace(recovery.savepoints.summary_of_manifest(SECOND), tables={})
+    create_value(recovery.repository, recovery.layout.published(SECOND), forged)
+    manifest, record = (root(recovery).parent / key for key in (recovery.layout.manifest(SECOND), recovery.layout.published(SECOND)))
+    os.utime(manifest, (record.stat().st_mtime - 800,) * 2)
+    assert recovery.savepoints.summaries()[SECOND] == forged, "nobody can tell"
+    os.utime(manifest, (record.stat().st_mtime - 1_000,) * 2)
+    assert recovery.savepoints.summaries()[SECOND] == recovery.savepoints.summary_of_manifest(SECOND) != forged
 
 
 def test_a_listing_opens_no_manifest_of_which_there_is_a_record(golden: OpenGolden, monkeypatch: pytest.MonkeyPatch) -> None:

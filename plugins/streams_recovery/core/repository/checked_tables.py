@@ -21,13 +21,23 @@ def check_tables(topics: Iterable[tuple[str, Sequence[TableRef], Sequence[Archiv
     for name, tables, partitions in topics:
         held = sum(table.ranges for table in tables)
         total += held
-        named = len({table.sha256 for table in tables}) == len(tables) and all(_SHA256.fullmatch(table.sha256) for table in tables)
-        sized = all(0 < table.bytes <= _MOST_BYTES and table.ranges > 0 for table in tables)
+        check_refs(name, tables, where=where)
         counted = held == sum(facts.ranges for facts in partitions) and all(facts.possible for facts in partitions)
-        if not (named and sized and counted and total <= MOST_RANGES):
-            raise Damaged(
-                f"{where} names tables of {name} that cannot be: {held} ranges in {len(tables)} tables",
-                next_step="do not use this savepoint; verify the repository and choose another one",
-                where=where,
-                topic=name,
-            )
+        if not counted or total > MOST_RANGES:
+            raise _damaged(name, tables, where)
+
+
+def check_refs(topic: str, tables: Sequence[TableRef], *, where: str) -> None:
+    """The same of the tables alone, those of one topic."""
+    named = len({table.sha256 for table in tables}) == len(tables) and all(_SHA256.fullmatch(table.sha256) for table in tables)
+    if not named or not all(0 < table.bytes <= _MOST_BYTES and table.ranges > 0 for table in tables):
+        raise _damaged(topic, tables, where)
+
+
+def _damaged(topic: str, tables: Sequence[TableRef], where: str) -> Damaged:
+    return Damaged(
+        f"{where} names tables of {topic} that cannot be: {sum(table.ranges for table in tables)} ranges in {len(tables)} tables",
+        next_step="do not use this savepoint; verify the repository and choose another one",
+        where=where,
+        topic=topic,
+    )

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.checked_names import check_names
+from streams_recovery.core.repository.checked_tables import check_refs
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.core.timestamps import LAST_MOMENT
 
 MOST_REASONS = 20
 _LONGEST_REASON = 500
@@ -46,6 +50,19 @@ class Publication:
     def is_of(self, key: str, size: int) -> bool:
         """False when this cannot be about the manifest at ``key``, of this many bytes."""
         return (self.manifest, self.bytes) == (key, size)
+
+
+def check_publication(record: Publication, *, where: str) -> None:
+    """Raise ``Damaged`` for a record that no savepoint has: expiry opens the tables that it names."""
+    check_names("topic", list(record.tables), where=where)
+    for topic, tables in record.tables.items():
+        check_refs(topic, tables, where=where)
+    if not 0 <= record.captured_at <= LAST_MOMENT or min(record.records, record.files, record.bytes) < 0:
+        raise Damaged(
+            f"{where} has the moment {record.captured_at} ms, {record.records} records and {record.files} files, which cannot be",
+            next_step="remove it, and find out who wrote it: the savepoint is known by its manifest",
+            where=where,
+        )
 
 
 def publication(manifest: Manifest, key: str, stored: bytes) -> Publication:

@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository import retention
-from streams_recovery.core.repository.publication import Publication, publication
+from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile
 from streams_recovery.operations import pins
@@ -17,6 +17,7 @@ from streams_recovery.operations.maintenance.records import lost
 from streams_recovery.operations.unfinished import needed_savepoints
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.summaries import expired_summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,7 @@ def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expi
         at = recovery.layout.retired_at(newest.key) or 0
         over = bool(retention.past_grace({savepoint_id: at}, now=recovery.clock(), grace_ms=grace_ms(recovery)))
         try:
-            summary = None if over else _summary(recovery, savepoint_id, newest)
+            summary = None if over else expired_summary(recovery.savepoints, recovery.repository, recovery.layout, savepoint_id, newest)
         except Damaged:
             unreadable.append(f"{savepoint_id} (expired)")
             continue
@@ -162,13 +163,3 @@ def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expi
 def grace_ms(recovery: RecoveryContext) -> int:
     """How long files of an expired savepoint stay."""
     return recovery.config.retention.grace_days * retention.DAY_MS
-
-
-def _summary(recovery: RecoveryContext, savepoint_id: str, copy: StoredFile) -> Publication:
-    try:
-        record = recovery.savepoints.publication(savepoint_id)
-        if record.bytes == copy.bytes:
-            return record
-    except (NotFound, Damaged):
-        pass
-    return publication(recovery.savepoints.retired_outline(savepoint_id, copy.key), copy.key, recovery.repository.get(copy.key))

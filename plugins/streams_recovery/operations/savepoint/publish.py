@@ -44,9 +44,8 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
     keep_with_savepoint(recovery, copy.groups)
-    # Again: whoever was asleep while all that was read must not publish over what another run has done since.
-    require_lock(recovery, ticket)
-    key = store.publish(manifest)
+    # Again: whoever was asleep while all that was read and written must not publish over what another run has done since.
+    key = store.publish(manifest, confirm=lambda: require_lock(recovery, ticket))
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
     unkept = cautions.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
