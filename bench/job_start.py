@@ -34,6 +34,7 @@ from streams_recovery.engine.secrets import secrets_file
 from streams_recovery.engine.spark_home import SPARK_HOME
 from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
@@ -68,7 +69,8 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
     os.environ.update(variables)
     location = StorageLocation(backend="filesystem", path=str(GOLDEN))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in store.ids())
+    opened: dict[str, PartitionRanges] = {}
+    files, _ = check.files_of([store.read(savepoint_id, opened) for savepoint_id in store.ids()], opened)
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         repository = Repository(StorageLocation(backend="filesystem", path=str(work)))

@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,9 +101,11 @@ def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact
 
 def _written(rows: DataFrame, spec: CompactSpec, access: Access) -> dict[int, tuple[CopiedRange, ...]]:
     """Segments of ``rows``, one task a log. Ranges follow each other from the start of the log's archive to its end."""
+    # Without the files: this goes to every task, which needs of a log only where it begins.
+    logs = replace(spec, partitions=tuple(replace(one, files=()) for one in spec.partitions))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for written in write_logs(batches, spec, access):
+        for written in write_logs(batches, logs, access):
             yield pa.record_batch([pa.array([codec.dumps(written).decode()])], names=["result"])
 
     tasks = one_log_at_a_time(rows, len(spec.partitions), "offset").mapInArrow(lambda batches: marking(write, batches), "result string")

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
@@ -20,8 +21,11 @@ def copy_ranges(spark: SparkSession, spec: BackupSpec, access: Access) -> Backup
     """Copy every range. Results are in the order of the spec."""
     started = time.monotonic()
 
+    # Without its ranges: this goes to every task.
+    common = replace(spec, ranges=())
+
     def opened(ranges: Sequence[RangeToCopy]) -> AbstractContextManager[Callable[[RangeToCopy], RangeOutcome]]:
-        return copying(ranges, spec, access)
+        return copying(ranges, common, access)
 
     outcomes = spread_sharing(spark, spec.ranges, opened, RangeOutcome, lambda wanted: wanted.size_hint)
     return BackupResult(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -69,7 +70,7 @@ def in_tasks(
     schema: str,
     records: Callable[[I], int] | None = None,
 ) -> DataFrame:
-    """The rows that ``work`` makes of each item. The items travel in the closure: they must be small.
+    """The rows that ``work`` makes of each item. A task is sent its own items, and the driver holds them all: they must be small.
 
     Each has a task of its own, started in the order given; unless ``records`` tells how many an item has: then small ones share one, and the biggest
     start first, so that no straggler is left for the end.
@@ -88,15 +89,17 @@ def in_tasks_sharing(
     groups = [[at] for at in range(len(items))]
     if records is not None:
         groups = bundled([records(item) for item in items], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism)
-    count = len(groups)
+    # As data and not in the closure, of which each task gets a copy: a task is sent its own items, not those of the whole job.
+    shares = [(pickle.dumps([items[at] for at in group]),) for group in groups]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for group in batch.column(0).to_pylist():
-                yield from marking(lambda mine: _rows(mine, opened), [items[at] for at in groups[group]])
+            for share in batch.column(0).to_pylist():
+                yield from marking(lambda mine: _rows(mine, opened), pickle.loads(share))  # noqa: S301  # the driver of this very job wrote it
 
-    # A range of n in n partitions puts number i in partition i, and tasks start in that order.
-    return spark.range(0, count, 1, max(1, count)).mapInArrow(run, schema)
+    # Of n elements in n slices number i is in slice i, and tasks start in that order.
+    rows = spark.sparkContext.parallelize(shares, max(1, len(shares)))
+    return spark.createDataFrame(rows, "share binary").mapInArrow(run, schema)
 
 
 def _rows(mine: Sequence[I], opened: Opened[I, Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

@@ -317,6 +317,6 @@ def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
     with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
         store.read(savepoint(2).savepoint_id)
     expired = store.retire(savepoint(1).savepoint_id, at=5)
-    assert store.read_retired(savepoint(1).savepoint_id, expired) == savepoint(1)
+    assert store.retired_outline(savepoint(1).savepoint_id, expired) == savepoint(1)
     with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
-        store.read_retired(savepoint(2).savepoint_id, expired)
+        store.retired_outline(savepoint(2).savepoint_id, expired)

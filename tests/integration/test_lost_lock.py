@@ -144,7 +144,7 @@ def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_wor
         assert configs(recovery) == before
         assert topic_holds.outstanding(recovery) == ()
     assert len(seen) >= 20, "every change of a savepoint was a moment to sleep at"
-    for part in ("/locks/", "/holds/", "/segments/", "cut.", "copy-plan.", "backup-result.", "copied.", "manifest.json.zst"):
+    for part in ("/locks/", "/holds/", "/segments/", "cut.", "copy-plan.", "backup-result.", "copied.", "/ranges/", "manifest.json.zst"):
         assert any(part in key for key in seen), (part, seen)
 
 

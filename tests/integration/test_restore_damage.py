@@ -18,6 +18,7 @@ from streams_recovery.operations import maintenance, restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
@@ -109,7 +110,10 @@ def test_damage_after_the_approval_is_found_before_anything_is_deleted(small: Sm
 
 
 def edited(recovery: RecoveryContext, savepoint_id: str, change: Callable[[Manifest], Manifest]) -> None:
-    changed = codec.dumps(change(recovery.savepoints.read(savepoint_id)))
+    named, tables = RangeTables(recovery.repository, recovery.layout).placed(change(recovery.savepoints.read(savepoint_id)), where="here")
+    for table in tables:
+        recovery.repository.create(table.key, table.data)
+    changed = codec.dumps(named)
     (root(recovery) / recovery.layout.manifest(savepoint_id)).write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(changed))
 
 

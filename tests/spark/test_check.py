@@ -32,7 +32,8 @@ def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path
     shutil.copytree(GOLDEN / name, tmp_path / "golden-repository")
     location = StorageLocation(backend="filesystem", path=str(tmp_path / "golden-repository"))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in IDS)
+    opened = {}
+    files, _ = check.files_of([store.read(savepoint_id, opened) for savepoint_id in IDS], opened)
     result = audit_files(spark, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
     assert {done.key for done in result.files} == {wanted.file.key for wanted in files}
     assert sum(1 for done in result.files if done.problems) == damaged
@@ -47,7 +48,8 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(spark, access, tmp_path
     shutil.copytree(GOLDEN / "flipped-bit", tmp_path / "golden-repository")
     location = StorageLocation(backend="filesystem", path=str(tmp_path / "golden-repository"))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = check.files_of(store.read(savepoint_id) for savepoint_id in IDS)
+    opened = {}
+    files, _ = check.files_of([store.read(savepoint_id, opened) for savepoint_id in IDS], opened)
     # Not even root can open a link to itself.
     (unreadable,) = [wanted.file.key for wanted in files if "/1/" in wanted.file.key]
     path = tmp_path / "golden-repository" / unreadable

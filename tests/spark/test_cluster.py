@@ -30,6 +30,7 @@ from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.spark_home import installed_spark
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.waiting import poll
@@ -132,7 +133,8 @@ def job(tmp_path: Path) -> SparkJob:
     """One that needs no broker, and has a secret in its closure."""
     location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN / "good", tmp_path / "repository")))
     repository = Repository(location)
-    files, _ = check.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
+    opened: dict[str, PartitionRanges] = {}
+    files, _ = check.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT, opened)], opened)
     spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
     repository.create("golden/work/run/spec.json", spec)
     return SparkJob(

@@ -34,11 +34,9 @@ from streams_recovery.cli.report import evidence
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.savepoint.survival import lost_with_cluster, survives_cluster_loss
 from streams_recovery.core.text.restore_plan import moment
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import SavepointRequest
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -55,40 +53,44 @@ Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint."
 def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List an application's savepoints, newest last."""
     with recovery_of(name, configs) as recovery:
-        found = [_read(recovery, savepoint_id) for savepoint_id in recovery.savepoints.ids()]
+        found = recovery.savepoints.summaries()
     if as_json:
-        print_json([_summary(one) if isinstance(one, Manifest) else one for one in found])
+        print_json([_summary(savepoint_id, one) for savepoint_id, one in found.items()])
         return
     table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "shares files with")
-    for one in found:
-        if isinstance(one, Manifest):
+    for savepoint_id, one in found.items():
+        if isinstance(one, Publication):
             records = f"{one.records:,}{', compacted' if one.replaces else ''}"
-            survives = "yes" if survives_cluster_loss(one) else "no"
+            survives = "yes" if one.survives_cluster_loss else "no"
             table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, one.parent_id or "-")
         else:
-            table.add_row(one["savepoint_id"], "-", "[red]damaged[/red]", "-", "no", "-", one["damaged"])
+            table.add_row(savepoint_id, "-", "[red]damaged[/red]", "-", "no", "-", one.reason)
     Console().print(table)
 
 
-def _read(recovery: RecoveryContext, savepoint_id: str) -> Manifest | dict[str, Any]:
+def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
     # One that is damaged must not hide the others.
-    try:
-        return recovery.savepoints.read(savepoint_id)
-    except Damaged as error:
-        return {"savepoint_id": savepoint_id, "damaged": error.reason, "survives_cluster_loss": False}
-
-
-def _summary(manifest: Manifest) -> dict[str, Any]:
-    wanted = ("savepoint_id", "captured_at", "consistency", "profile", "parent_id", "replaces", "records")
-    lost = lost_with_cluster(manifest)
-    return {name: codec.encode(getattr(manifest, name)) for name in wanted} | {"survives_cluster_loss": not lost, "lost_with_cluster": lost}
+    if isinstance(found, Damaged):
+        return {"savepoint_id": savepoint_id, "damaged": found.reason, "survives_cluster_loss": False}
+    wanted = (
+        "savepoint_id",
+        "captured_at",
+        "consistency",
+        "profile",
+        "parent_id",
+        "replaces",
+        "records",
+        "survives_cluster_loss",
+        "lost_with_cluster",
+    )
+    return {name: codec.encode(getattr(found, name)) for name in wanted}
 
 
 @savepoints_app.command("show")
 def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
-    """Print a savepoint's whole manifest as JSON."""
+    """Print a savepoint's manifest as JSON."""
     with recovery_of(name, configs) as recovery:
-        print_json(recovery.savepoints.read(savepoint))
+        print_json(recovery.savepoints.outline(savepoint))
 
 
 @app.command()

@@ -40,7 +40,8 @@ def preflight(
 
 
 def _before_restore(recovery: RecoveryContext, savepoint: str) -> tuple[PreflightFinding, ...]:
-    manifest = recovery.savepoints.latest(consistency=None) if savepoint == LATEST else recovery.savepoints.read(savepoint)
+    store = recovery.savepoints
+    manifest = store.latest(read=store.outline) if savepoint == LATEST else store.outline(savepoint)
     return looking.before_restore(recovery, manifest)
 
 

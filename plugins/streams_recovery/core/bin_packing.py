@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,11 +15,11 @@ TASKS_A_SLOT: Final = 2
 def packed(sizes: Sequence[int], bins: int) -> list[list[int]]:
     """Positions of ``sizes`` in at most ``bins`` groups of about the same sum, biggest first in each. Every position is in exactly one group."""
     groups: list[list[int]] = [[] for _ in range(max(1, min(bins, len(sizes))))]
-    sums = [0] * len(groups)
+    lightest_first = [(0, 0, group) for group in range(len(groups))]
     for at in sorted(range(len(sizes)), key=lambda position: (-sizes[position], position)):
-        lightest = min(range(len(groups)), key=lambda group: (sums[group], len(groups[group]), group))
-        groups[lightest].append(at)
-        sums[lightest] += sizes[at]
+        size, count, group = lightest_first[0]
+        groups[group].append(at)
+        heapq.heapreplace(lightest_first, (size + sizes[at], count + 1, group))
     return [group for group in groups if group]
 
 

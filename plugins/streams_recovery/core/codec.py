@@ -16,13 +16,30 @@ import typing
 from collections.abc import Mapping
 from functools import cache
 from reprlib import Repr
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
 from streams_recovery.core import bounded_json
 from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
 from streams_recovery.core.errors import Damaged, PermanentError
 
 T = TypeVar("T")
+
+
+class StoredAs:
+    """A value that travels as another one, of ``stored_kind``."""
+
+    __slots__ = ()
+    stored_kind: ClassVar[type]
+
+    def to_stored(self) -> object:
+        """What is stored in its place."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_stored(cls, stored: object) -> Self:
+        """The value that ``stored`` was stored for."""
+        raise NotImplementedError
+
 
 _INT64: Final = range(-(2**63), 2**63)
 _SHOWN_KEY: Final = 80
@@ -37,6 +54,8 @@ def encode(value: Any) -> Any:
         return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, StoredAs):
+        return encode(value.to_stored())
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
@@ -86,6 +105,8 @@ def decode(kind: Any, plain: Any, *, where: str) -> Any:
         return plain
     if dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, plain, where)
+    if isinstance(kind, type) and issubclass(kind, StoredAs):
+        return kind.from_stored(decode(kind.stored_kind, plain, where=where))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         values = [member.value for member in kind]
         _expect(isinstance(plain, str) and plain in values, f"one of {values}", plain, where)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicRole
-from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
     CutProof,
@@ -20,7 +18,7 @@ from streams_recovery.core.repository.manifest import (
 def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
     """The range ``[start, end)`` with one row at its start, or none."""
     file = SegmentFile(
-        key=f"orders/segments/t/0/{start}.parquet",
+        key=f"orders/segments/orders-store-changelog/0/{start:020}-{end:020}-a.parquet",
         bytes=100,
         sha256="0" * 64,
         rows=1,
@@ -70,7 +68,7 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
         reasons=(),
     )
     return Manifest(
-        format_version=3,
+        format_version=4,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="cluster",
@@ -84,8 +82,3 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
         claimed=(),
         provenance=Provenance(run_id="run", requested_by="test", reason="test", software={}),
     )
-
-
-def reread(value: Manifest) -> Manifest:
-    """What is read of a manifest that was written."""
-    return manifest.read(codec.dumps(value), where="manifest")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.savepoint.cut import PartitionCut
@@ -19,7 +21,7 @@ def segment(start: int, end: int, offsets: list[int], *, key: str | None = None)
     if not offsets:
         return CopiedRange(start=start, end=end, file=None)
     file = SegmentFile(
-        key=key or f"orders/segments/t/0/{start}-{end}.parquet",
+        key=key or f"orders/segments/t/0/{start:020}-{end:020}-a.parquet",
         bytes=100,
         sha256="0" * 64,
         rows=len(offsets),
@@ -45,7 +47,7 @@ def cut(*, start: int = 0, end: int = 10, commit: int | None = None, epoch: int 
     )
 
 
-def image(ranges: tuple[CopiedRange, ...], *, start: int = 0, end: int = 10, epoch: int | None = 0) -> PartitionImage:
+def image(ranges: Sequence[CopiedRange], *, start: int = 0, end: int = 10, epoch: int | None = 0) -> PartitionImage:
     """Partition 0 as a manifest has it."""
     return PartitionImage(
         partition=0, log_start=start, last_stable=end, end=end, leader_epoch=epoch, committed=committed(5), ranges=ranges, gaps=()
@@ -77,7 +79,7 @@ def topic(
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     """A manifest of these topics."""
     return Manifest(
-        format_version=3,
+        format_version=4,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",

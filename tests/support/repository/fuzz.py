@@ -6,6 +6,7 @@ ends in anything but a value or ``Damaged``; the object stays in DIRECTORY. A pr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import resource
@@ -26,18 +27,22 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.repository.publication import publication
+from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import Pin
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.segments.files import contents_of
 from streams_recovery.segments.queries import first_values, last_rows, rows_below
-from streams_recovery.storage.compressed_manifest import packed, unpacked
+from streams_recovery.storage.compressed import packed, unpacked
 from streams_recovery.storage.json_object import read_value
+from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
-from streams_recovery.storage.savepoints import Publication, SavepointStore
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.restore_report import REPORT
+from tests.support.examples.savepoints import manifest_of
 from tests.support.project import GOLDEN
 
 APPLICATION, SAVEPOINT = "golden", "20261121T010000Z-0000000002"
@@ -58,7 +63,7 @@ ENTRIES: Final = (
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
     QuiesceRecord(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
     Pin(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
-    Publication(savepoint_id=SAVEPOINT, manifest="golden/x", sha256="0" * 64),
+    publication(replace(manifest_of(), savepoint_id=SAVEPOINT, application_id=APPLICATION), "golden/x", b"x"),
     OffsetSnapshot(
         format_version=1,
         snapshot_id=SAVEPOINT,
@@ -166,6 +171,11 @@ def _collect(plain: Any, places: list[tuple[Any, Any]]) -> None:
         _collect(value, places)
 
 
+def manifest_text(stored: bytes) -> bytes:
+    """What is in a frame."""
+    return unpacked(stored, "honest")
+
+
 def targets(directory: Path) -> list[Target]:
     """Every reader, on objects in ``directory``."""
     repository = Repository(StorageLocation(backend="filesystem", path=str(directory)))
@@ -177,6 +187,9 @@ def targets(directory: Path) -> list[Target]:
         path = directory / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+    for key in golden.keys(layout.range_tables):
+        at(key, golden.get(key))
 
     def manifest(data: bytes) -> None:
         at(layout.manifest(SAVEPOINT), data)
@@ -190,10 +203,29 @@ def targets(directory: Path) -> list[Target]:
         return read
 
     honest = golden.get(layout.manifest(SAVEPOINT))
-    found = [Target("manifest", honest, manifest, plain=lambda data: unpacked(data, "honest"), store=packed)]
+    found = [Target("manifest", honest, manifest, plain=manifest_text, store=packed)]
     found += [Target(type(value).__name__, codec.dumps(value), entry(type(value)), plain=bytes) for value in ENTRIES]
-    files = [file for _, file in SavepointStore(golden, layout).read(SAVEPOINT).files()]
+    whole = SavepointStore(golden, layout).read(SAVEPOINT)
+    for topic, ref in [(one.name, ref) for one in whole.topics for ref in one.tables]:
+        stored = golden.get(layout.range_table(topic, ref.sha256))
+        found.append(Target("range table", stored, _table(repository, layout, (topic, ref.ranges), at), plain=manifest_text, store=packed))
+    files = [file for _, file in whole.files()]
     return found + [Target("segment", golden.get(file.key), _segment(repository, directory, file, at)) for file in files]
+
+
+def _table(repository: Repository, layout: Layout, of: tuple[str, int], at: Callable[[str, bytes], None]) -> Callable[[bytes], None]:
+    topic, ranges = of
+
+    def read(data: bytes) -> None:
+        # As a manifest would name it that somebody forged.
+        ref = TableRef(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data), ranges=ranges)
+        at(layout.range_table(topic, ref.sha256), data)
+        for columns in RangeTables(repository, layout).read(topic, ref).values():
+            assert columns.possible
+            assert len(list(columns)) == len(columns)
+            columns.facts(1)
+
+    return read
 
 
 def _segment(repository: Repository, directory: Path, file: SegmentFile, at: Callable[[str, bytes], None]) -> Callable[[bytes], None]:

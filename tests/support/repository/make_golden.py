@@ -6,9 +6,10 @@ release as far as the tests are concerned.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ import zstandard
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository import range_table
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import (
     FORMAT_VERSION,
     CopiedRange,
@@ -32,8 +35,13 @@ from streams_recovery.core.repository.manifest import (
     Provenance,
     TopicImage,
 )
+from streams_recovery.core.repository.range_columns import RangeColumns
+from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
+from streams_recovery.storage.compressed import packed
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.project import GOLDEN
 from tests.support.repository.golden import FIRST, REDUCED, SECOND, T0
 
@@ -67,12 +75,10 @@ def segment(root: Path, tp: TopicPartition, start: int, end: int, offsets: list[
     return CopiedRange(start=start, end=end, file=written.stored_as(key))
 
 
-def image(
-    number: int, end: int, ranges: tuple[CopiedRange, ...], *, commit: int | None = None, gaps: tuple[Gap, ...] = ()
-) -> PartitionImage:
+def image(number: int, end: int, ranges: Sequence[CopiedRange], *, commit: int | None = None, gaps: tuple[Gap, ...] = ()) -> PartitionImage:
     committed = None if commit is None else CommittedOffset(offset=commit, metadata="AgAAAZ0", leader_epoch=0)
     return PartitionImage(
-        partition=number, log_start=0, last_stable=end, end=end, leader_epoch=0, committed=committed, ranges=ranges, gaps=gaps
+        partition=number, log_start=0, last_stable=end, end=end, leader_epoch=0, committed=committed, ranges=Ranges.of(ranges), gaps=gaps
     )
 
 
@@ -117,8 +123,16 @@ def manifest(savepoint_id: str, hour: int, parent: str | None, topics: tuple[Top
     )
 
 
-def publish(root: Path, value: Manifest) -> None:
-    write_manifest(root, value.savepoint_id, codec.dumps(value))
+def store_in(root: Path) -> SavepointStore:
+    return SavepointStore(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT)
+
+
+def publish(root: Path, value: Manifest) -> Manifest:
+    """What was published, as it is read again. There is no record of it: what the tests publish has one."""
+    store_in(root).publish(value)
+    (root / LAYOUT.published(value.savepoint_id)).unlink()
+    (root / LAYOUT.published_prefix).rmdir()
+    return store_in(root).read(value.savepoint_id)
 
 
 def write_manifest(root: Path, savepoint_id: str, plain: bytes) -> None:
@@ -139,12 +153,12 @@ def good(root: Path) -> Manifest:
     gap = (Gap(start=0, end=3, reason="deleted by retention before it was copied"),)
     quiet = topic(REPARTITION, TopicRole.REPARTITION, (image(0, 21, (), commit=21),))
     changelog = topic(CHANGELOG, TopicRole.CHANGELOG, (image(0, 40, (first,)), image(1, 9, (other,), gaps=gap)))
-    publish(root, manifest(FIRST, 0, None, (changelog, quiet, inputs)))
-    grown = topic(CHANGELOG, TopicRole.CHANGELOG, (image(0, 55, (first, second)), image(1, 9, (other,), gaps=gap)))
+    before = publish(root, manifest(FIRST, 0, None, (changelog, quiet, inputs))).topics[0].partitions
+    grown = topic(
+        CHANGELOG, TopicRole.CHANGELOG, (image(0, 55, before[0].ranges.with_behind((second,))), image(1, 9, before[1].ranges, gaps=gap))
+    )
     unread = topic(REPARTITION, TopicRole.REPARTITION, (image(0, 21, (tail,), commit=17),))
-    newest = manifest(SECOND, 1, FIRST, (grown, unread, inputs))
-    publish(root, newest)
-    return newest
+    return publish(root, manifest(SECOND, 1, FIRST, (grown, unread, inputs)))
 
 
 def reduced(root: Path) -> None:
@@ -173,7 +187,7 @@ def reduced(root: Path) -> None:
         digest_before=digest.hexdigest(),
         digest_after=digest.hexdigest(),
     )
-    partitions = (replace(whole, ranges=(piece, rest)), gapped)
+    partitions = (replace(whole, ranges=Ranges.of((piece, rest))), gapped)
     smaller = replace(changelog, full_since=source.captured_at, partitions=partitions)
     provenance = replace(source.provenance, run_id="run-reduced", reduced_from=CompactedFrom(savepoint_id=SECOND, proofs=(proof,)))
     publish(root, replace(source, savepoint_id=REDUCED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
@@ -196,25 +210,55 @@ def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
     return apply
 
 
-def _ranges(plain: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = next(t for t in plain["topics"] if t["name"] == CHANGELOG)["partitions"][0]["ranges"]
-    return found
+def forged(change: Callable[[RangeColumns], RangeColumns | None]) -> Callable[[Path], None]:
+    """The second savepoint with other ranges of the first changelog partition, and everything that binds them made to fit."""
+
+    def apply(root: Path) -> None:
+        topic = store_in(root).read(SECOND).topics[0]
+        columns = {
+            one.partition: RangeColumns.of(APPLICATION, TopicPartition(CHANGELOG, one.partition), one.ranges) for one in topic.partitions
+        }
+        columns[0] = change(columns[0]) or columns[0]
+        data = packed(range_table.encode(APPLICATION, CHANGELOG, columns))
+        ref = TableRef(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data), ranges=sum(map(len, columns.values())))
+        (root / LAYOUT.range_table(CHANGELOG, ref.sha256)).write_bytes(data)
+
+        def named(plain: dict[str, Any]) -> None:
+            plain["topics"][0]["tables"] = [codec.encode(ref)]
+            for one in plain["topics"][0]["partitions"]:
+                one["ranges"] = codec.encode(columns[one["partition"]].facts(1))
+
+        edited(named)(root)
+
+    return apply
 
 
-def _overlap(plain: dict[str, Any]) -> None:
-    _ranges(plain)[1]["start"] = 39
+def _overlap(ranges: RangeColumns) -> None:
+    ranges.numbers["start"][1] = 39
 
 
-def _hole(plain: dict[str, Any]) -> None:
-    del _ranges(plain)[0]
+def _hole(ranges: RangeColumns) -> RangeColumns:
+    return RangeColumns.of(APPLICATION, TopicPartition(CHANGELOG, 0), ranges[1:])
 
 
-def _rows(plain: dict[str, Any]) -> None:
-    _ranges(plain)[1]["file"]["rows"] -= 1
+def _rows(ranges: RangeColumns) -> None:
+    ranges.numbers["rows"][1] -= 1
 
 
-def _escape(plain: dict[str, Any]) -> None:
-    _ranges(plain)[1]["file"]["key"] = "../../etc/passwd"
+def _escape(ranges: RangeColumns) -> None:
+    ranges.attempts[1] = "../../etc/passwd"
+
+
+def newest_table(root: Path) -> Path:
+    """The table that only the second savepoint needs."""
+    return root / LAYOUT.range_table(CHANGELOG, store_in(root).outline(SECOND).topics[0].tables[-1].sha256)
+
+
+def _alter_table(root: Path) -> None:
+    path = newest_table(root)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
 
 
 def _future(plain: dict[str, Any]) -> None:
@@ -237,11 +281,13 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "missing-segment": lambda root: newest_file(root).unlink(),
     "truncated-segment": _truncate,
     "flipped-bit": _flip,
-    "wrong-row-count": edited(_rows),
-    "overlapping-ranges": edited(_overlap),
-    "missing-range": edited(_hole),
-    "path-escape": edited(_escape),
+    "wrong-row-count": forged(_rows),
+    "overlapping-ranges": forged(_overlap),
+    "missing-range": forged(_hole),
+    "path-escape": forged(_escape),
     "future-format": edited(_future),
+    "missing-table": lambda root: newest_table(root).unlink(),
+    "altered-table": _alter_table,
     "no-manifest": lambda root: [(root / LAYOUT.manifest(found)).unlink() for found in (FIRST, SECOND)] and None,
     "torn-manifest": lambda root: (
         (root / LAYOUT.manifest(SECOND)).write_bytes((root / LAYOUT.manifest(SECOND)).read_bytes()[:-40]) and None

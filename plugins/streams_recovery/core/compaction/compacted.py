@@ -10,6 +10,7 @@ from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Provenance, SegmentFile, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +83,13 @@ def assembled(source: Manifest, accepted: Sequence[PartitionCompacted], *, savep
     """The savepoint of the same cut as ``source`` with these partitions reduced. ``provenance`` says who asked; the proof is added to it."""
     pieces = {one.tp: one.ranges for one in accepted}
     topics = tuple(_topic(topic, source.captured_at, pieces) for topic in source.topics)
-    shared = {file.key for _, file in source.files()}
+    shares = any(
+        image.rows and TopicPartition(topic.name, image.partition) not in pieces for topic in source.topics for image in topic.partitions
+    )
     made = CompactedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in accepted))
     provenance = replace(provenance, reduced_from=made, intended=source.provenance.intended)
     manifest = replace(source, savepoint_id=savepoint_id, parent_id=None, topics=topics, provenance=provenance)
-    if any(file.key in shared for _, file in manifest.files()):
-        return replace(manifest, parent_id=source.savepoint_id)
-    return manifest
+    return replace(manifest, parent_id=source.savepoint_id) if shares else manifest
 
 
 def _topic(topic: TopicImage, captured_at: int, pieces: Mapping[TopicPartition, tuple[CopiedRange, ...]]) -> TopicImage:
@@ -96,7 +97,8 @@ def _topic(topic: TopicImage, captured_at: int, pieces: Mapping[TopicPartition, 
     if not any(changed):
         return topic
     images = tuple(
-        replace(image, ranges=pieces.get(TopicPartition(topic.name, image.partition), image.ranges)) for image in topic.partitions
+        replace(image, ranges=Ranges.of(pieces.get(TopicPartition(topic.name, image.partition), image.ranges)))
+        for image in topic.partitions
     )
     # A topic of which a part is still as old as before has to be copied again when it would have been.
     whole = all(copied.reduced for image in images for copied in image.ranges if copied.file)

@@ -189,10 +189,12 @@ def _expected(images: Iterable[PartitionImage]) -> int | None:
 def in_portions(files: Sequence[SegmentFile], max_bytes: int) -> Iterator[tuple[SegmentFile, ...]]:
     """``files`` in their order, in portions of at most ``max_bytes`` or of one file: one task reads one portion."""
     portion: list[SegmentFile] = []
+    size = 0
     for file in files:
-        if portion and sum(one.bytes for one in portion) + file.bytes > max_bytes:
+        if portion and size + file.bytes > max_bytes:
             yield tuple(portion)
-            portion = []
+            portion, size = [], 0
         portion.append(file)
+        size += file.bytes
     if portion:
         yield tuple(portion)

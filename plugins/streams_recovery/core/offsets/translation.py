@@ -19,11 +19,18 @@ RowsBelow = Callable[[SegmentFile, int], int]
 def translate(tp: TopicPartition, committed: int, image: PartitionImage, t0: int, rows_below: RowsBelow) -> int:
     """The offset in the restored log that means what ``committed`` meant in the archived one.
 
-    ``t0`` is the offset of the first restored row. Raises ``Refused`` for a commit below the first archived offset (records would be
+    ``t0`` is the offset of the first restored row. Raises what ``require_archived`` does.
+    """
+    require_archived(tp, committed, image)
+    return t0 + sum(_rank(file, committed, rows_below) for file in image.files())
+
+
+def require_archived(tp: TopicPartition, committed: int, image: PartitionImage) -> None:
+    """Needs no ranges. Raises ``Refused`` for a commit below the first archived offset (records would be
     skipped silently), above the end of the archive (it points at records that were never copied), or below records that were gone before they
     could be copied.
     """
-    first = image.ranges[0].start if image.ranges else image.end
+    first = image.archived_from
     if not first <= committed <= image.end:
         raise Refused(
             f"committed offset {committed} of {tp} lies outside the archived range [{first}, {image.end}]",
@@ -44,7 +51,6 @@ def translate(tp: TopicPartition, committed: int, image: PartitionImage, t0: int
             partition=tp.partition,
             committed=committed,
         )
-    return t0 + sum(_rank(file, committed, rows_below) for file in image.files())
 
 
 def _rank(file: SegmentFile, committed: int, rows_below: RowsBelow) -> int:

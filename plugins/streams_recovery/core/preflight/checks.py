@@ -29,8 +29,6 @@ LOG_APPEND = "LogAppendTime"
 
 # Levels of metadata.version that the releases 4.1 and 4.2 know (MetadataVersion). The defect is in 4.1.x and 4.2.0 and is gone in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
-# What a segment file has beside its rows, generously.
-_FILE_OVERHEAD_BYTES = 8_192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +206,9 @@ def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[
     found = []
     for name, topic in topics.items():
         limit = _number(settings[name], MAX_MESSAGE, 0)
-        files = [file for partition in topic.partitions for file in partition.files() if file.rows]
-        plain = max((-(-file.payload_bytes // file.rows) for file in files), default=0)
-        packed = max((-(-(file.bytes - _FILE_OVERHEAD_BYTES) // file.rows) for file in files), default=0)
+        facts = [partition.ranges.facts for partition in topic.partitions]
+        plain = max((one.payload_a_row for one in facts), default=0)
+        packed = max((one.bytes_a_row for one in facts), default=0)
         if limit and plain > limit:
             fits = packed <= limit
             found.append(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.check_findings import Cause, Finding
-from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile
 
 _SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
 EVERYTHING = 100.0
@@ -123,29 +123,41 @@ class CheckReport:
         return self.causes[0].exit_code if self.causes else 0
 
 
-def files_of(manifests: Iterable[Manifest]) -> tuple[list[FileToCheck], list[Finding]]:
-    """Every file that these savepoints need, once each, and a finding for each that two of them describe differently."""
-    known: dict[str, FileToCheck] = {}
-    findings = []
+def files_of(
+    manifests: Iterable[Manifest], tables: Mapping[str, Mapping[int, Sequence[CopiedRange]]]
+) -> tuple[list[FileToCheck], list[Finding]]:
+    """Every file that these savepoints need, once each, and a finding for each that two of their ``tables``, by hash, describe differently. A table is gone
+    through once, however many savepoints name it.
+    """
+    users: dict[tuple[str, str], list[str]] = {}
     for manifest in manifests:
         for topic in manifest.topics:
-            for image in topic.partitions:
-                for piece in image.ranges:
-                    if piece.file is None:
-                        continue
-                    before = known.get(piece.file.key)
-                    wanted = FileToCheck(
-                        topic=topic.name,
-                        partition=image.partition,
-                        start=piece.start,
-                        end=piece.end,
-                        file=piece.file,
-                        savepoints=(*(before.savepoints if before else ()), manifest.savepoint_id),
-                    )
-                    if before is not None and _described(before) != _described(wanted):
-                        findings.append(finding(wanted, Cause.DAMAGED_MANIFEST, "savepoints describe this file differently"))
-                    known[piece.file.key] = wanted
+            for ref in topic.tables:
+                users.setdefault((topic.name, ref.sha256), []).append(manifest.savepoint_id)
+    known: dict[str, FileToCheck] = {}
+    findings = []
+    both: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]] = {}
+    for (name, sha256), named in users.items():
+        savepoints = tuple(named)
+        for wanted in _files(name, tables[sha256], savepoints):
+            before = known.get(wanted.file.key)
+            if before is not None:
+                # One tuple for all files of two tables.
+                pair = (before.savepoints, savepoints)
+                wanted = replace(wanted, savepoints=both.setdefault(pair, tuple(sorted({*pair[0], *pair[1]}))))  # noqa: PLW2901
+                if _described(before) != _described(wanted):
+                    findings.append(finding(wanted, Cause.DAMAGED_MANIFEST, "savepoints describe this file differently"))
+            known[wanted.file.key] = wanted
     return list(known.values()), findings
+
+
+def _files(topic: str, table: Mapping[int, Sequence[CopiedRange]], savepoints: tuple[str, ...]) -> Iterator[FileToCheck]:
+    for partition, ranges in table.items():
+        for piece in ranges:
+            if piece.file is not None:
+                yield FileToCheck(
+                    topic=topic, partition=partition, start=piece.start, end=piece.end, file=piece.file, savepoints=savepoints
+                )
 
 
 def _described(wanted: FileToCheck) -> tuple[object, ...]:

@@ -25,6 +25,15 @@ class Layout:
         return f"{self.application_id}/segments/{topic}/{tp.partition}/{start:020}-{end:020}-{checked_name('attempt', attempt)}.parquet"
 
     @property
+    def range_tables(self) -> str:
+        """Prefix of all range tables."""
+        return f"{self.application_id}/ranges/"
+
+    def range_table(self, topic: str, sha256: str) -> str:
+        """A table of the ranges of one topic, named by the hash of its bytes."""
+        return f"{self.range_tables}{checked_name('topic', topic)}/{checked_name('hash', sha256)}.zst"
+
+    @property
     def savepoints(self) -> str:
         """Prefix of all savepoints."""
         return f"{self.application_id}/savepoints/"

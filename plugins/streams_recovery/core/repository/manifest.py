@@ -1,17 +1,16 @@
-"""The manifest of a savepoint: format version 3, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 4, as docs/format.md lays it down.
 
-A savepoint exists only when its manifest does. A manifest is written once, last, and never changed.
+A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
+them asks for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import CompactedFrom, Compaction
+from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import (
     ClaimedTopic,
@@ -24,79 +23,14 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
-from streams_recovery.core.repository.checked_names import check_names, check_numbered, check_segment_key
-from streams_recovery.core.repository.checked_numbers import check_epoch, check_replicas, check_settings
-from streams_recovery.core.timestamps import LAST_MOMENT
+from streams_recovery.core.repository.ranges import Ranges, TableRef
+from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 
-FORMAT_VERSION: Final = 3
-_SHOWN: Final = 80
+__all__ = [
+    "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
+]  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFile:
-    """One immutable Parquet file. ``key`` is relative to the repository. Timestamps are the true minimum and maximum, not first and last.
-    ``payload_bytes`` counts keys and values: what a restore will have to send, headers and framing aside.
-    """
-
-    key: str
-    bytes: int
-    sha256: str
-    rows: int
-    first_offset: int
-    last_offset: int
-    min_timestamp: int
-    max_timestamp: int
-    payload_bytes: int
-
-    @property
-    def possible(self) -> bool:
-        """False when no file can have these numbers, whatever is in it."""
-        counted = 0 < self.rows <= self.last_offset - self.first_offset + 1
-        return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
-
-    def damaged(self, what: str) -> Damaged:
-        """The error for a stored file that is not what this says of it."""
-        return Damaged(
-            f"{self.key} {what}: offsets {self.first_offset} to {self.last_offset} cannot be trusted",
-            next_step="restore this file from a copy of the repository, or choose another savepoint",
-            key=self.key,
-            first_offset=self.first_offset,
-            last_offset=self.last_offset,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedRange:
-    """The offsets ``[start, end)`` of one partition, read to the end. ``file`` is None when no readable record was there:
-    transaction markers, aborted records and compacted-away records take offsets but are no rows. From a ``reduced``
-    range rows are missing that later rows replace, in it or in reduced ranges behind it: together they are the same state, not the same log.
-    """
-
-    start: int
-    end: int
-    file: SegmentFile | None
-    reduced: Compaction | None = None
-
-    def __post_init__(self) -> None:
-        inside = self.file is None or self.start <= self.file.first_offset <= self.file.last_offset < self.end
-        if not (0 <= self.start < self.end and inside):
-            raise Damaged(
-                f"copied range [{self.start}, {self.end}) does not fit its file {self.file}",
-                next_step="do not use this savepoint; verify the repository",
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Offsets ``[start, end)`` that were gone before they could be copied."""
-
-    start: int
-    end: int
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start <= self.end:
-            raise Damaged(f"[{self.start}, {self.end}) is no gap", next_step="do not use this savepoint; verify the repository")
+FORMAT_VERSION: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +47,11 @@ class PartitionImage:
     end: int
     leader_epoch: int | None
     committed: CommittedOffset | None
-    ranges: tuple[CopiedRange, ...]
+    ranges: Ranges
     gaps: tuple[Gap, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "ranges", Ranges.of(self.ranges))
         numbers = (self.partition, self.log_start, self.last_stable, self.end, self.committed.offset if self.committed else 0)
         if min(numbers) < 0:
             raise Damaged(
@@ -131,14 +66,20 @@ class PartitionImage:
     @property
     def rows(self) -> int:
         """Records archived for this partition."""
-        return sum(file.rows for file in self.files())
+        return self.ranges.facts.rows
+
+    @property
+    def archived_from(self) -> int:
+        """Where its first range begins; its end when it has none."""
+        start = self.ranges.facts.start
+        return self.end if start is None else start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
     """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
     in the savepoint; an input that is not archived still has its committed offsets here. ``full_since`` is the capture time of the savepoint
-    that last copied it from the start of its log.
+    that last copied it from the start of its log. ``tables`` hold the ranges of its partitions, those of older savepoints first.
     """
 
     name: str
@@ -150,6 +91,7 @@ class TopicImage:
     archived: bool
     full_since: int
     partitions: tuple[PartitionImage, ...]
+    tables: tuple[TableRef, ...] = field(default=(), compare=False)
 
     @property
     def rows(self) -> int:
@@ -188,9 +130,10 @@ class Provenance:
 class Manifest:
     """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
     ``captured_at`` is the moment of the cut and the savepoint's time. ``claimed`` topics are not among its topics.
+    ``previous_sha256`` and ``encryption_key_id`` are reserved.
     """
 
-    format_version: Literal[3]
+    format_version: Literal[4]
     savepoint_id: str
     application_id: str
     cluster_id: str
@@ -203,6 +146,8 @@ class Manifest:
     topics: tuple[TopicImage, ...]
     claimed: tuple[ClaimedTopic, ...]
     provenance: Provenance
+    previous_sha256: None = None
+    encryption_key_id: None = None
 
     @property
     def records(self) -> int:
@@ -244,112 +189,12 @@ class Manifest:
                 for file in partition.files():
                     yield TopicPartition(topic.name, partition.partition), file
 
+    @property
+    def file_count(self) -> int:
+        """How many files it needs."""
+        return sum(image.ranges.facts.files for topic in self.topics for image in topic.partitions)
+
     def whole(self, sizes: Mapping[str, int]) -> bool:
         """True when every file it needs is among ``sizes`` (bytes by key) with its size."""
-        return all(sizes.get(file.key) == file.bytes for _, file in self.files())
-
-
-def read(data: bytes, *, where: str) -> Manifest:
-    """The manifest in ``data`` (JSON, already decompressed). Raises ``Damaged``; another format is refused by its number, not guessed at."""
-    plain = codec.loads(dict[str, object], data, where=where)
-    version = plain.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
-        shown = f"{version!r:.{_SHOWN}}"
-        raise Damaged(
-            f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
-            next_step="use the release of this software that wrote the savepoint",
-            where=where,
-            version=version if isinstance(version, int) else shown,
-        )
-    manifest: Manifest = codec.decode(Manifest, plain, where=where)
-    check_names("application id", [manifest.application_id], where=where)
-    check_names("topic", [topic.name for topic in manifest.topics], where=where)
-    _check_moments(manifest, where)
-    _check_files(manifest, where)
-    for topic in manifest.topics:
-        _check_numbers(topic, where)
-        check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
-        for partition in topic.partitions:
-            _check_tiling(topic, partition, where)
-            _check_reduced(topic, partition, where)
-    _check_proof(manifest, where)
-    return manifest
-
-
-def _check_moments(manifest: Manifest, where: str) -> None:
-    for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
-        if not 0 <= moment <= LAST_MOMENT:
-            raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
-
-
-def _check_numbers(topic: TopicImage, where: str) -> None:
-    check_replicas(topic.replication_factor, topic=topic.name, where=where)
-    check_settings(topic.config, topic=topic.name, where=where)
-    for image in topic.partitions:
-        for epoch in (image.leader_epoch, image.committed.leader_epoch if image.committed is not None else None):
-            check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)
-
-
-def _check_tiling(topic: TopicImage, partition: PartitionImage, where: str) -> None:
-    if not topic.archived:
-        return
-    begin = partition.log_start
-    if topic.role is TopicRole.REPARTITION and partition.committed is not None:
-        begin = partition.committed.offset
-    pieces = sorted([(r.start, r.end) for r in partition.ranges] + [(g.start, g.end) for g in partition.gaps])
-    if not pieces and begin >= partition.end:
-        return
-    joined = all(left[1] == right[0] for left, right in pairwise(pieces))
-    # An archive may reach further back than the log does; a tail begins where it was not read.
-    if pieces and joined and pieces[0][0] <= begin and pieces[-1][1] == partition.end:
-        return
-    raise Damaged(
-        f"{where}: the ranges of {topic.name}-{partition.partition} do not tile its log from {begin} to {partition.end}: {pieces[:20]}",
-        next_step="do not use this savepoint; verify the repository and choose another one",
-        topic=topic.name,
-        partition=partition.partition,
-    )
-
-
-def _check_reduced(topic: TopicImage, partition: PartitionImage, where: str) -> None:
-    # Only a changelog stands for a state; of every other topic each record counts.
-    if topic.role is not TopicRole.CHANGELOG and any(copied.reduced for copied in partition.ranges):
-        raise Damaged(
-            f"{where}: {topic.name}-{partition.partition} is reduced, and it is no changelog",
-            next_step="do not use this savepoint; choose another one",
-            topic=topic.name,
-            partition=partition.partition,
-        )
-
-
-def _check_proof(manifest: Manifest, where: str) -> None:
-    source = manifest.provenance.reduced_from
-    if source is None:
-        return
-    images = {TopicPartition(topic.name, image.partition): image for topic in manifest.topics for image in topic.partitions}
-    found = {TopicPartition(proof.topic, proof.partition): proof for proof in source.proofs}
-    wrong = [
-        tp
-        for tp, proof in found.items()
-        if tp not in images or images[tp].rows != proof.rows_after or not all(copied.reduced for copied in images[tp].ranges)
-    ]
-    if wrong or not source.proven or len(found) != len(source.proofs):
-        raise Damaged(
-            f"{where} is reduced from {source.savepoint_id}, and it is not proven that it holds the same state"
-            + (f": see {wrong[0]}" if wrong else ""),
-            next_step="do not use this savepoint; use the one it was made from",
-            savepoint=source.savepoint_id,
-        )
-
-
-def _check_files(manifest: Manifest, where: str) -> None:
-    for tp, file in manifest.files():
-        check_segment_key(file.key, manifest.application_id, tp, where=where)
-        if not file.possible:
-            raise Damaged(
-                f"{where} names {file.key} for {tp} with {file.rows} rows in {file.bytes} bytes, offsets {file.first_offset} to {file.last_offset}, "
-                f"{file.payload_bytes} bytes of keys and values and timestamps {file.min_timestamp} to {file.max_timestamp}, which cannot be",
-                next_step="do not use this savepoint; verify the repository",
-                topic=tp.topic,
-                partition=tp.partition,
-            )
+        pieces = (image.ranges for topic in self.topics for image in topic.partitions)
+        return all(sizes.get(key) == size for ranges in pieces for key, size in ranges.sizes())

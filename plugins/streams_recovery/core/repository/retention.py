@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -186,9 +186,9 @@ def pinned(marks: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
     return found
 
 
-def removable(files: Iterable[StoredFile], referenced: Collection[str], *, now: int, grace_ms: int) -> list[StoredFile]:
-    """Files that no savepoint names and that are older than the grace period: a younger one may belong to a savepoint in the making."""
-    return [file for file in files if file.key not in referenced and file.modified < now - grace_ms]
+def removable(unnamed: Iterable[StoredFile], *, now: int, grace_ms: int) -> list[StoredFile]:
+    """Of files that no savepoint names those that are older than the grace period: a younger one may belong to a savepoint in the making."""
+    return [file for file in unnamed if file.modified < now - grace_ms]
 
 
 def past_grace(expired: Mapping[str, int], *, now: int, grace_ms: int) -> set[str]:

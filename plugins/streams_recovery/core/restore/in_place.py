@@ -123,7 +123,7 @@ def quarantine_of(restore_id: str, entries: tuple[QuarantineEntry, ...]) -> Quar
 
 def uncovered(tp: TopicPartition, image: PartitionImage, start: int, end: int) -> str | None:
     """Why a log from ``start`` to ``end`` cannot be made again from its archive, None when it can: every offset of it must be there."""
-    first = image.ranges[0].start if image.ranges else image.end
+    first = image.archived_from
     if end != image.end:
         return f"{tp} ends at {end} and is archived up to {image.end}"
     if first > start:

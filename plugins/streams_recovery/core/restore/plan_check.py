@@ -22,8 +22,11 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     if planned.in_place:
         check_later(planned.in_place.later, application_id=planned.source_application_id, where=where)
     groups = planned.in_place.groups if planned.in_place else ()
-    for group in {one.group for one in groups}:
-        check_partitions(f"offsets of group {group}", [one.tp for one in groups if one.group == group], where=where)
+    by_group: dict[str, list[TopicPartition]] = {}
+    for one in groups:
+        by_group.setdefault(one.group, []).append(one.tp)
+    for group, partitions in by_group.items():
+        check_partitions(f"offsets of group {group}", partitions, where=where)
     _check_files(planned.create, planned.source_application_id, where)
 
 

@@ -159,7 +159,7 @@ def why_no_base(tp: TopicPartition, read: int, captured_at: int, archive: Partit
 
     Records that are gone from the archive were read before the capture: they count as no later only when the capture itself is.
     """
-    first = archive.ranges[0].start if archive.ranges else archive.end
+    first = archive.archived_from
     if cut.first_later is not None and cut.first_later < read:
         return f"it had read {tp} up to {read}, and the record at {cut.first_later} is later"
     if not first <= read <= archive.end:

@@ -170,7 +170,7 @@ def why_incomplete(
     before it would mean more lateness than there is said to be. A log that is taken from its beginning has to be whole.
     """
     part = cut.slice
-    begins = archive.ranges[0].start if archive.ranges else archive.end
+    begins = archive.archived_from
     holes = [(0, begins, "before the archive begins")] if begins else []
     holes += [(gap.start, gap.end, gap.reason) for gap in archive.gaps if gap.end > begins]
     for start, end, reason in holes:

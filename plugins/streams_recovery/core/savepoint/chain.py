@@ -5,11 +5,11 @@ A manifest lists every file it needs, so a chain is only a matter of sharing: lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.truncation import truncation
@@ -24,19 +24,18 @@ _DEFAULT_DELETE_RETENTION_MS = _DAY_MS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPolicy:
     """When sharing ends. ``max_savepoints`` bounds how many savepoints' files a restore reads per partition, ``max_age_days`` the age of the oldest
-    of them: with either, updates that later ones have replaced are dropped in the end. ``max_records`` is what one range may span, see ``split``.
+    of them: with either, updates that later ones have replaced are dropped in the end.
     """
 
     max_savepoints: int
     max_age_days: int
-    max_records: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCopy:
-    """What to do for one partition: keep ``inherited`` and ``gaps``, copy ``missing``. ``full_because`` is None when files are shared."""
+    """What to do for one partition: keep what the parent has if it ``shares`` that, and ``gaps``; copy ``missing``. ``full_because`` says why it does not."""
 
-    inherited: tuple[CopiedRange, ...]
+    shares: bool
     gaps: tuple[Gap, ...]
     missing: RangeToCopy | None
     full_because: str | None
@@ -67,7 +66,7 @@ def plan_partition(
     if begin > start:
         gaps += (Gap(start=start, end=begin, reason="deleted by retention before it was copied"),)
         start = begin
-    return PartitionCopy(inherited=parent.ranges, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
+    return PartitionCopy(shares=True, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
 
 
 def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
@@ -84,9 +83,10 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
     cut_back = truncation(seen=parent.leader_epoch, upto=parent.end, now=cut.leader_epoch, epoch_end=epoch_end)
     if cut_back is not None:
         return f"the log was truncated since the last savepoint: {cut_back}"
-    if not parent.ranges and not parent.gaps and parent.end > parent.log_start:
+    start = parent.ranges.facts.start
+    if start is None and not parent.gaps and parent.end > parent.log_start:
         return "the last savepoint did not archive it"
-    first = min((*(piece.start for piece in parent.ranges), *(gap.start for gap in parent.gaps)), default=parent.end)
+    first = min((parent.archived_from, *(gap.start for gap in parent.gaps)))
     if cut.log_start < first:
         return f"the log starts at {cut.log_start}, before the archive's {first}: another replica leads it now"
     if role is TopicRole.CHANGELOG and not expires and cut.log_start > parent.log_start:
@@ -116,7 +116,7 @@ def topic_full_reason(
     if role is not TopicRole.CHANGELOG:
         # An archived input can be shared as long as its topic lives: it may reach further back than the log does.
         return None
-    longest = max((_savepoints_in(partition, policy) for partition in before.partitions), default=0)
+    longest = max((image.ranges.facts.savepoints for image in before.partitions), default=0)
     if longest >= policy.max_savepoints:
         return f"files of {longest} savepoints reached the limit of {policy.max_savepoints}"
     age = captured_at - before.full_since
@@ -137,11 +137,6 @@ def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int
     return None
 
 
-def _savepoints_in(partition: PartitionImage, policy: ChainPolicy) -> int:
-    # Of the ranges that one savepoint was split into, only the last is shorter than the limit.
-    return sum(1 for copied in partition.ranges if copied.end - copied.start < policy.max_records)
-
-
 def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
     """``whole`` in pieces that span at most ``max_records`` offsets each, in order: each is a file of its own and copied by itself, so that one big partition
     keeps more than one core busy.
@@ -153,7 +148,7 @@ def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
 
 
 def _copy_from(cut: PartitionCut, start: int, *, why: str, may_lose: bool = False) -> PartitionCopy:
-    return PartitionCopy(inherited=(), gaps=(), missing=_range(cut, start, may_lose), full_because=why)
+    return PartitionCopy(shares=False, gaps=(), missing=_range(cut, start, may_lose), full_because=why)
 
 
 def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
@@ -163,11 +158,10 @@ def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
     return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
 
 
-def joined(plan: PartitionCopy, copied: Mapping[TopicPartition, Sequence[CopiedRange]]) -> tuple[CopiedRange, ...]:
-    """Shared and newly copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
-    new = () if plan.missing is None else sorted(copied.get(plan.missing.tp, ()), key=lambda piece: piece.start)
+def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
+    """Copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
     merged: list[CopiedRange] = []
-    for piece in (*plan.inherited, *new):
+    for piece in sorted(pieces, key=lambda one: one.start):
         last = merged[-1] if merged else None
         idle = last and piece.file is None and last.file is None and last.end == piece.start and last.reduced == piece.reduced
         merged.append(replace(piece, start=merged.pop().start) if idle else piece)

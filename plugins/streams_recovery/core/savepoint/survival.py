@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition, TopicRole
-from streams_recovery.core.offsets.translation import translate
+from streams_recovery.core.offsets.translation import require_archived
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 
 READ = (TopicRole.INPUT, TopicRole.GLOBAL)
@@ -35,8 +35,7 @@ def survives_cluster_loss(manifest: Manifest) -> bool:
 
 def archive_begins(image: PartitionImage) -> int:
     """The first offset of an archived partition whose records, as far as there were any, are all there up to its end."""
-    first = min((piece.start for piece in image.ranges), default=image.end)
-    return max((first, *(gap.end for gap in image.gaps)))
+    return max((image.archived_from, *(gap.end for gap in image.gaps)))
 
 
 def _absent(manifest: Manifest) -> list[str]:
@@ -66,6 +65,6 @@ def _offsets_without_records(manifest: Manifest) -> Iterator[str]:
     for _, tp, image in _archived(manifest, TopicRole.INPUT):
         if image.committed is not None:
             try:
-                translate(tp, image.committed.offset, image, 0, lambda _file, _offset: 0)
+                require_archived(tp, image.committed.offset, image)
             except Refused as error:
                 yield error.reason

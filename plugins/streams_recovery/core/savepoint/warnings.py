@@ -96,7 +96,8 @@ def _unread(manifest: Manifest) -> Iterable[str]:
 
 def _unwritable(manifest: Manifest) -> Iterable[str]:
     for topic in _internal(manifest):
-        stamps = [file.min_timestamp for image in topic.partitions for file in image.files()]
+        known = (image.ranges.facts.min_timestamp for image in topic.partitions)
+        stamps = [stamp for stamp in known if stamp is not None]
         if stamps and min(stamps) <= 0:
             yield f"{topic.name} has a record with timestamp {min(stamps)}, which no producer writes as it is: a restore will be refused"
 

@@ -180,9 +180,14 @@ def described(edit: Edit, store: str, source_id: str) -> str:
     )
 
 
+def edited_from(image: PartitionImage) -> int:
+    """Where the one range of an edited partition begins."""
+    return image.archived_from if image.ranges.facts.ranges else min(image.log_start, image.end)
+
+
 def edited_range(image: PartitionImage, entries: Sequence[Entry], file: SegmentFile | None) -> tuple[int, tuple[CopiedRange, ...]]:
     """Where the edited log of a partition ends, and the one range that it is."""
-    start = image.ranges[0].start if image.ranges else min(image.log_start, image.end)
+    start = edited_from(image)
     end = max(image.end, entries[-1].offset + 1 if entries else 0)
     if end == start:
         return end, ()
@@ -204,5 +209,5 @@ def edited_manifest(
         topics=tuple(changed if one.name == topic.name else one for one in source.topics),
         provenance=provenance,
     )
-    shared = {file.key for _, file in source.files()}
-    return replace(manifest, parent_id=source.savepoint_id) if any(file.key in shared for _, file in manifest.files()) else manifest
+    shares = any(image.rows for one in source.topics if one.name != topic.name for image in one.partitions)
+    return replace(manifest, parent_id=source.savepoint_id) if shares else manifest

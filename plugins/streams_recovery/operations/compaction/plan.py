@@ -103,4 +103,4 @@ def refuse_if_compacted(recovery: RecoveryContext, source: Manifest) -> None:
 
 def sizes(recovery: RecoveryContext) -> dict[str, int]:
     """Bytes of every segment there is, by key."""
-    return {file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)}
+    return recovery.repository.sizes(recovery.layout.segments)

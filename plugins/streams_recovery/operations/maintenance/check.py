@@ -23,6 +23,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
 from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
@@ -67,9 +68,10 @@ def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id:
     gone = _lost(recovery, None if whole else savepoint)
     if not wanted and not gone:
         raise _nothing_there(recovery) if whole else _no_such(recovery, savepoint)
-    manifests, found = _manifests(recovery, wanted)
+    opened: dict[str, PartitionRanges] = {}
+    manifests, found = _manifests(recovery, wanted, opened)
     logs = check_logs(recovery, every_entry=depth.percent == check.EVERYTHING) if whole else RecordsChecked(read=0, findings=())
-    files, described = check.files_of(manifests)
+    files, described = check.files_of(manifests, opened)
     present, misfits = _present(recovery, files)
     audit_id = new_id(recovery.clock(), run_id)
     structure = Structure(
@@ -119,12 +121,14 @@ def _where_it_was(recovery: RecoveryContext, savepoint_id: str) -> str:
         return recovery.layout.manifest(savepoint_id)
 
 
-def _manifests(recovery: RecoveryContext, wanted: list[tuple[SavepointStore, str]]) -> tuple[list[Manifest], list[Finding]]:
+def _manifests(
+    recovery: RecoveryContext, wanted: list[tuple[SavepointStore, str]], opened: dict[str, PartitionRanges]
+) -> tuple[list[Manifest], list[Finding]]:
     manifests, found = [], []
     for store, savepoint_id in wanted:
         key = store.key(savepoint_id)
         try:
-            manifests.append(store.read(savepoint_id))
+            manifests.append(store.read(savepoint_id, opened))
             found += _altered(recovery, store, savepoint_id)
         except NotFound:
             # It has expired since it was listed.
@@ -158,11 +162,9 @@ def _altered(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str
 
 def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[FileToCheck], list[Finding]]:
     present, found = [], []
+    sizes = recovery.repository.sizes(recovery.layout.segments) if files else {}
     for wanted in files:
-        try:
-            problem = check.size_problem(wanted, recovery.repository.size(wanted.file.key))
-        except UNREADABLE as error:
-            problem = check.finding(wanted, Cause.NOT_READ, only_this_one(recovery.repository, recovery.layout, error))
+        problem = check.size_problem(wanted, sizes.get(wanted.file.key))
         if problem is None:
             present.append(wanted)
         else:

@@ -16,7 +16,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.retention import Decision, KeepRules
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.maintenance.contents import Holdings, holdings
+from streams_recovery.operations.maintenance.contents import Holdings, grace_ms, holdings
 from streams_recovery.operations.maintenance.remove import Remover
 from streams_recovery.operations.quiesce_record import quiesce_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -69,7 +69,7 @@ def mark(
         before = _marked(recovery, savepoint_id)
         if keep or not before:
             # One that is marked can be released whatever became of it.
-            recovery.savepoints.read(savepoint_id)
+            recovery.savepoints.outline(savepoint_id)
         if restore_id is not None and restore_id not in before:
             raise NotFound(
                 f"restore {restore_id} keeps no savepoint {savepoint_id}; restores that do: {', '.join(filter(None, before)) or 'none'}",
@@ -92,26 +92,22 @@ def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
 
 
 def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
-    grace_ms, now = recovery.config.retention.grace_days * retention.DAY_MS, recovery.clock()
+    now = recovery.clock()
     decisions = retention.decide(found.held(), _rules(recovery), found.marks, now=now)
-    forget = retention.past_grace({key: gone.at for key, gone in found.expired.items()}, now=now, grace_ms=grace_ms)
-    needed = (*found.savepoints, *found.safety, *(gone.manifest for key, gone in found.expired.items() if key not in forget))
-    referenced = {file.key for manifest in needed for _, file in manifest.files()}
-    files = [] if found.unreadable else retention.removable(found.segments, referenced, now=now, grace_ms=grace_ms)
+    files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
     return ExpirePlan(
         application_id=recovery.application_id,
         keep=tuple(decision for decision in decisions if decision.why_kept),
         expire=tuple(decision for decision in decisions if not decision.why_kept),
         expire_safety=tuple(
-            manifest.savepoint_id
-            for manifest in found.safety
-            if manifest.captured_at < now - recovery.config.retention.safety_days * retention.DAY_MS
-            and manifest.savepoint_id not in found.in_use
+            one.savepoint_id
+            for one in found.safety
+            if one.captured_at < now - recovery.config.retention.safety_days * retention.DAY_MS and one.savepoint_id not in found.in_use
         ),
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),
-        forget=tuple(sorted(forget)),
-        blocked=f"no file may go while these manifests cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
+        forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
+        blocked=f"no file may go while these cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
     )
 
 

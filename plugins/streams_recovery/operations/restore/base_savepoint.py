@@ -70,12 +70,12 @@ class BaseSavepointFinder:
         archive = self.archive()
         cuts = self.cuts(archive)
         missing = [
-            f"{tp} begins at {image.ranges[0].start if image.ranges else image.end}" + (", with gaps" if image.gaps else "")
+            f"{tp} begins at {image.archived_from}" + (", with gaps" if image.gaps else "")
             for topic in archive.topics
             if topic.role is TopicRole.INPUT
             for image in topic.partitions
             for tp in [TopicPartition(topic.name, image.partition)]
-            if relevant_gaps(image, cuts[tp].rows) or (image.ranges[0].start if image.ranges else image.end) > 0
+            if relevant_gaps(image, cuts[tp].rows) or image.archived_from > 0
         ]
         if missing:
             raise Refused(

@@ -116,7 +116,7 @@ def pieces_of(topics: Iterable[TopicImage]) -> list[tuple[TopicPartition, Copied
 def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[tuple[TopicPartition, CopiedRange]]) -> None:
     """Raise ``Damaged`` naming the files of these ranges that are missing or have another size."""
     # Sizes only: what is in a file is checked before its first row is used.
-    sizes = {file.key: file.bytes for file in recovery.repository.listed(Layout(manifest.application_id).segments)}
+    sizes = recovery.repository.sizes(Layout(manifest.application_id).segments)
     damaged = [
         f"{piece.file.key} {'is missing' if (size := sizes.get(piece.file.key)) is None else f'has {size} bytes, not {piece.file.bytes}'} "
         f"({tp}, offsets {piece.start} to {piece.end - 1})"

@@ -135,7 +135,7 @@ def _unread(topic: TopicImage) -> TopicImage:
 
 
 def _from_first(image: PartitionImage, metadata: str) -> PartitionImage:
-    first = image.ranges[0].start if image.ranges else image.end
+    first = image.archived_from
     return replace(image, committed=CommittedOffset(offset=first, metadata=metadata, leader_epoch=None))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import LogCut, relevant_gaps
 from streams_recovery.operations.restore.base_savepoint import CUT_ROLES
@@ -26,7 +27,7 @@ class RestoreSource:
 
 def empty_source(topic: TopicImage) -> TopicImage:
     """An output without the results of before: the application is about to process what they were made of, or they are not of what is asked for."""
-    return replace(topic, archived=False, partitions=tuple(replace(image, ranges=(), gaps=()) for image in topic.partitions))
+    return replace(topic, archived=False, partitions=tuple(replace(image, ranges=Ranges(), gaps=()) for image in topic.partitions))
 
 
 def restored_state(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], auto_offset_reset: str) -> Manifest:

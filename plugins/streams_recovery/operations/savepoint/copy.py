@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.operations import topic_holds
@@ -66,13 +67,17 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
 def _newest(recovery: RecoveryContext) -> Manifest | None:
     """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
     try:
-        return recovery.savepoints.latest()
+        return recovery.savepoints.latest(read=recovery.savepoints.outline)
     except Damaged:
         return None
 
 
-def _whole(recovery: RecoveryContext, manifest: Manifest) -> bool:
-    return manifest.whole({file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)})
+def _whole(recovery: RecoveryContext, outline: Manifest) -> bool:
+    try:
+        manifest = recovery.savepoints.read(outline.savepoint_id)
+    except Damaged:
+        return False
+    return manifest.whole(recovery.repository.sizes(recovery.layout.segments))
 
 
 def copy_plan(
@@ -98,7 +103,7 @@ def copy_plan(
         if topic.archived and topic.role is not TopicRole.REPARTITION
     ]
     partitions = tuple(itertools.chain.from_iterable(planned))
-    shared = parent is not None and any(partition.inherited for partition in partitions)
+    shared = parent is not None and any(partition.shares for partition in partitions)
     return CopyPlan(
         parent_id=parent.savepoint_id if parent and shared else None,
         partitions=partitions,
@@ -110,11 +115,15 @@ def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None,
     """Of a changelog only the state counts; what is archived of an input is its history as well."""
     roles = {topic.name: topic.role for topic in draft.topics}
     known = parent or last
+    archived = {
+        TopicPartition(topic.name, image.partition)
+        for topic in (known.topics if known else ())
+        for image in topic.partitions
+        if image.ranges.facts.ranges
+    }
     for one in planned:
-        before = known.topic(one.topic) if known is not None and not roles[one.topic].internal else None
-        archived = before is not None and any(image.ranges for image in before.partitions if image.partition == one.partition)
-        if archived and one.full_because is not None:
-            tp = TopicPartition(one.topic, one.partition)
+        tp = TopicPartition(one.topic, one.partition)
+        if tp in archived and not roles[one.topic].internal and one.full_because is not None:
             why = one.full_because if parent is not None else "the newest savepoint is not whole or cannot be read"
             yield f"the archive of {tp} begins anew ({why}): what it had before is in earlier savepoints only"
 
@@ -138,7 +147,7 @@ def _planned(
             PlannedPartition(
                 topic=topic.name,
                 partition=cut.partition,
-                inherited=copy.inherited,
+                shares=copy.shares,
                 gaps=copy.gaps,
                 missing=copy.missing,
                 full_because=copy.full_because,
@@ -149,9 +158,7 @@ def _planned(
 
 def _policy(recovery: RecoveryContext) -> ChainPolicy:
     backup = recovery.config.backup
-    return ChainPolicy(
-        max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days, max_records=backup.segment_max_records
-    )
+    return ChainPolicy(max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days)
 
 
 def _missing(plan: CopyPlan, recovery: RecoveryContext) -> tuple[RangeToCopy, ...]:
@@ -178,24 +185,37 @@ def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | Non
     )
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
-    shared = [inherited.file for partition in plan.partitions for inherited in partition.inherited if inherited.file is not None]
-    for file in (*files, *shared):
-        size = recovery.repository.size(file.key)
-        if size != file.bytes:
-            raise Damaged(
-                f"segment {file.key} has {size} bytes in the repository, {file.bytes} were written",
-                next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
-                key=file.key,
-            )
+    shared = _check_stored(recovery, plan, files)
     copied = Copied(planned=planned, ranges=ranges, lost=job.lost, noticed=noticed)
     return GatherSummary(
-        files_checked=len(files) + len(shared),
+        files_checked=len(files) + shared,
         rows=sum(file.rows for file in files),
         fetched=sum(piece.fetched for piece in ranges),
-        shared_files=len(shared),
+        shared_files=shared,
         lost=sum(piece.end - piece.start for piece in job.lost),
         copied=recovery.notes.write(ticket.savepoint_id, COPIED, copied),
     )
+
+
+def _check_stored(recovery: RecoveryContext, plan: CopyPlan, files: Sequence[SegmentFile]) -> int:
+    """Raise ``Damaged`` unless these files, and those that are shared with the parent, are there with their sizes. Returns how many are shared."""
+    there = recovery.repository.sizes(recovery.layout.segments) if files or plan.parent_id else {}
+    needed, shared = [(file.key, file.bytes) for file in files], 0
+    wrong = next(((key, size) for key, size in needed if there.get(key) != size), None)
+    if plan.parent_id is not None:
+        kept = {(one.topic, one.partition) for one in plan.partitions if one.shares}
+        parent = recovery.savepoints.read(plan.parent_id)
+        for ranges in (one.ranges for topic in parent.topics for one in topic.partitions if (topic.name, one.partition) in kept):
+            shared += ranges.facts.files
+            wrong = wrong or next(((key, size) for key, size in ranges.sizes() if there.get(key) != size), None)
+    if wrong is not None:
+        key, size = wrong
+        raise Damaged(
+            f"segment {key} {f'has {there[key]} bytes' if key in there else 'is not'} in the repository, {size} were written",
+            next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
+            key=key,
+        )
+    return shared
 
 
 def planned_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef) -> tuple[PlannedCopy, CutDraft]:
@@ -208,17 +228,19 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
     """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read. Of ranges that may lose
     some, copied and lost pieces together must be the range.
     """
-    left = sorted(
-        [(piece.tp, piece.copied.start, piece.copied.end) for piece in copied] + [(piece.tp, piece.start, piece.end) for piece in lost]
-    )
-    difference: list[object] = []
+    left: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for piece in copied:
+        left.setdefault(piece.tp, []).append((piece.copied.start, piece.copied.end))
+    for gone in lost:
+        left.setdefault(gone.tp, []).append((gone.start, gone.end))
+    wanted_of: dict[TopicPartition, list[RangeToCopy]] = {}
     for wanted in planned:
-        mine = [piece for piece in left if piece[0] == wanted.tp and wanted.start <= piece[1] < wanted.end]
-        if not (_tiles(wanted, mine) if wanted.may_lose else mine == [(wanted.tp, wanted.start, wanted.end)]):
-            difference.append((wanted.tp, wanted.start, wanted.end))
-        left = [piece for piece in left if piece not in mine]
+        wanted_of.setdefault(wanted.tp, []).append(wanted)
+    difference: list[object] = [(tp, *piece) for tp, pieces in left.items() if tp not in wanted_of for piece in pieces]
+    for tp, ranges in wanted_of.items():
+        difference += [(tp, *piece) for piece in _not_as_planned(ranges, left.get(tp, []))]
     strict = {(wanted.tp, wanted.start) for wanted in planned if not wanted.may_lose}
-    difference += [*left, *((piece.tp, piece.start, piece.end) for piece in lost if (piece.tp, piece.start) in strict)]
+    difference += [(piece.tp, piece.start, piece.end) for piece in lost if (piece.tp, piece.start) in strict]
     if difference:
         raise Damaged(
             f"the job did not copy what was planned: {difference[:5]}", next_step="run the savepoint again", difference=str(difference[:5])
@@ -234,6 +256,21 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
             )
 
 
-def _tiles(wanted: RangeToCopy, pieces: list[tuple[TopicPartition, int, int]]) -> bool:
-    joined = all(before[2] == after[1] for before, after in itertools.pairwise(pieces))
-    return bool(pieces) and joined and (pieces[0][1], pieces[-1][2]) == (wanted.start, wanted.end)
+def _not_as_planned(ranges: Iterable[RangeToCopy], pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of one partition: ranges that were not done as planned, and pieces that nobody asked for."""
+    wrong = []
+    left = deque(sorted(pieces))
+    for wanted in sorted(ranges, key=lambda one: one.start):
+        while left and left[0][0] < wanted.start:
+            wrong.append(left.popleft())
+        mine = []
+        while left and left[0][0] < wanted.end:
+            mine.append(left.popleft())
+        if not (_tiles(wanted, mine) if wanted.may_lose else mine == [(wanted.start, wanted.end)]):
+            wrong.append((wanted.start, wanted.end))
+    return [*wrong, *left]
+
+
+def _tiles(wanted: RangeToCopy, pieces: list[tuple[int, int]]) -> bool:
+    joined = all(before[1] == after[0] for before, after in itertools.pairwise(pieces))
+    return bool(pieces) and joined and (pieces[0][0], pieces[-1][1]) == (wanted.start, wanted.end)

@@ -30,7 +30,7 @@ def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
     here = recovery.cluster.cluster_id()
     for savepoint_id in reversed(recovery.savepoints.ids()):
         try:
-            found = recovery.savepoints.read(savepoint_id)
+            found = recovery.savepoints.outline(savepoint_id)
         except Damaged:
             continue
         if found.cluster_id == here and found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):

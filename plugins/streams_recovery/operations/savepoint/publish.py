@@ -10,9 +10,10 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as cautions
-from streams_recovery.core.savepoint.chain import PartitionCopy, joined
+from streams_recovery.core.savepoint.chain import joined
 from streams_recovery.core.savepoint.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
 from streams_recovery.operations.context import RecoveryContext
@@ -40,12 +41,11 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     copied = recovery.notes.read_own(Copied, ticket.savepoint_id, gathered)
     copy, draft = planned_copy(recovery, ticket, copied.planned)
     plan = copy.plan
-    parent = recovery.savepoints.read(plan.parent_id) if plan.parent_id else None
+    parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
     keep_with_savepoint(recovery, copy.groups)
-    # Again: whoever was asleep while all that was read must not publish over what another run has done since.
-    require_lock(recovery, ticket)
-    key = store.publish(manifest)
+    # Again: whoever was asleep while all that was read and written must not publish over what another run has done since.
+    key = store.publish(manifest, confirm=lambda: require_lock(recovery, ticket))
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
     unkept = cautions.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
@@ -61,7 +61,9 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
     gaps: dict[TopicPartition, list[Gap]] = {}
     for lost in copied.lost:
         gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
-    plans = {TopicPartition(partition.topic, partition.partition): partition for partition in plan.partitions}
+    plans: dict[str, dict[int, PlannedPartition]] = {}
+    for partition in plan.partitions:
+        plans.setdefault(partition.topic, {})[partition.partition] = partition
     return Manifest(
         format_version=FORMAT_VERSION,
         savepoint_id=ticket.savepoint_id,
@@ -73,7 +75,7 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         guarantee=guarantee,
         group_type=draft.group_type,
         parent_id=plan.parent_id,
-        topics=tuple(_topic(topic, draft.captured_at, plans, pieces, gaps, parent) for topic in draft.topics),
+        topics=tuple(_topic(topic, draft.captured_at, plans.get(topic.name, {}), pieces, gaps, parent) for topic in draft.topics),
         claimed=draft.claimed,
         provenance=Provenance(
             run_id=ticket.request.run_id,
@@ -93,13 +95,14 @@ def software() -> dict[str, str]:
 def _topic(
     topic: DraftTopic,
     captured_at: int,
-    plans: dict[TopicPartition, PlannedPartition],
+    plans: dict[int, PlannedPartition],
     pieces: dict[TopicPartition, list[CopiedRange]],
     gaps: dict[TopicPartition, list[Gap]],
     parent: Manifest | None,
 ) -> TopicImage:
     before = parent.topic(topic.name) if parent else None
-    shares = any(plan.inherited for tp, plan in plans.items() if tp.topic == topic.name)
+    known = {image.partition: image.ranges for image in before.partitions} if before else {}
+    shares = any(plan.shares for plan in plans.values())
     return TopicImage(
         name=topic.name,
         role=topic.role,
@@ -117,23 +120,21 @@ def _topic(
                 end=cut.end,
                 leader_epoch=cut.leader_epoch,
                 committed=cut.committed,
-                ranges=_ranges(cut.tp, topic.role, plans.get(cut.tp), pieces),
-                gaps=(*(plans[cut.tp].gaps if cut.tp in plans else ()), *gaps.get(cut.tp, ())),
+                ranges=_ranges(topic.role, plans.get(cut.partition), known.get(cut.partition), pieces.get(cut.tp, [])),
+                gaps=(*(plans[cut.partition].gaps if cut.partition in plans else ()), *gaps.get(cut.tp, ())),
             )
             for cut in topic.partitions
         ),
     )
 
 
-def _ranges(
-    tp: TopicPartition, role: TopicRole, plan: PlannedPartition | None, pieces: dict[TopicPartition, list[CopiedRange]]
-) -> tuple[CopiedRange, ...]:
+def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None, pieces: list[CopiedRange]) -> Ranges:
     if role is TopicRole.REPARTITION:
-        return tuple(pieces.get(tp, ()))
+        return Ranges.of(pieces)
     if plan is None:
-        return ()
-    copy = PartitionCopy(inherited=plan.inherited, gaps=plan.gaps, missing=plan.missing, full_because=plan.full_because)
-    return joined(copy, pieces)
+        return Ranges.of(())
+    new = joined(pieces)
+    return known.with_behind(new) if plan.shares and known is not None else Ranges.of(new)
 
 
 def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> SavepointSummary:
@@ -149,7 +150,7 @@ def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, .
         new_records=_rows(copied.ranges),
         fetched=sum(piece.fetched for piece in copied.ranges),
         tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
-        files=sum(1 for _ in manifest.files()),
+        files=manifest.file_count,
         topics=len(manifest.topics),
         warnings=warnings,
         profile=manifest.profile,

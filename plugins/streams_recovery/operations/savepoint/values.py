@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap
+from streams_recovery.core.repository.manifest import CutProof, Gap
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.damage import ChangedState
@@ -117,11 +117,11 @@ class ResumeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPartition:
-    """The copy of one partition: what is shared with earlier savepoints, what is gone, what is missing."""
+    """The copy of one partition: whether it shares what the parent has, what is gone, what is missing."""
 
     topic: str
     partition: int
-    inherited: tuple[CopiedRange, ...]
+    shares: bool
     gaps: tuple[Gap, ...]
     missing: RangeToCopy | None
     full_because: str | None

@@ -13,7 +13,18 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refus
 from streams_recovery.core.ids import same_moment
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
-from streams_recovery.core.state.edit import Base, Edit, Wanted, check_writable, described, edited, edited_manifest, edited_range
+from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.state.edit import (
+    Base,
+    Edit,
+    Wanted,
+    check_writable,
+    described,
+    edited,
+    edited_from,
+    edited_manifest,
+    edited_range,
+)
 from streams_recovery.core.state.table import Entry, Identity, living, newest
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
@@ -103,7 +114,7 @@ def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
 
 
 def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str) -> None:
-    if not manifest.whole({file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)}):
+    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
         raise Damaged(
             f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
             next_step=next_step,
@@ -175,11 +186,11 @@ def _image(recovery: RecoveryContext, topic: TopicImage, image: PartitionImage, 
     end, _ = edited_range(image, entries, None)
     tp = TopicPartition(topic.name, image.partition)
     end, ranges = edited_range(image, entries, _stored(recovery, tp, image, end, entries) if entries else None)
-    return replace(image, end=end, last_stable=end, ranges=ranges)
+    return replace(image, end=end, last_stable=end, ranges=Ranges.of(ranges))
 
 
 def _stored(recovery: RecoveryContext, tp: TopicPartition, image: PartitionImage, end: int, entries: Sequence[Entry]) -> SegmentFile:
-    key = recovery.layout.segment(tp, image.ranges[0].start if image.ranges else image.log_start, end, f"edit-{uuid.uuid4().hex}")
+    key = recovery.layout.segment(tp, edited_from(image), end, f"edit-{uuid.uuid4().hex}")
     with workspace("a table is written") as directory:
         path = directory / "segment.parquet"
         segment = write_segment(_batches(entries), path, compression_level=recovery.config.backup.compression_level)

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec
 from streams_recovery.core.compaction.compacted import assembled, judge
 from streams_recovery.core.compaction.plan import CompactionPlan, PartitionCompacted, PartitionToCompact, in_portions, plan_compaction
 from streams_recovery.core.compaction.proof import Compaction, CompactionProof
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
-from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
+from tests.support.repository.stored import stored, with_keys
 
 NAME, STORE = "orders-totals-changelog", "totals"
 PROVENANCE = Provenance(run_id="r2", requested_by="me", reason="", software={})
@@ -158,7 +157,7 @@ def test_a_flawless_reduction_is_accepted_and_becomes_a_savepoint_of_the_same_cu
     (wanted,) = plan_compaction(source, {STORE: StoreKind.KEY_VALUE}).partitions
     verdict = judge([wanted], [done(wanted, 5, 7)])
     made = assembled(source, verdict.accepted, savepoint_id="20261121T012345Z-0000000009", provenance=PROVENANCE)
-    assert manifest.read(codec.dumps(made), where="made") == made
+    assert stored(with_keys(made)) == with_keys(made)
     assert (made.replaces, made.parent_id) == (source.savepoint_id, source.savepoint_id)
     assert made.records == source.records - 1
     assert made.topics[1] == source.topics[1]

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core import codec
 from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
+from tests.support.repository.stored import stored
 
 PROOF = CompactionProof(
     topic="t",
@@ -28,7 +27,7 @@ PROOF = CompactionProof(
 
 
 def read(value: Manifest) -> Manifest:
-    return manifest.read(codec.dumps(value), where="manifest")
+    return stored(value)
 
 
 def reduced(*proofs: CompactionProof, role: TopicRole = TopicRole.CHANGELOG) -> Manifest:

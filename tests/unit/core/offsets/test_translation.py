@@ -39,7 +39,7 @@ def test_the_translation_is_the_number_of_surviving_records_before_it(
     ranges = []
     for low, high, offsets in zip(borders, borders[1:], pieces, strict=False):
         ranges.append(segment(low, high, offsets))
-        by_key[f"orders/segments/t/0/{low}-{high}.parquet"] = offsets
+        by_key[f"orders/segments/t/0/{low:020}-{high:020}-a.parquet"] = offsets
 
     def rows_below(file: SegmentFile, offset: int) -> int:
         assert file.first_offset < offset <= file.last_offset, "only files with rows on both sides are opened"

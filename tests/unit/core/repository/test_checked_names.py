@@ -11,12 +11,13 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.repository import manifest
+from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic
 from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
 from streams_recovery.core.restore.plan_check import check_plan
-from tests.support.examples.manifests import copied, manifest_with, partition, reread
+from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
+from tests.support.repository.stored import stored
 
 GOOD = manifest_with(partition([copied(0, 5)], [], end=5))
 TWICE = "more than once"
@@ -42,9 +43,9 @@ def doctored(change: Callable[[dict[str, Any]], object]) -> bytes:
     ],
 )
 def test_a_manifest_with_a_strange_name_or_anything_twice_is_damaged(change: Callable[[dict[str, Any]], object], told: str) -> None:
-    assert reread(GOOD) == GOOD
+    assert stored(GOOD) == GOOD
     with pytest.raises(Damaged, match=f"where-it-is.*{told}"):
-        manifest.read(doctored(change), where="where-it-is")
+        stored_manifest.read(doctored(change), where="where-it-is")
 
 
 def later(*partitions: LaterPartition) -> InPlace:

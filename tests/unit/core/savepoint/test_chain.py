@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.jobs import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
+from streams_recovery.core.repository.range_columns import RangeColumns
+from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.savepoint.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
 from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)
-POLICY = ChainPolicy(max_savepoints=3, max_age_days=7, max_records=10)
+POLICY = ChainPolicy(max_savepoints=3, max_age_days=7)
 
 
 @st.composite
@@ -34,13 +38,19 @@ def histories(draw: st.DrawFn) -> list[tuple[int, int, set[int]]]:
     return moments
 
 
-def copy(plan: PartitionCopy, rows: set[int]) -> tuple[CopiedRange, ...]:
+def behind(parent: Sequence[CopiedRange], new: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
+    """What a table holds in which both stand."""
+    return tuple(RangeColumns.of("orders", TP, (*parent, *joined(new))))
+
+
+def copy(plan: PartitionCopy, parent: PartitionImage | None, rows: set[int]) -> tuple[CopiedRange, ...]:
+    shared = parent.ranges if parent is not None and plan.shares else ()
     if plan.missing is None:
-        return joined(plan, {})
+        return behind(shared, ())
     piece = plan.missing
     parts = split(piece, 5)
     copied = [segment(p.start, p.end, sorted(o for o in rows if p.start <= o < p.end)) for p in reversed(parts)]
-    return joined(plan, {TP: copied})
+    return behind(shared, copied)
 
 
 @given(moments=histories(), role=st.sampled_from([TopicRole.CHANGELOG, TopicRole.INPUT]))
@@ -53,7 +63,7 @@ def test_a_chain_never_loses_and_never_repeats(moments: list[tuple[int, int, set
             copied = []
         if plan.missing is not None:
             copied += [o for o in rows if plan.missing.start <= o < plan.missing.end]
-        ranges = copy(plan, rows)
+        ranges = copy(plan, parent, rows)
         pieces = sorted([(r.start, r.end) for r in ranges] + [(g.start, g.end) for g in plan.gaps])
         assert all(left[1] == right[0] for left, right in pairwise(pieces)), "what is kept tiles the log"
         assert not pieces or pieces[-1][1] == end
@@ -69,9 +79,9 @@ def test_an_input_s_lost_records_are_a_gap_and_a_changelog_s_a_new_beginning() -
     before = image((segment(0, 10, [0, 9]),))
     input_copy = plan_partition(cut(start=15, end=20), TopicRole.INPUT, before, None)
     assert [(g.start, g.end) for g in input_copy.gaps] == [(10, 15)]
-    assert input_copy.inherited == before.ranges
+    assert input_copy.shares
     changelog_copy = plan_partition(cut(start=15, end=20), TopicRole.CHANGELOG, before, None)
-    assert (changelog_copy.inherited, changelog_copy.gaps) == ((), ())
+    assert (changelog_copy.shares, changelog_copy.gaps) == (False, ())
     assert "starts at 15, after the last savepoint's end 10" in str(changelog_copy.full_because)
 
 
@@ -88,7 +98,7 @@ def test_an_input_s_lost_records_are_a_gap_and_a_changelog_s_a_new_beginning() -
 def test_a_partition_is_copied_from_its_start_when_it_is_not_the_same_log(now: object, before: PartitionImage | None, reason: str) -> None:
     plan = plan_partition(now, TopicRole.CHANGELOG, before, None)  # type: ignore[arg-type]
     assert reason in str(plan.full_because)
-    assert plan.inherited == ()
+    assert not plan.shares
     assert plan.missing is not None
     assert plan.missing.start == 0
 
@@ -115,9 +125,9 @@ def test_a_log_is_shared_only_while_nothing_of_it_was_replaced(history: list[tup
     parent = image((segment(0, len(saved), [0]),), end=len(saved), epoch=saved_epoch)
     now = cut(end=len(log), epoch=len(history) - 1)
     plan = plan_partition(now, role, parent, None, epoch_end=epoch_end)
-    assert bool(plan.inherited) == (log[: len(saved)] == saved)
+    assert plan.shares == (log[: len(saved)] == saved)
     unknown = plan_partition(now, role, parent, None, epoch_end=None)
-    assert bool(unknown.inherited) == (len(log) >= len(saved)), "without an answer only the length tells"
+    assert unknown.shares == (len(log) >= len(saved)), "without an answer only the length tells"
 
 
 def test_an_input_of_which_nothing_was_left_keeps_its_gap() -> None:
@@ -138,7 +148,7 @@ def test_only_what_is_not_state_may_lose_records() -> None:
 
 def test_tails_are_never_shared_and_begin_at_the_commit() -> None:
     plan = plan_partition(cut(start=2, end=10, commit=6), TopicRole.REPARTITION, image((segment(0, 6, [1]),)), None)
-    assert plan.inherited == ()
+    assert not plan.shares
     assert plan.missing is not None
     assert (plan.missing.start, plan.missing.end) == (6, 10)
     unread = plan_partition(cut(start=2, end=10), TopicRole.REPARTITION, None, None)
@@ -147,35 +157,26 @@ def test_tails_are_never_shared_and_begin_at_the_commit() -> None:
 
 
 def test_idle_hours_leave_no_trace() -> None:
-    idle = PartitionCopy(
-        inherited=(segment(0, 5, [4]), segment(5, 6, [])),
-        gaps=(),
-        missing=plan_partition(cut(start=6, end=8), TopicRole.CHANGELOG, None, None).missing,
-        full_because=None,
-    )
-    ranges = joined(idle, {TP: [segment(6, 8, [])]})
+    ranges = behind((segment(0, 5, [4]), segment(5, 6, [])), [segment(6, 8, [])])
     assert [(r.start, r.end) for r in ranges] == [(0, 5), (5, 8)]
 
 
 def test_the_next_savepoint_continues_a_reduced_one() -> None:
     reduced = tuple(replace(piece, reduced=Compaction.LATEST_PER_KEY) for piece in (segment(0, 8, [3, 7]), segment(8, 10, [])))
     plan = plan_partition(cut(start=0, end=14), TopicRole.CHANGELOG, image(reduced), None)
-    assert plan.inherited == reduced
+    assert plan.shares
     assert plan.full_because is None
     assert plan.missing is not None
     assert (plan.missing.start, plan.missing.end) == (10, 14)
     idle = segment(10, 14, [])
-    assert joined(plan, {TP: [idle]}) == (*reduced, idle), "what was reduced is told from what merely held nothing"
-    quiet = replace(
-        plan, inherited=(*reduced, idle), missing=plan_partition(cut(start=14, end=15), TopicRole.CHANGELOG, None, None).missing
-    )
-    assert joined(quiet, {TP: [segment(14, 15, [])]}) == (*reduced, segment(10, 15, []))
+    assert behind(reduced, [idle]) == (*reduced, idle), "what was reduced is told from what merely held nothing"
+    assert behind((*reduced, idle), [segment(14, 15, [])]) == (*reduced, segment(10, 15, []))
 
 
 def test_a_reduced_partition_without_a_row_is_archived_all_the_same() -> None:
     nothing_lives = CopiedRange(start=0, end=10, file=None, reduced=Compaction.LATEST_PER_KEY)
     plan = plan_partition(cut(start=0, end=10), TopicRole.CHANGELOG, image((nothing_lives,)), None)
-    assert (plan.inherited, plan.missing, plan.full_because) == ((nothing_lives,), None, None)
+    assert (plan.shares, plan.missing, plan.full_because) == (True, None, None)
 
 
 def full_reason(
@@ -189,7 +190,7 @@ def full_reason(
     since: int = 0,
     name: str = "t",
 ) -> str | None:
-    ranges = tuple(segment(i, i + 1, [i]) for i in range(files))
+    ranges = Ranges(before=replace(ArchiveFacts.of(segment(i, i + 1, [i]) for i in range(files)), savepoints=files))
     known = topic((image(ranges, end=files),), since=since)
     parent = manifest_of(known if before is None else replace(known, config=before), captured_at=0)
     return topic_full_reason(role, topic_id, settings or {}, at, parent, name, POLICY)

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec
 from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
-from streams_recovery.core.repository import manifest
 from streams_recovery.core.repository.manifest import CopiedRange, Gap
 from streams_recovery.core.state.edit import Base, Wanted, check_writable, described, edited, edited_manifest, edited_range
 from streams_recovery.core.state.partitioner import default_partition
 from streams_recovery.core.state.table import Entry, living, newest
 from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
+from tests.support.repository.stored import stored, with_keys
 
 KV, WINDOW, SESSION = StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION
 PARTITIONS = 3
@@ -164,7 +163,7 @@ def test_the_manifest_says_that_it_was_edited_and_is_one_that_can_be_read() -> N
     changed = replace(changelog.partitions[0], end=12, ranges=(CopiedRange(start=0, end=12, file=file, reduced=Compaction.LATEST_PER_KEY),))
     who = replace(source.provenance, requested_by="me", reason="because")
     made = edited_manifest(source, changelog, [changed], "one", savepoint_id="20261121T012345Z-0000000009", provenance=who)
-    assert manifest.read(codec.dumps(made), where="here") == made
+    assert stored(with_keys(made)) == with_keys(made)
     assert (made.consistency, made.proof.reasons, made.parent_id, made.replaces) == (
         Consistency.EDITED,
         ("one",),

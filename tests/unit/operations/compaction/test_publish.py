@@ -33,7 +33,7 @@ def opened(golden: OpenGolden) -> tuple[RecoveryContext, PartitionCompacted]:
     done = PartitionCompacted(
         topic=CHANGELOG,
         partition=0,
-        ranges=topic.partitions[0].ranges,
+        ranges=tuple(topic.partitions[0].ranges),
         proof=made.provenance.reduced_from.proofs[0],
         foreign=0,
         problems=(),

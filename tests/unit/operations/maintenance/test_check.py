@@ -21,6 +21,7 @@ from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden
 from tests.support.repository.golden import FIRST, NEWEST, SECOND, OpenGolden, audited
@@ -44,10 +45,12 @@ def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGol
         ("truncated-segment", "structure", NEWEST, r"has \d+ bytes, not \d+", Cause.ALTERED_FILE),
         ("flipped-bit", "full", NEWEST, "has SHA-256", Cause.ALTERED_FILE),
         ("wrong-row-count", "full", NEWEST, "has rows 13, not 12", Cause.ALTERED_FILE),
-        ("overlapping-ranges", "structure", "manifest", "do not tile", Cause.DAMAGED_MANIFEST),
+        ("overlapping-ranges", "structure", "manifest", "ranges of partition 0 that cannot be", Cause.DAMAGED_MANIFEST),
         ("missing-range", "structure", "manifest", "do not tile", Cause.DAMAGED_MANIFEST),
-        ("path-escape", "structure", "manifest", "etc/passwd", Cause.DAMAGED_MANIFEST),
+        ("path-escape", "structure", "manifest", "names of attempts that are none", Cause.DAMAGED_MANIFEST),
         ("future-format", "structure", "manifest", "format version", Cause.UNKNOWN_FORMAT),
+        ("missing-table", "structure", "manifest", r"range table .* is missing", Cause.DAMAGED_MANIFEST),
+        ("altered-table", "structure", "manifest", r"range table .* is not what was written", Cause.DAMAGED_MANIFEST),
         ("torn-manifest", "structure", "manifest", "not a compressed manifest", Cause.DAMAGED_MANIFEST),
         ("manifest-that-is-no-json", "structure", "manifest", "JSON", Cause.DAMAGED_MANIFEST),
     ],
@@ -237,9 +240,10 @@ def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
 def _found(recovery: RecoveryContext, path: Path) -> bool:
     """Whether the damaged file is noticed by what reads it: its manifest's reader, or the check of one file."""
     if path.name.endswith(".parquet"):
+        opened: dict[str, PartitionRanges] = {}
         wanted = next(
             w
-            for w in check.files_of([recovery.savepoints.read(SECOND)])[0] + check.files_of([recovery.savepoints.read(FIRST)])[0]
+            for w in check.files_of([recovery.savepoints.read(one, opened) for one in (FIRST, SECOND)], opened)[0]
             if w.file.key.endswith(path.name)
         )
         return bool(audit_file(recovery.repository, recovery.layout, wanted).problems)

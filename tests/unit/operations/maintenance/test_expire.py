@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.manifest import PartitionImage
+from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
@@ -22,7 +22,7 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.restore_plan import PLAN
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, audited, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, audited, root
 
 THIRD = "20261121T000000Z-0000000003"
 
@@ -108,7 +108,7 @@ def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(g
     assert maintenance.expire(recovery, "early").files_removed == 0, "young files may belong to a savepoint in the making"
     age(recovery, days=8, now=SECOND_AT)
     report = maintenance.expire(recovery, "late")
-    assert (report.files_removed, report.left) == (2, ())
+    assert (report.files_removed, report.left) == (4, ()), "its segments, and the range tables that only it names"
     assert segments(recovery) & only_second == set()
     assert audited(recovery, "full").good, "what the savepoint that stays needs is all there"
     assert list(recovery.repository.keys(recovery.layout.retired_prefix)) == []
@@ -137,7 +137,7 @@ def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenG
     recovery.repository.delete([recovery.layout.manifest(SECOND)])
     age(recovery, days=30, now=SECOND_AT)
     report = maintenance.expire(on(recovery, KeepsSegments(recovery.repository.location)), "r")
-    assert (report.files_removed, len(report.left)) == (0, 2)
+    assert (report.files_removed, len(report.left)) == (2, 2)
     assert len(list(recovery.repository.keys(recovery.layout.retired_prefix))) == 1
 
 
@@ -254,8 +254,17 @@ def kept_safe(recovery: RecoveryContext, restore_id: str) -> str:
     shared = next(file.key for _, file in older.files())
     own = shared.replace(".parquet", "-own.parquet")
     recovery.repository.create(own, recovery.repository.get(shared))
+
+    def with_own(image: PartitionImage) -> PartitionImage:
+        pieces = [
+            replace(piece, file=replace(piece.file, key=own)) if piece.file and piece.file.key == shared else piece
+            for piece in image.ranges
+        ]
+        return replace(image, ranges=Ranges.of(pieces)) if pieces != list(image.ranges) else image
+
     saved = replace(
-        codec.loads(Manifest, codec.dumps(older).replace(shared.encode(), own.encode()), where="test"),
+        older,
+        topics=tuple(replace(topic, partitions=tuple(map(with_own, topic.partitions))) for topic in older.topics),
         savepoint_id=new_id(older.captured_at, restore_id),
         consistency=Consistency.DAMAGED,
         provenance=replace(older.provenance, run_id=restore_id),
@@ -283,7 +292,7 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
     assert report.files_removed == 0, "within the grace period nothing goes"
     later = golden("good", now=captured + (days + 8) * DAY_MS)
     later_report = maintenance.expire(later, "second")
-    assert later_report.files_removed == (0 if stays else 1)
+    assert later_report.files_removed == (0 if stays else 2), "its own segment, and its own range table"
     assert all(later.repository.size(key) is not None for key in needed) is stays
     assert later_report.expired == ((saved,) if stays and not unfinished else ())
 
@@ -343,3 +352,56 @@ def test_the_offset_snapshot_of_an_expired_savepoint_goes_with_it_and_others_sta
     assert snapshots.ids(recovery) == [FIRST, SECOND, by_hand], "a savepoint that may still be wanted back keeps it"
     maintenance.expire(golden("good", now=SECOND_AT + 28 * DAY_MS), "second")
     assert snapshots.ids(recovery) == [SECOND, by_hand]
+
+
+def test_expiry_opens_each_table_once_and_no_manifest_of_which_there_is_a_summary(
+    golden: OpenGolden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recovery = golden("good", now=T0)
+    for number in range(3):
+        recovery.savepoints.publish(replace(recovery.savepoints.read(SECOND), savepoint_id=f"20261121T01000{number}Z-0000000009"))
+    opened: list[str] = []
+    real = Repository.get
+    monkeypatch.setattr(Repository, "get", lambda self, key, **most: opened.append(key) or real(self, key, **most))
+    plan = maintenance.plan_expiry(recovery)
+    assert len(plan.keep) + len(plan.expire) == 5
+    tables = [key for key in opened if "/ranges/" in key]
+    assert len(tables) == len(set(tables)) == 3
+    # Of these there is no record: they are as a run leaves them that was killed right after it had published.
+    assert {key for key in opened if key.endswith("manifest.json.zst")} == {recovery.savepoints.key(one) for one in (FIRST, SECOND)}
+
+
+def test_while_a_table_that_a_savepoint_names_cannot_be_read_no_file_goes(golden: OpenGolden) -> None:
+    recovery = golden("missing-table", now=T0)
+    recovery.repository.create("golden/segments/golden-totals-changelog/0/orphan.parquet", b"x")
+    age(recovery, days=1000, now=T0)
+    plan = maintenance.plan_expiry(recovery)
+    assert "golden/ranges/golden-totals-changelog/" in str(plan.blocked)
+    assert plan.files == ()
+    assert {one.savepoint_id: one.why_kept for one in plan.keep}[SECOND] == ("damaged: audit it",)
+
+
+def test_a_table_that_nobody_names_goes_after_the_grace_period(golden: OpenGolden) -> None:
+    recovery = golden("good", now=T0)
+    orphan = recovery.layout.range_table("golden-totals-changelog", "0" * 64)
+    recovery.repository.create(orphan, b"of a run that was killed before its manifest")
+    age(recovery, days=6, now=T0)
+    assert orphan not in maintenance.plan_expiry(recovery).files
+    age(recovery, days=8, now=T0)
+    assert maintenance.plan_expiry(recovery).files == (orphan,)
+
+
+def test_a_run_that_was_killed_between_tables_and_copies_is_finished(golden: OpenGolden) -> None:
+    """The tables of a savepoint whose grace period is over may be gone already: nobody asks for them any more."""
+    recovery = golden("good", now=T0)
+    recovery.savepoints.retire(SECOND, at=T0 - 8 * DAY_MS)
+    tables = [
+        recovery.layout.range_table(topic.name, ref.sha256)
+        for topic in recovery.savepoints.outline(SECOND).topics
+        for ref in topic.tables[-1:]
+    ]
+    recovery.repository.delete([recovery.layout.manifest(SECOND), *tables])
+    age(recovery, days=30, now=T0)
+    report = maintenance.expire(recovery, "r")
+    assert (report.plan.blocked, report.plan.forget, report.left) == (None, (SECOND,), ())
+    assert audited(recovery, "full").good

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,9 +15,13 @@ from streams_recovery.cli.app import app
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.restore.report import reports
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, audited, root
+from streams_recovery.storage.json_object import create_value
+from streams_recovery.storage.repository import Repository
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, audited, root
 from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 
 DAY = 86_400_000
@@ -39,7 +46,7 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
     assert all(known in table.output for known in (FIRST, SECOND, "damaged"))
     planned = maintenance.plan_expiry(recovery)
     assert ([one.savepoint_id for one in planned.keep], [one.savepoint_id for one in planned.expire]) == ([SECOND], [FIRST])
-    assert planned.blocked == f"no file may go while these manifests cannot be read: {NEWER}"
+    assert planned.blocked == f"no file may go while these cannot be read: {NEWER}"
     done = maintenance.expire(recovery, "run")
     assert done.expired == (FIRST,)
     assert recovery.savepoints.read(SECOND).savepoint_id == SECOND
@@ -120,10 +127,76 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
     path = root(recovery) / "published" / f"{SECOND}.json"
     path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"[" + b"[]," * 40_000 + b"[]]")
-    with pytest.raises(Damaged, match=r"published/.*has 120004 bytes, more than the 65536"):
+    path.write_bytes(b"[" + b"[]," * 6_000_000 + b"[]]")
+    with pytest.raises(Damaged, match=r"published/.*has 18000004 bytes, more than the 16777216"):
         recovery.savepoints.altered(SECOND)
     assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"records": 7, "bytes": 1},
+        {"records": 7, "manifest": "golden/x"},
+        {"savepoint_id": FIRST},
+        {"application_id": "x"},
+        {"captured_at": 2**62},
+        {"records": -1},
+        {"tables": {"../x": ()}},
+        {"tables": {"t": (TableRef(sha256="../x", bytes=1, ranges=1),)}},
+    ],
+)
+def test_a_record_about_something_else_is_no_summary(golden: OpenGolden, change: dict[str, Any]) -> None:
+    recovery = golden("good")
+    honest = recovery.savepoints.summaries()[SECOND]
+    assert isinstance(honest, Publication)
+    recovery.repository.delete([recovery.layout.published(SECOND)])
+    create_value(recovery.repository, recovery.layout.published(SECOND), replace(honest, **change))
+    assert recovery.savepoints.summaries()[SECOND] == honest
+    assert (
+        Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+        or "bytes" in change
+        or "manifest" in change
+    )
+
+
+@pytest.mark.fault("F63")
+def test_a_record_that_somebody_made_up_in_advance_stops_the_run_that_publishes(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    honest = recovery.savepoints.read(SECOND)
+    forged = replace(recovery.savepoints.summary_of_manifest(SECOND), savepoint_id=NEWER)
+    create_value(recovery.repository, recovery.layout.published(NEWER), forged)
+    with pytest.raises(Damaged, match="was there before savepoint"):
+        recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
+    recovery.repository.delete([recovery.layout.published(NEWER)])
+    recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
+    recovery.savepoints.publish(replace(honest, savepoint_id=NEWER))
+    assert recovery.savepoints.publication(NEWER).records == honest.records
+
+
+@pytest.mark.fault("F63")
+def test_a_record_that_came_long_after_its_manifest_is_no_summary(golden: OpenGolden) -> None:
+    """Expiry goes by it: one without tables would give away the files of the savepoint."""
+    recovery = golden("good", now=T0 + DAY)
+    forged = replace(recovery.savepoints.summary_of_manifest(SECOND), tables={})
+    create_value(recovery.repository, recovery.layout.published(SECOND), forged)
+    manifest, record = (root(recovery).parent / key for key in (recovery.layout.manifest(SECOND), recovery.layout.published(SECOND)))
+    os.utime(manifest, (record.stat().st_mtime - 800,) * 2)
+    assert recovery.savepoints.summaries()[SECOND] == forged, "nobody can tell"
+    os.utime(manifest, (record.stat().st_mtime - 1_000,) * 2)
+    assert recovery.savepoints.summaries()[SECOND] == recovery.savepoints.summary_of_manifest(SECOND) != forged
+
+
+def test_a_listing_opens_no_manifest_of_which_there_is_a_record(golden: OpenGolden, monkeypatch: pytest.MonkeyPatch) -> None:
+    recovery = golden("good")
+    recovery.savepoints.publish(replace(recovery.savepoints.read(SECOND), savepoint_id=NEWER))
+    opened: list[str] = []
+    real = Repository.get
+    monkeypatch.setattr(Repository, "get", lambda self, key, **most: opened.append(key) or real(self, key, **most))
+    assert list(recovery.savepoints.summaries()) == [FIRST, SECOND, NEWER]
+    assert recovery.savepoints.key(NEWER) not in opened
+    assert recovery.savepoints.key(SECOND) in opened, "it has no record"
 
 
 @pytest.mark.fault("F63")

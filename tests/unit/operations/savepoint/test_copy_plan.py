@@ -21,7 +21,7 @@ from streams_recovery.operations.savepoint.publish import assemble
 from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, SavepointRequest, Ticket
 from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
-POLICY = ChainPolicy(max_savepoints=100, max_age_days=100, max_records=1_000)
+POLICY = ChainPolicy(max_savepoints=100, max_age_days=100)
 PROOF = manifest_of().proof
 COMPACT = {"cleanup.policy": "compact", "delete.retention.ms": str(DAY)}
 
@@ -64,9 +64,9 @@ def planned(role: TopicRole, settings: Mapping[str, str], *, at: int, end: int =
 def test_how_long_deletions_are_remembered_is_what_is_in_force(role: TopicRole) -> None:
     """The topic has no override: only the broker knows."""
     shared, anew = planned(role, COMPACT, at=5_000), planned(role, COMPACT | {"delete.retention.ms": "5000"}, at=5_000)
-    assert [(piece.inherited != (), piece.full_because) for piece in shared.partitions] == [(True, None)]
+    assert [(piece.shares, piece.full_because) for piece in shared.partitions] == [(True, None)]
     [piece] = anew.partitions
-    assert (piece.inherited, anew.parent_id) == ((), None)
+    assert (piece.shares, anew.parent_id) == (False, None)
     assert piece.full_because == "tombstones may be gone: 5000 ms since the last savepoint, delete.retention.ms is 5000"
     assert piece.missing is not None
     assert (piece.missing.start, piece.missing.end) == (0, 20)
@@ -146,7 +146,7 @@ def test_records_that_were_deleted_from_a_changelog_are_not_inherited(start: int
     now = replace(draft_topic(TopicRole.CHANGELOG), partitions=(cut(start=start, end=end),))
     parent = manifest_of(topic((image((segment(0, 10, [1, 9]),)),)))
     [piece] = copy_plan(drafted(now), parent, POLICY, {}, {"t": COMPACT}).partitions
-    assert (piece.inherited, piece.missing and (piece.missing.start, piece.missing.end)) == ((), (start, end) if start < end else None)
+    assert (piece.shares, piece.missing and (piece.missing.start, piece.missing.end)) == (False, (start, end) if start < end else None)
     assert f"the log starts at {start}" in str(piece.full_because)
 
 
@@ -157,7 +157,7 @@ def test_of_a_windowed_store_s_changelog_old_records_may_go(then: str, here: str
     now = replace(draft_topic(TopicRole.CHANGELOG), partitions=(cut(start=4, end=20),))
     parent = manifest_of(replace(topic((image((segment(0, 10, [1, 9]),)),)), config=COMPACT | {"cleanup.policy": then}))
     [piece] = copy_plan(drafted(now), parent, POLICY, {}, {"t": COMPACT | {"cleanup.policy": here}}).partitions
-    assert (piece.inherited != (), piece.full_because) == (True, None)
+    assert (piece.shares, piece.full_because) == (True, None)
 
 
 def test_that_the_archive_of_an_input_begins_anew_is_told_when_the_newest_savepoint_is_damaged() -> None:

@@ -1,4 +1,4 @@
-"""Manifests as they are stored: one zstd frame that says how much it unpacks to, and unpacks to no more than its size makes likely."""
+"""Manifests and range tables as they are stored: one zstd frame that says how much it unpacks to, and unpacks to no more than its size makes likely."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def packed(plain: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True).compress(plain)
 
 
-def unpacked(data: bytes, key: str) -> bytes:
+def unpacked(data: bytes, key: str, what: str = "manifest") -> bytes:
     """What ``packed`` was given. ``key`` names the object in errors. Takes memory for the result only once its size was found to be likely. Raises
     ``Damaged``.
     """
@@ -34,13 +34,13 @@ def unpacked(data: bytes, key: str) -> bytes:
         if size < 0:
             why = "it does not say how many bytes it unpacks to"
         elif size > most:
-            why = f"it would unpack to {size} bytes, and no manifest of {len(data)} bytes has more than {most}"
+            why = f"it would unpack to {size} bytes, and no {what} of {len(data)} bytes has more than {most}"
         else:
             return zstandard.ZstdDecompressor().decompress(data, max_output_size=most, allow_extra_data=False)
     except zstandard.ZstdError as error:
         why = str(error)
     raise Damaged(
-        f"{key} is not a compressed manifest: {why}",
+        f"{key} is not a compressed {what}: {why}",
         next_step="choose another savepoint; put this one back from a copy if there is one, and find out who wrote it",
         key=key,
     )
