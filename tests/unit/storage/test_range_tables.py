@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.core.values import committed, manifest_of, segment, topic
 
 from streams_recovery.core.errors import Damaged, LockLost
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
@@ -19,6 +18,7 @@ from streams_recovery.core.repository.ranges import Ranges, RangesNotRead
 from streams_recovery.core.repository.table_tiers import MOST_TABLES
 from streams_recovery.core.savepoint.chain import joined
 from streams_recovery.storage.repository import Repository
+from tests.support.examples.savepoints import committed, manifest_of, segment, topic
 from tests.support.repository.stored import store_in
 
 LAYOUT = Layout("orders")
