@@ -86,9 +86,7 @@ def test_later_readings_that_agree_with_each_other_and_not_with_the_cut_prove_no
     stable=st.integers(7, 8),
     end=st.integers(7, 8),
 )
-def test_whoever_asks_only_the_readings_learns_what_the_label_of_a_transactional_cut_would_be(
-    before: int, after: int, stable: int, end: int
-) -> None:
+def test_readings_are_exact_when_the_label_of_a_live_cut_with_transactions_is(before: int, after: int, stable: int, end: int) -> None:
     read = replace(
         READ,
         committed_before={T0: committed(before)},
