@@ -153,7 +153,7 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the threads of a process one by one")
-def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have(tmp_path):
+def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have():
     child = subprocess.Popen([sys.executable, "-c", OUTLIVED], stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert child.stdout.readline() == b"here\n"
