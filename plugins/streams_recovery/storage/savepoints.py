@@ -102,7 +102,7 @@ class SavepointStore:
         found = manifest.read(unpacked(stored, key), where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
-                f"{key} holds savepoint {found.savepoint_id} of {found.application_id}",
+                f"{key} holds savepoint {found.savepoint_id:.100} of {found.application_id:.250}",
                 next_step="somebody moved or exchanged manifests; choose another savepoint and find out who",
                 key=key,
             )
@@ -122,7 +122,7 @@ class SavepointStore:
         """An expired savepoint by one of its copies. Raises ``NotFound`` and ``Damaged``."""
         found = manifest.read(unpacked(self._stored(key), key), where=key)
         if found.savepoint_id != savepoint_id:
-            raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
+            raise Damaged(f"{key} holds savepoint {found.savepoint_id:.100}", next_step="find out who wrote there", key=key)
         return found
 
     def expired(self) -> set[str]:
