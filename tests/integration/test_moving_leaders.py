@@ -68,7 +68,8 @@ def tp(connection: KafkaConnection, three: ThreeBrokers) -> Iterator[TopicPartit
     """The only partition of a topic with three copies."""
     name = f"moving-{uuid.uuid4().hex[:12]}"
     with KafkaCluster(connection) as cluster:
-        cluster.create_topic(name, partitions=1, replication_factor=3, config={})
+        # The records are old. A broker that is started again looks for what has expired after half a minute, which a slow machine needs for a test.
+        cluster.create_topic(name, partitions=1, replication_factor=3, config={"retention.ms": "-1"})
     yield TopicPartition(name, 0)
     three.whole()
     with KafkaCluster(connection) as cluster:

@@ -94,9 +94,9 @@ def record(number):
     return b"key-%d" % number, random.Random(number).randbytes(1000)
 
 
-def spec_of(source):
+def spec_of(source, application_id="app"):
     ranges = tuple(RangeToCopy(topic=source, partition=number, start=0, end=ROWS, size_hint=1) for number in range(2))
-    return BackupSpec(application_id="app", ranges=ranges, compression_level=1)
+    return BackupSpec(application_id=application_id, ranges=ranges, compression_level=1)
 
 
 @pytest.mark.fault("F1")
@@ -109,11 +109,21 @@ def spec_of(source):
     ],
 )
 def test_a_task_whose_process_was_killed_is_started_again_and_only_its_last_attempt_counts(submit, location, source, victim):
-    segments = Path(location.path) / "app" / "segments"
+    stores_first = victim == "a worker that has stored its segment"
+    # A worker whose segment is there may have told of it before it is killed: then nothing was lost, and the moment is tried for again.
+    left = (disturbed(submit, location, source, victim, f"app-{attempt}") for attempt in range(8 if stores_first else 1))
+    assert next((found for found in left if bool(found) == stores_first), None) == (1 if stores_first else 0), (
+        "what the killed attempt had stored is nobody's"
+    )
+
+
+def disturbed(submit, location, source, victim, application_id):
+    """A copy in which ``victim`` was killed, as whole as any other; how many files are there that are none of it."""
+    segments = Path(location.path) / application_id / "segments"
     killer = Killer(victim, segments)
     thread = threading.Thread(target=killer)
     thread.start()
-    result = submit("backup", spec_of(source), BackupResult)
+    result = submit("backup", spec_of(source, application_id), BackupResult)
     thread.join()
     assert killer.killed, "nobody was killed"
     assert [(done.copied.start, done.copied.end, done.copied.file.rows) for done in result.ranges] == [(0, ROWS, ROWS)] * 2
@@ -122,7 +132,7 @@ def test_a_task_whose_process_was_killed_is_started_again_and_only_its_last_atte
     stored = set(segments.rglob("*.parquet"))
     counted = {Path(location.path) / done.copied.file.key for done in result.ranges}
     assert counted <= stored
-    assert len(stored - counted) == (1 if "stored" in victim else 0), "what the killed attempt had stored is nobody's"
+    return len(stored - counted)
 
 
 @pytest.fixture

@@ -175,6 +175,12 @@ class SmallApp:
         """A restore under way, as a process."""
         return self.start("restore", name, "--reason", "test", "--approve", self.plan_hash(name), log=log)
 
+    def resume(self, name="small", *options, log="cli.log"):
+        """The newest restore, resumed as it was approved, to its end; see ``run``."""
+        with self.recovery(name) as recovery:
+            approved = restores.plan_left(recovery, self.newest_restore()).hash
+        return self.run("resume", name, self.newest_restore(), "--approve", approved, *options, log=log)
+
     def newest_restore(self):
         """Id of the newest restore, as its journal has it."""
         return max(path.name for path in (self.directory / "repository" / self.id / "restores").iterdir())

@@ -80,6 +80,23 @@ def test_later_readings_that_agree_with_each_other_and_not_with_the_cut_prove_no
     assert not proof(torn, held_seconds=0.0, attempts=1)[1].still_between_reads
 
 
+@given(
+    before=st.integers(0, 1),
+    after=st.integers(0, 1),
+    stable=st.integers(7, 8),
+    end=st.integers(7, 8),
+)
+def test_readings_are_exact_when_the_label_of_a_live_cut_with_transactions_is(before: int, after: int, stable: int, end: int) -> None:
+    read = replace(
+        READ,
+        committed_before={T0: committed(before)},
+        committed_after={T0: committed(after)},
+        last_stable={T1: stable, T2: 9},
+        ends_after={T1: end, T2: 9},
+    )
+    assert read.exact == (judge(replace(LIVE, readings=read))[0] is Consistency.EXACT)
+
+
 def test_what_was_read_is_the_reason_and_not_what_was_not_asked() -> None:
     (reason,) = judge(replace(moved(ends_after={T1: 7, T2: 10}), writers_transactional=False))[1]
     assert reason.startswith("internal topics were written to")
