@@ -25,7 +25,8 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
 
 CUSTOMERS = 300
@@ -46,7 +47,7 @@ def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
 
     say: Callable[[str], None] = tell
     runner = replace(on.runner, say=say)
-    request = RestoreRequest(source="", savepoint="latest", confirm=on.recovery.application_id, reason="benchmark")
+    request = FromSavepoint(reason="benchmark")
     report = runs.restore_in_place(runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=approve)
     wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):

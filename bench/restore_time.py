@@ -30,7 +30,7 @@ from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.context import RecoveryContext, open_context
@@ -72,12 +72,7 @@ def stage(directory: Path, keys: int) -> Iterator[Stage]:
 
 def restored(on: Stage, savepoint: str) -> tuple[int, float]:
     """Lose everything and bring it back: records written, and seconds until the application has caught up."""
-    request = RestoreRequest(
-        source="",
-        savepoint=savepoint,
-        confirm=on.recovery.application_id,
-        reason="benchmark",
-    )
+    request = FromSavepoint(savepoint=savepoint, reason="benchmark")
     destroy(on.recovery)
     began = time.monotonic()
     report = runs.restore_in_place(

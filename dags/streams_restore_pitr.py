@@ -67,7 +67,7 @@ PARAMS = {
     "confirm": params.confirm(),
     "reason": params.reason(),
 }
-TO_A_MOMENT = {"offsets": "exact"}
+AS_OF_MOMENT = "as_of_moment"
 
 with DAG(
     "streams_restore_pitr",
@@ -79,9 +79,9 @@ with DAG(
     tags=["streams-recovery", "restore"],
 ):
     name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name, fixed=TO_A_MOMENT).as_setup()
+    open_restore = OpenRestoreOperator(application_name=name, strategy=AS_OF_MOMENT).as_setup()
     (
-        PlanRestoreOperator(application_name=name, fixed=TO_A_MOMENT)
+        PlanRestoreOperator(application_name=name, strategy=AS_OF_MOMENT)
         >> ApprovePlanOperator(subject="Bring {{ params.application }} to the moment shown?")
         >> open_restore
         >> StopApplicationOperator(application_name=name)

@@ -13,7 +13,6 @@ from airflow.sdk import DAG
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.core.ids import PATTERN
-from streams_recovery.core.restore.plan import FROM_INPUT
 from streams_recovery.operators import params
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
@@ -58,7 +57,7 @@ PARAMS = {
     "confirm": params.confirm(),
     "reason": params.reason(),
 }
-REBUILD = {"savepoint": FROM_INPUT}
+REBUILD = "rebuild"
 
 with DAG(
     "streams_restore_rebuild",
@@ -70,9 +69,9 @@ with DAG(
     tags=["streams-recovery", "restore"],
 ):
     name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name, fixed=REBUILD).as_setup()
+    open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()
     (
-        PlanRestoreOperator(application_name=name, fixed=REBUILD)
+        PlanRestoreOperator(application_name=name, strategy=REBUILD)
         >> ApprovePlanOperator(subject="Rebuild the state of {{ params.application }} from its input?")
         >> open_restore
         >> StopApplicationOperator(application_name=name)

@@ -35,7 +35,7 @@ PARAMS = {
     "confirm": params.confirm(),
     "reason": params.reason(),
 }
-UNDO = {"savepoint": "before:{{ params.restore }}", "replace": True, "safety": "required", "offsets": "exact"}
+UNDO = "undo"
 
 with DAG(
     "streams_undo",
@@ -47,9 +47,9 @@ with DAG(
     tags=["streams-recovery", "restore"],
 ):
     name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name, fixed=UNDO).as_setup()
+    open_restore = OpenRestoreOperator(application_name=name, strategy=UNDO).as_setup()
     (
-        PlanRestoreOperator(application_name=name, fixed=UNDO)
+        PlanRestoreOperator(application_name=name, strategy=UNDO)
         >> ApprovePlanOperator(subject="Undo the restore of {{ params.application }}?")
         >> open_restore
         >> StopApplicationOperator(application_name=name)

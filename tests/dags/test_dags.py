@@ -18,8 +18,18 @@ from airflow.utils.db import initdb
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.offsets.strategy import EXACT, parse
-from streams_recovery.core.restore.plan import FROM_INPUT, OutputPolicy, RestoreRequest, SafetyPolicy
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.request import (
+    AsOfMoment,
+    FromSavepoint,
+    Interval,
+    OutputPolicy,
+    Rebuild,
+    RestoreRequest,
+    Safeguards,
+    SafetyPolicy,
+    Undo,
+)
 from streams_recovery.core.timestamps import parse_moment
 from streams_recovery.triggers.application import WatchTrigger
 from tests.support.project import PROJECT
@@ -92,7 +102,7 @@ def rendered(dag: Any, task_id: str, **conf: Any) -> Any:
     return task
 
 
-def request(dag: Any, task_id: str, **conf: Any) -> RestoreRequest:
+def request(dag: Any, task_id: str, **conf: Any) -> Any:
     """What that task asks a restore for."""
     found = rendered(dag, task_id, **conf).request(SimpleNamespace(config=load_application(NAME)))
     assert isinstance(found, RestoreRequest)
@@ -239,10 +249,20 @@ def test_inputs_come_from_no_savepoint_that_is_none(dags: dict[str, Any], inputs
 def test_by_default_a_restore_replaces_nothing_and_saves_what_is_there(dags: dict[str, Any], dag_id: str, task_id: str) -> None:
     asked = request(dags[dag_id], task_id)
     # An undo replaces what is there, so its confirmation is typed.
-    assert (asked.replace, asked.safety, asked.confirm) == (dag_id == UNDO, SafetyPolicy.REQUIRED, "")
-    assert (asked.allow_ahead, asked.allow_damaged, asked.delete, asked.groups) == (False, False, (), ())
-    assert (asked.accept_gap, asked.in_place, asked.outputs, asked.compare_keys) == (False, False, OutputPolicy.KEEP, False)
-    assert (asked.source != "", asked.as_of is not None) == (dag_id in (DRILL, CLONE), dag_id == PITR)
+    assert asked.safeguards == Safeguards(replace=dag_id == UNDO)
+    assert not asked.compare_keys
+    match asked:
+        case FromSavepoint():
+            assert (dag_id in (RESTORE, DRILL, CLONE), asked.allow_ahead, asked.allow_damaged) == (True, False, False)
+            assert (asked.source != "") == (dag_id in (DRILL, CLONE))
+        case Undo():
+            assert (dag_id, asked.allow_ahead, asked.allow_damaged) == (UNDO, False, False)
+        case Rebuild():
+            assert (dag_id, asked.accept_gap, asked.inputs_from, asked.outputs) == (REBUILD, False, "", OutputPolicy.KEEP)
+        case AsOfMoment():
+            assert (dag_id, asked.allow_ahead, asked.in_place, asked.groups, asked.source) == (PITR, False, False, (), "")
+        case Interval():
+            pytest.fail("no form asks for an interval")
 
 
 @pytest.mark.fault("F60")
@@ -278,12 +298,13 @@ def test_what_a_person_chose_reaches_the_restore(dags: dict[str, Any]) -> None:
         dag = dags[dag_id]
         asked = request(dag, task_id, **{name: value for name, value in chosen.items() if name in dag.params})
         safety = SafetyPolicy.REQUIRED if dag_id == UNDO else SafetyPolicy.SKIP
-        assert (asked.replace, asked.delete, asked.safety, asked.confirm, asked.reason) == (True, ("a", "b"), safety, "orders", "why")
+        assert asked.safeguards == Safeguards(replace=True, delete=("a", "b"), safety=safety, confirm="orders")
+        assert asked.reason == "why"
 
 
 def test_which_savepoint_it_is_stays_the_same_from_the_plan_on(dags: dict[str, Any]) -> None:
-    assert request(dags[UNDO], "plan", restore="latest").savepoint == "before:latest"
-    assert request(dags[REBUILD], "plan", savepoint="latest").savepoint == FROM_INPUT
+    assert request(dags[UNDO], "plan", restore="latest").restore_id == "latest"
+    assert isinstance(request(dags[REBUILD], "plan", savepoint="latest"), Rebuild)
     # A newer savepoint must not change what was planned.
     assert request(dags[DRILL], "open_restore").savepoint == "savepoint of plan"
     assert request(dags[CLONE], "clone.open_restore").savepoint == "savepoint of clone.plan"
@@ -319,7 +340,7 @@ def test_keys_are_compared_only_when_somebody_asks_for_it(dags: dict[str, Any], 
 def test_every_strategy_for_offsets_reaches_a_restore(dags: dict[str, Any], offsets: str) -> None:
     for task_id in ("plan", "open_restore"):
         asked = request(dags[RESTORE], task_id, offsets=offsets, confirm="orders")
-        assert (asked.offsets, asked.confirm) == (parse(offsets, group="", read=lambda _name: b""), "orders")
+        assert (asked.offsets, asked.safeguards.confirm) == (parse(offsets, group="", read=lambda _name: b""), "orders")
 
 
 @pytest.mark.parametrize("offsets", [None, ""])
@@ -340,7 +361,7 @@ def test_a_restore_to_a_moment_stops_at_the_ends_and_no_other_does(dags: dict[st
     assert [dag_id for dag_id in (RESTORE, UNDO) if "drain" in dags[dag_id].task_ids] == []
     for task_id in ("plan", "open_restore"):
         asked = request(dags[PITR], task_id, as_of=MOMENT, by="position")
-        assert (asked.as_of, asked.offsets) == (AsOf(moment=parse_moment(MOMENT), by=CutBy.POSITION), EXACT)
+        assert asked.as_of == AsOf(moment=parse_moment(MOMENT), by=CutBy.POSITION)
 
 
 def test_inputs_are_cut_where_they_are_only_when_that_was_said_with_everybody_who_reads_them(dags: dict[str, Any]) -> None:

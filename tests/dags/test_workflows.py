@@ -17,8 +17,10 @@ from airflow.utils.db import initdb
 
 from streams_recovery import operators, workflows
 from streams_recovery.cli import runs
+from streams_recovery.core.offsets.strategy import EXACT
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan import SafetyPolicy
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Safeguards, SafetyPolicy, Undo
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When
 
@@ -196,7 +198,7 @@ class Anything:
 
 @pytest.mark.parametrize("run", BY_HAND, ids=lambda run: run.__name__)
 def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout", "pinned"):
+    for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout"):
         monkeypatch.setattr(runs, operation, Anything())
     handed = Handed()
     facts = {
@@ -210,21 +212,17 @@ def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("facts", "steps"),
+    ("strategy", "steps"),
     [
-        ({"point": None, "from_input": False}, restore.FROM_SAVEPOINT),
-        ({"point": None, "from_input": True}, restore.REBUILD),
-        ({"point": "a moment", "from_input": False}, restore.AS_OF_MOMENT),
-        ({"point": "a moment", "from_input": True}, restore.AS_OF_MOMENT),
+        (FromSavepoint(reason=""), restore.FROM_SAVEPOINT),
+        (Undo(reason=""), restore.FROM_SAVEPOINT),
+        (Rebuild(reason="", offsets=EXACT), restore.REBUILD),
+        (AsOfMoment(reason="", as_of=AsOf(moment=1, by=CutBy.TIMESTAMP)), restore.AS_OF_MOMENT),
     ],
+    ids=lambda value: getattr(value, "KIND", ""),
 )
-def test_the_plan_says_which_restore_it_is(facts: dict[str, Any], steps: Sequence[Step], monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: Any = SimpleNamespace(**facts)
-    monkeypatch.setattr(runs, "restore", SimpleNamespace(stored_plan=lambda *_: planned, phase_of=lambda *_: None))
-    handed: Any = Handed()
-    with pytest.raises(Taken):
-        runs.carry_out(handed, Anything())
-    assert handed.steps == steps
+def test_each_strategy_has_its_steps(strategy: RestoreRequest, steps: Sequence[Step]) -> None:
+    assert restore.of_request(strategy) == steps
 
 
 def test_an_upgrade_takes_a_savepoint_and_a_restore_and_ends_with_bringing_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,5 +365,9 @@ def test_a_job_without_a_lock_changes_no_topic() -> None:
 def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:
     for step in steps_of_workflows():
         if isinstance(step, JobStep):
-            allowed = [policy for policy in SafetyPolicy if step.may_fail(SimpleNamespace(request=SimpleNamespace(safety=policy)))]
+            allowed = [
+                policy
+                for policy in SafetyPolicy
+                if step.may_fail(SimpleNamespace(request=SimpleNamespace(safeguards=Safeguards(safety=policy))))
+            ]
             assert allowed == ([SafetyPolicy.BEST_EFFORT, SafetyPolicy.SKIP] if step is restore.COPY_STATE else [])

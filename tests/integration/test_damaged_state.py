@@ -194,7 +194,7 @@ def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> Non
         assert f"| {more} | {group} | stays as it is |" in markdown(planned)
         again = restore.plan(recovery, asked(recovery, savepoint=first, replace=True))
         assert f"| {more} | {group} | **created again** |" in markdown(again)
-        anew = asked(recovery, savepoint="input", replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
+        anew = asked(recovery, restore.Rebuild, replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
         assert restore.plan(recovery, anew).claimed == (claimed,)
         ticket = opened(recovery, asked(recovery, savepoint=first, replace=True))
         safe = saved(recovery, ticket).savepoint_id

@@ -39,7 +39,7 @@ class Trial:
         return self.small.recovery
 
     def request(self) -> restore.RestoreRequest:
-        return restore.RestoreRequest(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
+        return restore.FromSavepoint(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
 
     def conclude(self, ticket: restore.RestoreTicket | None, *, run: str = RUN, left: tuple[str, ...] = ()) -> sandbox.DrillEntry:
         at = self.own.clock()

@@ -59,7 +59,7 @@ def undo(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     loaded(recovery, ticket)
     note(recovery, ticket, Phase.CLOSED)
     recovery.lock.release(ticket.lock)
-    return recovery, opened(recovery, asked(recovery, savepoint=f"before:{ticket.restore_id}", replace=True))
+    return recovery, opened(recovery, asked(recovery, restores.Undo, restore_id=ticket.restore_id, replace=True))
 
 
 def clone(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:

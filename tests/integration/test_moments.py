@@ -138,7 +138,7 @@ def test_what_cannot_be_brought_to_a_moment_is_refused_with_the_reason(past: Pas
     with pytest.raises(Refused, match="is not over yet"):
         past.plan(past.other.clock() - ZERO + 60_000)
     with pytest.raises(Refused, match="a safety savepoint is no base"):
-        past.plan(40, savepoint="before:latest")
+        past.plan(40, restore.Undo)
     with pytest.raises(Refused, match="not by 'earliest'"):
         past.plan(40, offsets=parse("earliest", group="", read=lambda _: b""))
     own = past.small.recovery

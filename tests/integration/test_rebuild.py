@@ -9,7 +9,6 @@ import pytest
 from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Profile, TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan import FROM_INPUT
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.core.topic_holds.compaction_guard import joined
 from streams_recovery.core.topic_holds.log import restore_hold
@@ -38,7 +37,7 @@ def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: 
     recovery = small.recovery
     publish(small)
     with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\)"):
-        restore.plan(recovery, asked(recovery, savepoint=FROM_INPUT, offsets=strategy("earliest")))
+        restore.plan(recovery, asked(recovery, restore.Rebuild, offsets=strategy("earliest")))
     with pytest.raises(Refused, match="exact offsets belong to a savepoint's state"):
         restore.plan(recovery, rebuild(recovery, "exact"))
     planned = restore.plan(recovery, rebuild(recovery))
@@ -59,7 +58,7 @@ def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: 
     assert unfinished_restore(recovery) == ticket.restore_id
     restore.abandon(recovery, ticket)
 
-    back = opened(recovery, asked(recovery, savepoint=f"before:{ticket.restore_id}", replace=True))
+    back = opened(recovery, asked(recovery, restore.Undo, restore_id=ticket.restore_id, replace=True))
     saved(recovery, back)
     assert set(restore.prepare(recovery, back).created) == {small.changelog.topic, small.tail.topic}
     restore.abandon(recovery, back)

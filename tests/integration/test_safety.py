@@ -52,7 +52,7 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     assert unfinished_restore(recovery) == ticket.restore_id
     restore.abandon(recovery, ticket)
 
-    back = opened(recovery, asked(recovery, savepoint=f"before:{ticket.restore_id}", replace=True))
+    back = opened(recovery, asked(recovery, restore.Undo, restore_id=ticket.restore_id, replace=True))
     assert back.after_unfinished == ticket.restore_id
     without = saved(recovery, back)
     assert without.savepoint_id is None
@@ -98,8 +98,8 @@ def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: S
     loaded(recovery, ticket)
     restore.abandon(recovery, ticket)
     with pytest.raises(NotExact, match=f"topic {small.changelog.topic} was gone.*set allow_damaged"):
-        restore.plan(recovery, asked(recovery, savepoint="before:latest", replace=True))
-    planned = restore.plan(recovery, asked(recovery, savepoint="before:latest", replace=True, allow_damaged=True))
+        restore.plan(recovery, asked(recovery, restore.Undo, replace=True))
+    planned = restore.plan(recovery, asked(recovery, restore.Undo, replace=True, allow_damaged=True))
     assert [topic.name for topic in planned.create] == [small.tail.topic]
     assert [topic.name for topic in planned.delete] == [small.changelog.topic], "made by the restore that is undone, so not asked for"
 
@@ -115,7 +115,7 @@ def test_with_nothing_left_there_is_nothing_to_save_and_nothing_to_undo(small: S
     restore.abandon(recovery, ticket)
     for which in (ticket.restore_id, "latest"):
         with pytest.raises(NotFound, match=f"no safety savepoint was taken before restore {which}.*restores that have one: none"):
-            restore.plan(recovery, asked(recovery, savepoint=f"before:{which}", replace=True))
+            restore.plan(recovery, asked(recovery, restore.Undo, restore_id=which, replace=True))
 
 
 @pytest.mark.parametrize("policy", [SafetyPolicy.REQUIRED, SafetyPolicy.BEST_EFFORT])

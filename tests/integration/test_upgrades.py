@@ -13,7 +13,7 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, partition_text
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.core.restore.request import RestoreRequest
 from streams_recovery.operations import quiesce_record, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext

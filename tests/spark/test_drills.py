@@ -38,7 +38,7 @@ def test_a_drill_from_a_terminal_is_measured_proven_and_removed(bootstrap, tmp_p
         report, page = restore.evidence(scratch)
         assert "**Equal.**" in page
         assert (report.restore_id, report.verdict, report.rows) == (entry.restore_id, restore.Verdict.EQUAL, 400)
-        planned = restore.plan(scratch, restore.RestoreRequest(source=app.id, savepoint="latest", reason="drill"))
+        planned = restore.plan(scratch, restore.FromSavepoint(source=app.id, savepoint="latest", reason="drill"))
         assert planned.observed.estimate.measured == 1
         took = sum(report.seconds.values())
         assert 0.5 < planned.observed.estimate.total / took < 2

@@ -16,8 +16,9 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategy import parse
-from streams_recovery.core.restore.plan import FROM_INPUT, RestorePlan
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import Verdict
+from streams_recovery.core.restore.request import Rebuild
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.small import asked
@@ -89,7 +90,7 @@ def test_without_any_saved_state_it_is_built_again_from_the_archived_input(tmp_p
         destroy(recovery)
         recovery.cluster.delete_topics(list(recovery.config.topics.declared))
         earliest = parse("earliest", group="", read=lambda _: b"")
-        request = asked(recovery, savepoint=FROM_INPUT, inputs_from="latest", offsets=earliest)
+        request = asked(recovery, Rebuild, inputs_from="latest", offsets=earliest)
         report = runs.restore_in_place(
             runner,
             request,

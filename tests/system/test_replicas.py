@@ -20,7 +20,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.restore.plan import SafetyPolicy
+from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations import conditions
 from streams_recovery.operations.savepoint import SavepointRequest

@@ -25,13 +25,13 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
-from streams_recovery.cli.restore import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out
+from streams_recovery.cli.restore import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out, safeguards
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.restore.plan import RestoreRequest, SafetyPolicy
+from streams_recovery.core.restore.request import FromSavepoint, SafetyPolicy
 from streams_recovery.core.rollout.cutover import CutoverPlan, Step
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from streams_recovery.operations import rollout
@@ -134,7 +134,7 @@ def upgrade(
         run, pair = requester(), (old, recovery)
         wanted = SavepointRequest(run_id=run.run_id, requested_by=run.requested_by, reason=reason, mode=QuiesceMode.STOP)
 
-        def restore_request(savepoint: str) -> RestoreRequest:
+        def restore_request(savepoint: str) -> FromSavepoint:
             return _request(recovery, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
 
         report = runs.upgrade(runner(old, logs, pair), runner(recovery, logs, pair), wanted, restore_request)
@@ -154,15 +154,11 @@ def _request(
     delete: list[str] | None,
     safety: SafetyPolicy,
     compare_keys: bool,
-) -> RestoreRequest:
-    return RestoreRequest(
+) -> FromSavepoint:
+    return FromSavepoint(
         source=load_named(_replaced_by(recovery.config.name, configs), configs, os.environ).application.id,
         savepoint=savepoint,
-        replace=replace,
-        delete=tuple(delete or ()),
-        safety=safety,
-        # The plan is shown, and the application id typed below it, or its hash given.
-        confirm=recovery.application_id,
+        safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
         reason=reason,
         compare_keys=compare_keys,
     )

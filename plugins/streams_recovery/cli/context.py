@@ -79,9 +79,9 @@ def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> Offset
     return offset_strategy(recovery.config, text, read=read)
 
 
-def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf | None:
-    """The moment that was asked for, None without one. Nothing but ``configured`` means the configuration's."""
-    return None if not text else as_of(recovery.config, "" if text == CONFIGURED else text, by)
+def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
+    """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
+    return as_of(recovery.config, "" if text == CONFIGURED else text, by)
 
 
 def print_json(value: Any) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
-from streams_recovery.cli.restore import Approve, Delete, Reason, Replace, Safety, carry_out, show
-from streams_recovery.core.restore.plan import FROM_INPUT, OutputPolicy, RestoreRequest, SafetyPolicy
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.cli.restore import Approve, Delete, Reason, Replace, Safety, carry_out, safeguards, show
+from streams_recovery.core.restore.request import OutputPolicy, Rebuild, SafetyPolicy
 
 Begin = Annotated[
     str,
@@ -43,10 +40,15 @@ def plan_rebuild(
 ) -> None:
     """Show what a rebuild would do."""
     with recovery_of(name, configs) as recovery:
-        request = _begun(recovery, configs, offsets)
-        begun = changed(request, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
-        chosen = changed(begun, replace=replace, delete=tuple(delete or ()), safety=safety)
-        show(recovery, chosen, as_json=as_json)
+        request = Rebuild(
+            reason="plan only",
+            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            offsets=asked_offsets(recovery, configs, offsets),
+            outputs=outputs,
+            accept_gap=accept_gap,
+            inputs_from=inputs_from,
+        )
+        show(recovery, request, as_json=as_json)
 
 
 def rebuild(
@@ -67,19 +69,12 @@ def rebuild(
 ) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
-        request = changed(
-            _begun(recovery, configs, offsets), reason=reason, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs
+        request = Rebuild(
+            reason=reason,
+            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            offsets=asked_offsets(recovery, configs, offsets),
+            outputs=outputs,
+            accept_gap=accept_gap,
+            inputs_from=inputs_from,
         )
-        chosen = changed(request, replace=replace, delete=tuple(delete or ()), safety=safety)
-        carry_out(recovery, chosen, logs, approve=approve, as_json=as_json)
-
-
-def _begun(recovery: RecoveryContext, configs: Path, offsets: str) -> RestoreRequest:
-    return RestoreRequest(
-        source="",
-        savepoint=FROM_INPUT,
-        # The plan is shown, and the application id typed below it, or its hash given.
-        confirm=recovery.application_id,
-        reason="plan only",
-        offsets=asked_offsets(recovery, configs, offsets),
-    )
+        carry_out(recovery, request, logs, approve=approve, as_json=as_json)

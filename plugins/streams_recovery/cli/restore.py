@@ -27,9 +27,10 @@ from streams_recovery.cli.context import (
 )
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, SafetyPolicy
+from streams_recovery.core.offsets.strategy import EXACT
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy
+from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, RestoreRequest, Safeguards, SafetyPolicy, Undo
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
@@ -103,18 +104,18 @@ def plan_restore(
 ) -> None:
     """Show what a restore would do."""
     with recovery_of(name, configs) as recovery:
-        request = RestoreRequest(
-            source=_application_id(source, configs),
+        request = _request(
+            recovery,
+            configs,
+            reason="plan only",
+            source=source,
             savepoint=savepoint,
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
-            replace=replace,
-            delete=tuple(delete or ()),
-            safety=safety,
-            confirm=recovery.application_id,
-            reason="plan only",
-            offsets=_strategy(recovery, configs, offsets, as_of),
-            as_of=asked_moment(recovery, as_of, by),
+            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            offsets=offsets,
+            as_of=as_of,
+            by=by,
             in_place=in_place,
             groups=tuple(other_group or ()),
         )
@@ -145,19 +146,18 @@ def restore(
 ) -> None:
     """Restore an application in place. Shows the plan and asks, unless --approve names exactly that plan."""
     with recovery_of(name, configs) as recovery:
-        request = RestoreRequest(
-            source=_application_id(source, configs),
+        request = _request(
+            recovery,
+            configs,
+            reason=reason,
+            source=source,
             savepoint=savepoint,
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
-            replace=replace,
-            delete=tuple(delete or ()),
-            safety=safety,
-            # The plan is shown with all of this in it, and the application id typed below it, or its hash given.
-            confirm=recovery.application_id,
-            reason=reason,
-            offsets=_strategy(recovery, configs, offsets, as_of),
-            as_of=asked_moment(recovery, as_of, by),
+            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            offsets=offsets,
+            as_of=as_of,
+            by=by,
             in_place=in_place,
             groups=tuple(other_group or ()),
             compare_keys=compare_keys,
@@ -181,15 +181,11 @@ def undo(
 ) -> None:
     """Bring back what was there before a restore, from its safety savepoint. What is there now is saved first in its turn."""
     with recovery_of(name, configs) as recovery:
-        request = RestoreRequest(
-            source="",
-            savepoint=f"before:{restore_id}",
+        request = Undo(
+            restore_id=restore_id,
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
-            replace=True,
-            delete=tuple(delete or ()),
-            safety=SafetyPolicy.REQUIRED,
-            confirm=recovery.application_id,
+            safeguards=safeguards(recovery, replace=True, delete=delete, safety=SafetyPolicy.REQUIRED),
             reason=reason,
             compare_keys=compare_keys,
         )
@@ -216,9 +212,60 @@ def resume(
     _tell(report, recovery.config.name, as_json=as_json)
 
 
-def _strategy(recovery: RecoveryContext, configs: Path, offsets: str, as_of: str) -> OffsetStrategy:
-    # The configuration's own strategy is for savepoints as they are.
-    return asked_offsets(recovery, configs, offsets or (EXACT.text if as_of else ""))
+def safeguards(recovery: RecoveryContext, *, replace: bool, delete: list[str] | None, safety: SafetyPolicy) -> Safeguards:
+    """What the options give up. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
+    return Safeguards(replace=replace, delete=tuple(delete or ()), safety=safety, confirm=recovery.application_id)
+
+
+def _request(
+    recovery: RecoveryContext,
+    configs: Path,
+    *,
+    reason: str,
+    source: str,
+    savepoint: str,
+    allow_ahead: bool,
+    allow_damaged: bool,
+    safeguards: Safeguards,
+    offsets: str,
+    as_of: str,
+    by: CutBy,
+    in_place: bool,
+    groups: tuple[str, ...],
+    compare_keys: bool = False,
+) -> FromSavepoint | AsOfMoment:
+    application_id = _application_id(source, configs)
+    if not as_of:
+        _refuse_without_moment({"--in-place": in_place, "--other-group": bool(groups)})
+        return FromSavepoint(
+            source=application_id,
+            savepoint=savepoint,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            safeguards=safeguards,
+            reason=reason,
+            offsets=asked_offsets(recovery, configs, offsets),
+            compare_keys=compare_keys,
+        )
+    if offsets not in ("", EXACT.text):
+        raise typer.BadParameter("an application that is brought to a moment goes on where its state ends", param_hint="--offsets")
+    return AsOfMoment(
+        as_of=asked_moment(recovery, as_of, by),
+        source=application_id,
+        savepoint=savepoint,
+        allow_ahead=allow_ahead,
+        in_place=in_place,
+        groups=groups,
+        safeguards=safeguards,
+        reason=reason,
+        compare_keys=compare_keys,
+    )
+
+
+def _refuse_without_moment(given: dict[str, bool]) -> None:
+    for option, is_given in given.items():
+        if is_given:
+            raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=option)
 
 
 def _application_id(name: str, configs: Path) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from streams_recovery.cli.runner import Outcome, Runner
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused
 from streams_recovery.core.repository.check import CheckReport
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, require_agreement
+from streams_recovery.core.restore.plan import RestorePlan, require_agreement
+from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
 from streams_recovery.core.state.export_job import StateResult
 from streams_recovery.operations import compaction, interval, maintenance, restore, rollout, sandbox, savepoint, state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
-from streams_recovery.operations.restore.chosen_savepoint import pinned
 from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
 from streams_recovery.workflows import maintenance as maintenance_workflows
 from streams_recovery.workflows import restore as restore_workflows
@@ -77,7 +77,7 @@ def restore_in_place(runner: Runner, request: RestoreRequest, requester: Request
     """Restore in place after ``approve`` has seen the plan. Raises ``Refused`` when it says no; nothing was changed then."""
     recovery = runner.recovery
     planned = restore.plan(recovery, request)
-    require_agreement(planned, request)
+    require_agreement(planned, request.safeguards)
     if not approve(planned):
         raise Refused("the plan was not approved", next_step="nothing was changed; the application goes on as it was")
     ticket = restore.open_restore(
@@ -102,7 +102,7 @@ def carry_out(runner: Runner, ticket: RestoreTicket) -> RestoreReport:
     """Every step of an open restore that its journal does not show as done. On an error it is left in a state that can be resumed, or, while nothing
     was destroyed, as if it had not begun.
     """
-    steps = restore_workflows.of_plan(restore.stored_plan(runner.recovery, ticket))
+    steps = restore_workflows.of_request(ticket.request)
     outcome = runner.take(steps, {restore_workflows.OPEN_RESTORE.name: ticket}, reached=restore.phase_of(runner.recovery, ticket))
     report: RestoreReport = outcome.require(restore_workflows.FINISH)
     return report
@@ -179,11 +179,11 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
     try:
         sandbox.clear(scratch, run_id=requester.run_id)
         began_at = source.clock()
-        request = RestoreRequest(source=source.application_id, savepoint=savepoint_id, reason="drill")
+        request = FromSavepoint(source=source.application_id, savepoint=savepoint_id, reason="drill")
         planned = restore.plan(scratch, request)
         ticket = restore.open_restore(
             scratch,
-            pinned(scratch, request, planned),
+            restore.pinned_request(scratch, request, planned),
             run_id=requester.run_id,
             requested_by=requester.requested_by,
             approved_hash=planned.hash,

@@ -29,7 +29,7 @@ from streams_recovery.core.preflight.permissions import (
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.placement import target_name
-from streams_recovery.core.restore.plan import RestoreRequest, SafetyPolicy
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
@@ -137,21 +137,21 @@ def _is_made(image: TopicImage, found: TopicDescription | None, allowed: Answer)
 
 
 def required_for_restore(
-    recovery: RecoveryContext, manifest: Manifest, request: RestoreRequest, *, cut: Collection[str] = ()
+    recovery: RecoveryContext, manifest: Manifest, safeguards: Safeguards, *, cut: Collection[str] = ()
 ) -> tuple[str, ...]:
     """The warnings before a restore in place of ``manifest``. Raises ``Refused`` naming everything that stands against it at once. Inputs that are
     ``cut`` are made again.
     """
-    found = before_restore(recovery, manifest, replacing=request.replace, saving=request.safety is SafetyPolicy.REQUIRED, cut=cut)
+    found = before_restore(recovery, manifest, replacing=safeguards.replace, saving=safeguards.safety is SafetyPolicy.REQUIRED, cut=cut)
     return required(found, f"a restore of {recovery.application_id}")
 
 
-def required_for_rebuild(recovery: RecoveryContext, request: RestoreRequest, archive: Manifest | None) -> tuple[str, ...]:
+def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, archive: Manifest | None) -> tuple[str, ...]:
     """The same before a rebuild from the input. ``archive`` has the topics that are made from a savepoint where they are gone."""
-    saving = request.safety is SafetyPolicy.REQUIRED
+    saving = safeguards.safety is SafetyPolicy.REQUIRED
     found = before_restore(recovery, None, saving=saving)
     if archive is not None:
-        found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=request.replace, saving=saving))))
+        found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
     return required(found, f"a rebuild of {recovery.application_id}")
 
 

@@ -7,16 +7,13 @@ from typing import Any, Final
 
 from airflow.sdk import Context
 
-from streams_recovery.config.as_of import as_of
-from streams_recovery.config.directory import config_directory, load_application
-from streams_recovery.config.offsets import inside, offset_strategy
-from streams_recovery.core.names import checked_name
 from streams_recovery.core.restore.plan import require_agreement
+from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore import RestoreRequest
 from streams_recovery.operators.base import StepOperator, declared_params
+from streams_recovery.operators.requests import REQUESTS
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import restore as steps
 
@@ -25,46 +22,25 @@ PARAMS: Final = "{{ params | tojson }}"
 
 
 class RequestedOperator(StepOperator):
-    """A task that begins with what a person asked for. ``params_json`` renders to JSON with the run's params, by the names of ``RestoreRequest``'s fields.
-    Only params that the DAG declares count. ``fixed`` has values that the DAG decides; they may be templates. ``source`` is the name of a configured
-    application. Without ``offsets`` the configuration says where the application reads on in its inputs. With ``by`` the application is brought to
-    the moment ``as_of``, or to the configured one when that is empty.
+    """A task that begins with what a person asked for. ``strategy`` is one of ``from_savepoint``, ``undo``, ``rebuild`` and ``as_of_moment``.
+    ``params_json`` renders to JSON with the run's params, by the names of the request's fields. Only params that the DAG declares count. ``fixed`` has
+    values that the DAG decides; they may be templates. ``source`` is the name of a configured application. Without ``offsets`` the configuration says
+    where the application reads on in its inputs.
     """
 
     template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json", "fixed")
 
-    def __init__(self, *, params_json: str = PARAMS, fixed: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, strategy: str = FromSavepoint.KIND, params_json: str = PARAMS, fixed: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        self.strategy = strategy
         self.params_json = params_json
         self.fixed = dict(fixed or {})
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        return restore_request(recovery, declared_params(self, self.params_json) | self.fixed)
-
-
-def restore_request(recovery: RecoveryContext, asked: Mapping[str, Any]) -> RestoreRequest:
-    """What a run's params ask for. Raises ``ConfigInvalid``."""
-    source = asked.get("source")
-    return RestoreRequest(
-        source=load_application(source).application.id if source else "",
-        savepoint=asked["savepoint"],
-        allow_ahead=asked.get("allow_ahead", False),
-        allow_damaged=asked.get("allow_damaged", False),
-        replace=asked.get("replace", False),
-        delete=tuple(checked_name("topic", name) for name in asked.get("delete") or ()),
-        safety=restore.SafetyPolicy(asked.get("safety", restore.SafetyPolicy.REQUIRED)),
-        confirm=asked.get("confirm") or "",
-        reason=asked.get("reason") or "",
-        offsets=offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory())),
-        outputs=restore.OutputPolicy(asked.get("outputs", restore.OutputPolicy.KEEP)),
-        accept_gap=asked.get("accept_gap", False),
-        inputs_from=asked.get("inputs_from") or "",
-        as_of=as_of(recovery.config, asked.get("as_of") or "", asked["by"]) if "by" in asked else None,
-        in_place=asked.get("in_place", False),
-        groups=tuple(asked.get("groups") or ()),
-        compare_keys=asked.get("compare_keys", False),
-    )
+        return REQUESTS[self.strategy](recovery, declared_params(self, self.params_json) | self.fixed)
 
 
 class PlanRestoreOperator(RequestedOperator):
@@ -78,7 +54,7 @@ class PlanRestoreOperator(RequestedOperator):
         planned = restore.plan(recovery, request)
         text = markdown(planned)
         self.log.info("%s", text)
-        require_agreement(planned, request)
+        require_agreement(planned, request.safeguards)
         return {"hash": planned.hash, "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
 
 

@@ -6,10 +6,11 @@ The steps up to the opening change nothing; from PREPARE_TOPICS on the applicati
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Interval, Rebuild, RestoreRequest, Undo
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -93,7 +94,7 @@ COPY_STATE: Final = JobStep(
     call=lambda _recovery, _ticket, begun: begun.job,
     needs=(OPEN_RESTORE, SAVE_STATE),
     done_in=Phase.SAVED,
-    may_fail=lambda ticket: ticket.request.safety is not SafetyPolicy.REQUIRED,
+    may_fail=lambda ticket: ticket.request.safeguards.safety is not SafetyPolicy.REQUIRED,
 )
 KEEP_STATE: Final = Step(
     name="keep_state",
@@ -294,8 +295,13 @@ AS_OF_MOMENT: Final = (
 )
 
 
-def of_plan(planned: RestorePlan) -> tuple[Step, ...]:
+def of_request(request: RestoreRequest) -> tuple[Step, ...]:
     """The steps of a restore behind its opening. An interval has more of them: ``workflows.sandbox.INTERVAL``."""
-    if planned.point is not None:
-        return AS_OF_MOMENT
-    return REBUILD if planned.from_input else FROM_SAVEPOINT
+    match request:
+        case FromSavepoint() | Undo():
+            return FROM_SAVEPOINT
+        case Rebuild():
+            return REBUILD
+        case AsOfMoment() | Interval():
+            return AS_OF_MOMENT
+    assert_never(request)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
-from streams_recovery.core.restore.plan import FROM_INPUT
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreRequest, RestoreTicket
@@ -21,7 +20,7 @@ def strategy(text: str) -> OffsetStrategy:
 
 def rebuild(recovery: RecoveryContext, offsets: str = "earliest", **changes: object) -> RestoreRequest:
     """A request to rebuild the state from the inputs."""
-    return asked(recovery, savepoint=FROM_INPUT, replace=True, offsets=strategy(offsets), **changes)
+    return asked(recovery, restore.Rebuild, replace=True, offsets=strategy(offsets), **changes)
 
 
 def cleared(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:

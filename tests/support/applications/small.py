@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -142,15 +142,15 @@ def surviving(small: Small, **backup: object) -> Small:
     return replace(small, recovery=replace(small.recovery, config=small.recovery.config.model_copy(update={"backup": changed})))
 
 
-def asked(recovery: RecoveryContext, **changes: object) -> restore.RestoreRequest:
-    """A request of somebody who has read what it asks."""
-    plain = restore.RestoreRequest(
-        source="",
-        savepoint="latest",
-        confirm=recovery.application_id,
-        reason="test",
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+_SAFEGUARDS = {field.name for field in fields(restore.Safeguards)}
+
+
+def asked(recovery: RecoveryContext, kind: type | None = None, **wanted: object) -> restore.RestoreRequest:
+    """A request of somebody who has read what it asks: to a moment when it names one, else from a savepoint, unless ``kind`` is another."""
+    given = {"confirm": recovery.application_id} | {name: value for name, value in wanted.items() if name in _SAFEGUARDS}
+    others = {name: value for name, value in wanted.items() if name not in _SAFEGUARDS}
+    strategy = kind or (restore.AsOfMoment if "as_of" in wanted else restore.FromSavepoint)
+    return strategy(**{"reason": "test", "safeguards": restore.Safeguards(**given), **others})  # type: ignore[arg-type,no-any-return]
 
 
 def rows_of(recovery: RecoveryContext, manifest: Manifest, tp: TopicPartition) -> list[dict[str, object]]:

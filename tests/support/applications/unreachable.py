@@ -49,7 +49,7 @@ def opened(recovery: RecoveryContext, restore_id: str = "20261121T100000Z-aaaaaa
     ticket = restore.RestoreTicket(
         application_id=recovery.application_id,
         restore_id=restore_id,
-        request=restore.RestoreRequest(source="", savepoint="latest", confirm="app", reason="test"),
+        request=restore.FromSavepoint(reason="test"),
         requested_by="test",
         plan_hash="",
         plan=ArtifactRef.of("app/work/plan.json", b""),

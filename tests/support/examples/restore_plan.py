@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from streams_recovery.core.kafka_types import Consistency, TopicRole
-from streams_recovery.core.restore.plan import (
-    Observed,
-    OffsetToSet,
-    PartitionLoad,
-    RestorePlan,
-    SafetyPolicy,
-    TopicToCreate,
-)
+from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
+from streams_recovery.core.restore.request import SafetyPolicy
 from tests.support.examples.savepoints import segment
 
 FILE = segment(0, 5, [0, 4]).file

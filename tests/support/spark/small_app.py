@@ -13,7 +13,7 @@ from pathlib import Path
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import open_context
@@ -43,11 +43,7 @@ runs:
 
 def small_request():
     """The newest savepoint, into topics that are not there."""
-    return RestoreRequest(
-        source="",
-        savepoint="latest",
-        reason="test",
-    )
+    return FromSavepoint(reason="test")
 
 
 @dataclass(kw_only=True)

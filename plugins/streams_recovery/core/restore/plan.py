@@ -6,38 +6,18 @@ plan; it is shown but does not count.
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from dataclasses import dataclass, replace
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.point_in_time import AsOf, RowCut
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.sandbox.interval import IntervalSlice
-
-FROM_INPUT = "input"
-
-
-class OutputPolicy(enum.StrEnum):
-    """What a rebuild does with outputs. ``keep``: results are written behind those that are there. ``recreate``: the topics are made anew, empty."""
-
-    KEEP = "keep"
-    RECREATE = "recreate"
-
-
-class SafetyPolicy(enum.StrEnum):
-    """Whether what is there is saved before it is replaced. ``required``: without a safety savepoint nothing is destroyed. ``best_effort``: one
-    that cannot be taken is noted, and the restore goes on. ``skip``: none is taken, and there is no way back.
-    """
-
-    REQUIRED = "required"
-    BEST_EFFORT = "best_effort"
-    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,55 +209,9 @@ class RestorePlan:
         return sum(cut.slice.own for cut in cuts if cut is not None and cut.slice is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreRequest:
-    """What a person asks for. What is not said replaces nothing and gives nothing up.
-
-    ``source`` is the application id whose savepoint it is, empty for the application's own. ``savepoint`` is an id; or ``latest``, which means
-    the newest ``exact`` one unless ``allow_ahead``; or ``before:<restore id>``, the safety savepoint of that restore, ``before:latest`` for the
-    last one; or ``input``: state is rebuilt from the input, with ``outputs`` as said, and with ``accept_gap`` also where older input is gone. Inputs,
-    globals and outputs that the cluster has lost are then made from the savepoint ``inputs_from``, an id or ``latest``; empty is for none.
-    ``replace`` allows internal topics that hold records to be deleted, and ``delete`` names those among them that the savepoint does not
-    know; ``replace``, ``safety`` other than ``required`` and offsets that
-    disagree with the state need the application id typed as ``confirm``.
-
-    With ``as_of`` the application is brought to that moment: ``latest`` then means the newest savepoint that had read nothing later, and ``none``
-    that state is built from the archived input alone. With a ``slice`` it processes the input of an interval again: ``latest`` is the newest
-    savepoint that had read nothing of it, and ``none`` no state at all. With ``in_place`` the
-    application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each other group that
-    has read them, to say that it may be moved.
-
-    With ``compare_keys`` changelogs are also compared key by key where every record was found equal already.
-    """
-
-    source: str
-    savepoint: str
-    reason: str
-    allow_ahead: bool = False
-    allow_damaged: bool = False
-    replace: bool = False
-    delete: tuple[str, ...] = ()
-    safety: SafetyPolicy = SafetyPolicy.REQUIRED
-    confirm: str = ""
-    offsets: OffsetStrategy = EXACT
-    outputs: OutputPolicy = OutputPolicy.KEEP
-    accept_gap: bool = False
-    inputs_from: str = ""
-    as_of: AsOf | None = None
-    slice: IntervalSlice | None = None
-    in_place: bool = False
-    groups: tuple[str, ...] = ()
-    compare_keys: bool = False
-
-    @property
-    def from_input(self) -> bool:
-        """True when no savepoint is asked for."""
-        return self.savepoint == FROM_INPUT
-
-
-def require_agreement(plan: RestorePlan, request: RestoreRequest) -> None:
+def require_agreement(plan: RestorePlan, safeguards: Safeguards) -> None:
     """Raise ``Refused`` when the plan's offsets disagree with its state and nobody has typed that this is meant."""
-    if not plan.offsets_agree and request.confirm != plan.application_id:
+    if not plan.offsets_agree and safeguards.confirm != plan.application_id:
         raise Refused(
             f"offsets set by {plan.strategy!r} disagree with the restored state: {'; '.join(plan.warnings)}",
             next_step=f"nothing was changed; use exact, or type the application id {plan.application_id} to confirm it",

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.restore.estimate import told
-from streams_recovery.core.restore.plan import RestorePlan, SafetyPolicy, TopicToCreate
+from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
+from streams_recovery.core.restore.request import SafetyPolicy
 
 # A page that is read before something irreversible should be read to its end.
 _SHOWN_OFFSETS = 40

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.core.restore.request import LATEST, NO_STATE, Interval
 from streams_recovery.core.sandbox.interval_log import Base, ReprocessRequest
 from streams_recovery.core.sandbox.results import PublishPolicy, why_not_replaced
 from streams_recovery.core.text.restore_plan import markdown, moment
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from streams_recovery.operations.restore.base_savepoint import NOTHING
-from streams_recovery.operations.restore.chosen_savepoint import LATEST
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
 
@@ -54,7 +52,7 @@ def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> P
 def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> int:
     """How many records the interval has; refused when it could not be processed."""
     asked = restore_request(source, request)
-    records = restore.records_of(recovery, asked, request.slice)
+    records = restore.records_of(recovery, asked)
     if records:
         topics = {topic.name: len(topic.partitions) for topic in restore.resolve(recovery, asked).manifest.topics}
         if request.hand_over is PublishPolicy.REPLACE:
@@ -62,10 +60,10 @@ def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) 
     return records
 
 
-def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> RestoreRequest:
+def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> Interval:
     """The restore that begins an interval. ``savepoint`` is the base that was planned, for an interval that has one."""
-    base = NOTHING if request.base is Base.NONE else savepoint or LATEST
-    return RestoreRequest(source=source, savepoint=base, reason=request.reason or WHAT, slice=request.slice)
+    base = NO_STATE if request.base is Base.NONE else savepoint or LATEST
+    return Interval(source=source, savepoint=base, reason=request.reason or WHAT, slice=request.slice)
 
 
 def open_interval(

@@ -9,6 +9,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import Interval
 from streams_recovery.core.sandbox.drill import furthest
 from streams_recovery.core.sandbox.interval_log import PublishReport, ReprocessEntry, ReprocessRequest, succeeded
 from streams_recovery.core.sandbox.results import PublishPolicy
@@ -32,9 +33,8 @@ def remove(recovery: RecoveryContext, ticket: RestoreTicket, handed: PublishRepo
     """
     keep = outputs_of(recovery).values() if handed is not None and handed.how is PublishPolicy.SIDE_BY_SIDE else ()
     removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
-    wanted = ticket.request.slice
-    if wanted is not None:
-        release(recovery, ticket.request.source, wanted.interval.name, run_id=None)
+    if isinstance(ticket.request, Interval):
+        release(recovery, ticket.request.source, ticket.request.slice.interval.name, run_id=None)
     return removed
 
 

@@ -1,7 +1,18 @@
 """Bringing an application back in place: plan, (approve), open, stop, save what is there, prepare, load, verify, set offsets, wipe, start, wait, finish."""
 
-from streams_recovery.core.restore.plan import OutputPolicy, RestorePlan, RestoreRequest, SafetyPolicy
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport, Verdict
+from streams_recovery.core.restore.request import (
+    AsOfMoment,
+    FromSavepoint,
+    Interval,
+    OutputPolicy,
+    Rebuild,
+    RestoreRequest,
+    Safeguards,
+    SafetyPolicy,
+    Undo,
+)
 from streams_recovery.operations.restore.append import (
     AppendPlan,
     AppendReport,
@@ -21,16 +32,16 @@ from streams_recovery.operations.restore.deferred_input import (
     start_on_interval,
 )
 from streams_recovery.operations.restore.drain import drain
-from streams_recovery.operations.restore.interval import records_of
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
-from streams_recovery.operations.restore.plan import plan
-from streams_recovery.operations.restore.point_in_time import resolve
+from streams_recovery.operations.restore.plan import pinned_request, plan
 from streams_recovery.operations.restore.query_check import queried_before
 from streams_recovery.operations.restore.report import evidence
 from streams_recovery.operations.restore.resume import phase_of, plan_left, resume
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
+from streams_recovery.operations.restore.strategies import resolve
+from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.values import (
     AbandonReport,
     ClearedSummary,
@@ -54,22 +65,28 @@ __all__ = [
     "AppendPlan",
     "AppendReport",
     "AppendTicket",
+    "AsOfMoment",
     "ClearedSummary",
     "EndsSummary",
+    "FromSavepoint",
+    "Interval",
     "LoadSummary",
     "OffsetsSummary",
     "OutputPolicy",
     "PrepareSummary",
+    "Rebuild",
     "RecoveredSummary",
     "RestorePlan",
     "RestoreReport",
     "RestoreRequest",
     "RestoreTicket",
+    "Safeguards",
     "SafetyBegun",
     "SafetyPolicy",
     "SafetySummary",
     "StartSummary",
     "StopSummary",
+    "Undo",
     "Verdict",
     "VerifySummary",
     "WipeSummary",
@@ -89,6 +106,7 @@ __all__ = [
     "open_append",
     "open_restore",
     "phase_of",
+    "pinned_request",
     "plan",
     "plan_append",
     "plan_append_job",

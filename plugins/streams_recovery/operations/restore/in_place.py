@@ -26,7 +26,7 @@ from streams_recovery.core.restore.in_place import (
     check_stood_still,
     uncovered,
 )
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, rank, rest_of
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
@@ -57,12 +57,13 @@ def _cut(begin: RestoreSource, topic: TopicImage, partition: int) -> LogCut:
 
 def look(
     recovery: RecoveryContext,
-    request: RestoreRequest,
+    may_move: Collection[str],
     begin: RestoreSource,
     present: Mapping[str, TopicDescription],
     later: tuple[LaterTopic, ...],
 ) -> InPlace:
-    """Prove that the inputs that are there can be cut. Takes as long as they have to stand still. Inputs that are gone need no proof.
+    """Prove that the inputs that are there can be cut. Takes as long as they have to stand still. Inputs that are gone need no proof. The groups
+    ``may_move`` may be moved.
 
     Raises ``Refused`` with everything that stands against it: records that are not archived, open transactions, other groups that have members or
     were not named; and then, when somebody wrote while it looked.
@@ -75,7 +76,7 @@ def look(
     starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     there = {topic.name for topic in inputs}
     cut = tuple(topic for topic in later if topic.name in there)
-    moved, problems = _other_groups(recovery, request, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
+    moved, problems = _other_groups(recovery, may_move, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
     missing = [why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))]
     problems = [
         *(f"{name} is written by the application itself" for name in sorted(there & set(recovery.config.topics.outputs))),
@@ -136,7 +137,7 @@ def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> 
 
 
 def _other_groups(
-    recovery: RecoveryContext, request: RestoreRequest, begin: RestoreSource, inputs: Collection[TopicImage]
+    recovery: RecoveryContext, may_move: Collection[str], begin: RestoreSource, inputs: Collection[TopicImage]
 ) -> tuple[tuple[MovedOffset, ...], list[str]]:
     """Offsets of every other group on these inputs as they will be, and what stands against moving them."""
     names, moved, problems = {topic.name for topic in inputs}, [], []
@@ -150,7 +151,7 @@ def _other_groups(
         if not group.empty:
             members = ", ".join(member.client_id for member in group.members[:_NAMED]) or group.state
             problems.append(f"group {group_id} has members ({members}): stop them")
-        if group_id not in request.groups:
+        if group_id not in may_move:
             problems.append(
                 f"group {group_id} has read {', '.join(sorted({tp.topic for tp in partitions}))}: name it (groups) to move it too"
             )

@@ -7,8 +7,9 @@ from streams_recovery.core.errors import Altered
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, require_agreement
+from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.restore.request import RestoreRequest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
@@ -76,7 +77,7 @@ def open_restore(
         now = recovery.clock()
         current = plan(recovery, request)
         check_approved(current.hash, approved_hash, next_step="trigger the restore again and approve the new plan")
-        require_agreement(current, request)
+        require_agreement(current, request.safeguards)
         check_plan(current, where="the plan")
         after_unfinished = unfinished_restore(recovery)
         running = quiesce_record.at_work(recovery)

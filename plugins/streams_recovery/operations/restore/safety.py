@@ -5,7 +5,7 @@ from __future__ import annotations
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import Phase, reached
-from streams_recovery.core.restore.plan import SafetyPolicy
+from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import savepoint, topic_holds
 from streams_recovery.operations.context import RecoveryContext
@@ -29,13 +29,13 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
     try:
         return _begun(recovery, ticket)
     except RecoveryError as error:
-        if ticket.request.safety is SafetyPolicy.REQUIRED:
+        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
             raise
         return _none(f"it could not be taken: {error}")
 
 
 def _why_none(ticket: RestoreTicket) -> str | None:
-    if ticket.request.safety is SafetyPolicy.SKIP:
+    if ticket.request.safeguards.safety is SafetyPolicy.SKIP:
         return "it was told to skip it"
     if ticket.after_unfinished is not None:
         return f"restore {ticket.after_unfinished} left only half of a state; its safety savepoint is the way back"
@@ -69,7 +69,7 @@ def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBe
     try:
         summary = _published(recovery, ticket, begun, copied)
     except RecoveryError as error:
-        if ticket.request.safety is SafetyPolicy.REQUIRED:
+        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
             raise
         summary = SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=f"it could not be taken: {error}")
     topic_holds.release_copy_holds(recovery)

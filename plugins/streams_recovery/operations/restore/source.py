@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
+from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import LogCut, relevant_gaps
-from streams_recovery.operations.restore.base_savepoint import CUT_ROLES
+
+# Roles of topics whose archived records can be cut at a moment.
+CUT_ROLES = (TopicRole.INPUT, TopicRole.GLOBAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSource:
     """``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those of the archive, and ``cuts`` says which of
-    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over.
+    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over. ``offsets`` says where the
+    inputs go on. With ``may_move`` the inputs that are there are cut in place, and the groups that it names may be moved; None leaves them as they are.
     """
 
     manifest: Manifest
-    cuts: Mapping[TopicPartition, LogCut]
-    point: PointInTime | None
+    cuts: Mapping[TopicPartition, LogCut] = field(default_factory=dict)
+    point: PointInTime | None = None
     unreadable: tuple[str, ...] = ()
+    offsets: OffsetStrategy = EXACT
+    may_move: tuple[str, ...] | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """True when inputs that are there are cut."""
+        return self.may_move is not None
 
 
 def empty_source(topic: TopicImage) -> TopicImage:

@@ -19,7 +19,7 @@ from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
 from streams_recovery.operations.restore.drain import inputs_of, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.query_check import ASKED, Queried, query_stores
-from streams_recovery.operations.restore.rebuild import offsets_to_remove
+from streams_recovery.operations.restore.rebuild_checks import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.values import (
     OffsetsSummary,

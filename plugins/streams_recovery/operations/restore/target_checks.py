@@ -9,7 +9,8 @@ from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, 
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.placement import Placed
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, TopicToDelete
+from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
+from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.unfinished import restore_journals
@@ -59,7 +60,7 @@ def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
 
 
 def unknown_topics(
-    recovery: RecoveryContext, manifest: Manifest, known: Collection[str], request: RestoreRequest
+    recovery: RecoveryContext, manifest: Manifest, known: Collection[str], safeguards: Safeguards
 ) -> tuple[TopicToDelete, ...]:
     """Internal topics that the savepoint does not know, by the names it has here. The application would take up what is in them, state of another
     time than all the rest: so they go, or ``TargetNotEmpty`` is raised.
@@ -72,7 +73,7 @@ def unknown_topics(
     refused = sorted(
         name
         for name, found in unknown.items()
-        if not request.replace or (name not in request.delete and found.topic_id not in ours.get(name, set()))
+        if not safeguards.replace or (name not in safeguards.delete and found.topic_id not in ours.get(name, set()))
     )
     if refused:
         raise TargetNotEmpty(

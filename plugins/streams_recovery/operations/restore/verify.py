@@ -13,7 +13,7 @@ from streams_recovery.core.restore.proofs import LogState, PartitionProof, judge
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries, guarded, note, stored_plan
-from streams_recovery.operations.restore.rebuild import check_cleared
+from streams_recovery.operations.restore.rebuild_checks import check_cleared
 from streams_recovery.operations.restore.topics import work_of
 from streams_recovery.operations.restore.values import ClearedSummary, RestoreTicket, VerifySummary, verify_summary
 from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan

@@ -11,17 +11,9 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
-from streams_recovery.core.restore.plan import (
-    Observed,
-    PartitionLoad,
-    PointInTime,
-    RestorePlan,
-    RestoreRequest,
-    SafetyPolicy,
-    TopicToDelete,
-    require_agreement,
-)
+from streams_recovery.core.restore.plan import Observed, PartitionLoad, PointInTime, RestorePlan, TopicToDelete, require_agreement
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
 from streams_recovery.core.text.restore_plan import markdown
 from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
@@ -170,12 +162,7 @@ def test_what_is_approved_of_a_moving_log_is_the_rule() -> None:
     ("agree", "typed", "refused"), [(True, "", False), (False, "", True), (False, "order", True), (False, "orders", False)]
 )
 def test_offsets_that_disagree_with_the_state_need_the_application_s_name(agree: bool, typed: str, refused: bool) -> None:
-    request = RestoreRequest(
-        source="",
-        savepoint="latest",
-        confirm=typed,
-        reason="",
-    )
+    request = Safeguards(confirm=typed)
     plan = replace(PLAN, offsets_agree=agree, strategy="latest", warnings=("12 records are never counted",))
     if not refused:
         require_agreement(plan, request)

@@ -13,7 +13,7 @@ from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.chosen_savepoint import choose
+from streams_recovery.operations.restore.strategies.from_savepoint import choose
 from tests.support.applications.small import asked
 from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, audited
 

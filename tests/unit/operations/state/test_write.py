@@ -16,10 +16,10 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFo
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.check import FileToCheck
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.plan import RestoreRequest
+from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.operations import maintenance, state
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.chosen_savepoint import choose
+from streams_recovery.operations.restore.strategies.from_savepoint import choose
 from streams_recovery.operations.state import FileFormat
 from tests.support.repository.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number, rows_of
 
@@ -47,12 +47,8 @@ def raw(recovery: RecoveryContext, store: str, savepoint: str) -> dict[bytes, by
     return {entry.key: entry.value for one in state.tables(state.open_side(recovery, store, savepoint)) for entry in one.values()}
 
 
-def asked(savepoint: str) -> RestoreRequest:
-    return RestoreRequest(
-        source="",
-        savepoint=savepoint,
-        reason="test",
-    )
+def asked(savepoint: str) -> FromSavepoint:
+    return FromSavepoint(savepoint=savepoint, reason="test")
 
 
 def ids(recovery: RecoveryContext) -> list[str]:

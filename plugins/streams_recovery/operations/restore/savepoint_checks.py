@@ -1,28 +1,23 @@
-"""Which savepoint a restore brings back, and whether what it asks for was confirmed."""
+"""Whether a savepoint can be restored, and whether what a restore asks for was confirmed."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import replace
 
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, TopicImage
-from streams_recovery.core.restore.plan import RestorePlan, RestoreRequest, SafetyPolicy
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.savepoints import SavepointStore
 
-BEFORE = "before:"
-LATEST = "latest"
 _NAMED = 5
 
 
-def choose(recovery: RecoveryContext, request: RestoreRequest) -> Manifest:
-    """The savepoint that is asked for. Raises ``NotFound``, ``Refused`` for one without state, ``NotExact`` for one whose label was not allowed,
-    and ``Damaged`` when its manifest is not the one that was published, or a file that is needed is missing or has another size.
-    """
-    manifest = _find(recovery, request)
+def require_state(manifest: Manifest) -> None:
+    """Raise ``Refused`` for a savepoint without state."""
     if manifest.profile is Profile.MINIMAL:
         raise Refused(
             f"savepoint {manifest.savepoint_id} is minimal: it has offsets and settings, but no state to restore",
@@ -30,72 +25,32 @@ def choose(recovery: RecoveryContext, request: RestoreRequest) -> Manifest:
             f"`streams-recovery rebuild --inputs-from {manifest.savepoint_id}` brings back where it is gone",
             savepoint=manifest.savepoint_id,
         )
-    if manifest.consistency is Consistency.AHEAD and not request.allow_ahead:
+
+
+def require_label(manifest: Manifest, *, allow_ahead: bool, allow_damaged: bool) -> None:
+    """Raise ``NotExact`` for a savepoint whose label was not allowed."""
+    if manifest.consistency is Consistency.AHEAD and not allow_ahead:
         raise NotExact(
             f"savepoint {manifest.savepoint_id} is `ahead`: {'; '.join(manifest.proof.reasons)}",
             next_step="choose an exact savepoint, or set allow_ahead and accept that some input is counted twice",
             savepoint=manifest.savepoint_id,
         )
-    if manifest.consistency is Consistency.DAMAGED and not request.allow_damaged:
+    if manifest.consistency is Consistency.DAMAGED and not allow_damaged:
         raise NotExact(
             f"savepoint {manifest.savepoint_id} is `damaged`: {'; '.join(manifest.proof.reasons)}",
             next_step="choose another savepoint, or set allow_damaged: what was gone then will be gone again, and its stores begin empty",
             savepoint=manifest.savepoint_id,
         )
-    check_published(recovery, request, manifest.savepoint_id)
+
+
+def check_state(recovery: RecoveryContext, store: SavepointStore, manifest: Manifest) -> None:
+    """Raise ``Damaged`` when the manifest is not the one that was published, or a file of its internal topics is missing or has another size."""
+    check_published(recovery, store, manifest.savepoint_id)
     check_files(recovery, manifest, pieces_of(topic for topic in manifest.topics if topic.role.internal))
-    return manifest
 
 
-def _find(recovery: RecoveryContext, request: RestoreRequest) -> Manifest:
-    if request.savepoint.startswith(BEFORE):
-        return _before(recovery, request.savepoint.removeprefix(BEFORE))
-    store = recovery.savepoints_of(request.source or recovery.application_id)
-    if request.savepoint != LATEST:
-        return store.read(request.savepoint)
-    label = None if request.allow_ahead else Consistency.EXACT
-    newest = store.latest(label, Profile.FULL) or store.latest(label)
-    if newest is None:
-        raise NotFound(
-            f"{request.source or recovery.application_id} has no {'' if request.allow_ahead else 'exact '}savepoint in {recovery.repository.location}",
-            next_step="take one first, or check the storage section of the configuration",
-            application_id=recovery.application_id,
-        )
-    return newest
-
-
-def pinned(recovery: RecoveryContext, request: RestoreRequest, planned: RestorePlan) -> RestoreRequest:
-    """The request with the savepoint that was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety
-    savepoint is one.
-    """
-    if planned.savepoint_id is None:
-        return request
-    if request.savepoint == LATEST:
-        return replace(request, savepoint=planned.savepoint_id)
-    if request.savepoint == BEFORE + LATEST:
-        return replace(request, savepoint=BEFORE + recovery.safety.read(planned.savepoint_id).provenance.run_id)
-    return request
-
-
-def _before(recovery: RecoveryContext, restore_id: str) -> Manifest:
-    if restore_id == LATEST:
-        found = recovery.safety.newest()
-    else:
-        saved = recovery.safety.published_by_run(restore_id)
-        found = None if saved is None else recovery.safety.read(saved)
-    if found is None:
-        known = ", ".join(recovery.safety.read(one).provenance.run_id for one in recovery.safety.ids()[-5:]) or "none"
-        raise NotFound(
-            f"no safety savepoint was taken before restore {restore_id} of {recovery.application_id}; restores that have one: {known}",
-            next_step="choose one of those; a restore that found nothing to save, was told to skip it, or followed one that broke off has none",
-            restore=restore_id,
-        )
-    return found
-
-
-def check_published(recovery: RecoveryContext, request: RestoreRequest, savepoint_id: str) -> None:
+def check_published(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str) -> None:
     """Raise ``Damaged`` when the manifest is not the one that was published."""
-    store = recovery.safety if request.savepoint.startswith(BEFORE) else recovery.savepoints_of(request.source or recovery.application_id)
     # Savepoints of releases that kept no record of their publication have nothing to be compared with.
     with contextlib.suppress(NotFound):
         if store.altered(savepoint_id):
@@ -133,14 +88,14 @@ def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[
         )
 
 
-def check_confirmed(recovery: RecoveryContext, request: RestoreRequest) -> None:
+def check_confirmed(recovery: RecoveryContext, safeguards: Safeguards) -> None:
     """Raise ``Refused`` unless a request that gives up a safeguard has the application id typed with it."""
-    given_up = (["replaces living state"] if request.replace else []) + (
-        [f"has safety {request.safety}"] if request.safety is not SafetyPolicy.REQUIRED else []
+    given_up = (["replaces running state"] if safeguards.replace else []) + (
+        [f"has safety {safeguards.safety}"] if safeguards.safety is not SafetyPolicy.REQUIRED else []
     )
-    if given_up and request.confirm != recovery.application_id:
+    if given_up and safeguards.confirm != recovery.application_id:
         raise Refused(
-            f"a restore that {' and '.join(given_up)} needs the application id {recovery.application_id} typed to confirm it, not {request.confirm!r}",
+            f"a restore that {' and '.join(given_up)} needs the application id {recovery.application_id} typed to confirm it, not {safeguards.confirm!r}",
             next_step="nothing was changed; type it exactly, or leave these options as they are by default",
             application_id=recovery.application_id,
         )

@@ -11,7 +11,7 @@ from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut
-from streams_recovery.operations.restore.point_in_time import of_moment
+from streams_recovery.operations.restore.moment_warnings import moment_warnings
 from streams_recovery.operations.restore.source import RestoreSource
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
@@ -26,7 +26,7 @@ def said(role: TopicRole, *, made: bool = True, first_later: int | None = 4, **c
         cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
         point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a"),
     )
-    return of_moment(begin, [Placed(image=found, name="past.in", made=made)])
+    return moment_warnings(begin, [Placed(image=found, name="past.in", made=made)])
 
 
 def test_an_input_that_is_cut_at_the_moment_needs_no_words() -> None:

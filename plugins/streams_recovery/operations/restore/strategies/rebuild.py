@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import PlanChanged, TargetNotEmpty
+from streams_recovery.core.errors import TargetNotEmpty
 from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import store_name
 from streams_recovery.core.offsets.inputs import Logs
@@ -17,22 +17,20 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import (
     Observed,
     OffsetToSet,
-    OutputPolicy,
     PartitionLoad,
     RestorePlan,
-    RestoreRequest,
     TopicToCreate,
     TopicToDelete,
 )
 from streams_recovery.core.restore.rebuild import rebuild_start
+from streams_recovery.core.restore.request import OutputPolicy, Rebuild
 from streams_recovery.core.savepoint.topology import Topology, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.preflight import required_for_rebuild
-from streams_recovery.operations.restore.chosen_savepoint import check_confirmed
+from streams_recovery.operations.restore.strategies.lost_input import Archived, lost_input
 from streams_recovery.operations.restore.target_checks import refuse_existing_state, spans
-from streams_recovery.operations.restore.topics_only import Archived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +51,19 @@ class _Found:
         return [TopicPartition(name, number) for name in self.names(role) for number in range(self.topics[name].partitions)]
 
 
-def plan_rebuild(recovery: RecoveryContext, request: RestoreRequest, archived: Archived | None = None) -> RestorePlan:
-    """What this rebuild would do now. ``archived`` are the topics that come from a savepoint.
+def plan_rebuild(recovery: RecoveryContext, request: Rebuild) -> RestorePlan:
+    """What this rebuild would do now.
 
     Raises ``NotFound`` for declared topics that do not exist, ``TargetNotEmpty`` for internal topics that hold records and may not be replaced or
-    are not known to be the application's, and ``Refused`` for offsets that cannot be and for what was not confirmed.
+    are not known to be the application's, and ``Refused`` for offsets that cannot be.
     """
-    check_confirmed(recovery, request)
-    warnings = required_for_rebuild(recovery, request, archived.manifest if archived else None)
+    archived = lost_input(recovery, request)
+    warnings = required_for_rebuild(recovery, request.safeguards, archived.manifest if archived else None)
     found = _look(recovery, archived)
     gone = _internal(recovery, found, request)
     outputs = _outputs(found) if request.outputs is OutputPolicy.RECREATE else ()
     held = spans(recovery, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
-    if not request.replace:
+    if not request.safeguards.replace:
         refuse_existing_state(recovery, held)
     logs = _logs(recovery, found, request, archived)
     both = set(recovery.config.topics.inputs) & set(recovery.config.topics.outputs)
@@ -83,7 +81,7 @@ def plan_rebuild(recovery: RecoveryContext, request: RestoreRequest, archived: A
         savepoint_id=None,
         captured_at=None,
         consistency=None,
-        safety=request.safety,
+        safety=request.safeguards.safety,
         delete=gone,
         create=(*(archived.create if archived else ()), *outputs),
         offsets=begun.offsets,
@@ -110,7 +108,7 @@ def _look(recovery: RecoveryContext, archived: Archived | None) -> _Found:
     )
 
 
-def _internal(recovery: RecoveryContext, found: _Found, request: RestoreRequest) -> tuple[TopicToDelete, ...]:
+def _internal(recovery: RecoveryContext, found: _Found, request: Rebuild) -> tuple[TopicToDelete, ...]:
     """The internal topics, all of which go. A name alone does not prove whose topic it is: one that neither the newest savepoint nor the configured
     stores nor the group's offsets know has to be named by the request.
     """
@@ -120,7 +118,7 @@ def _internal(recovery: RecoveryContext, found: _Found, request: RestoreRequest)
     unproven = sorted(
         name
         for name in internal
-        if name not in known and store_name(name, recovery.application_id) not in stores and name not in request.delete
+        if name not in known and store_name(name, recovery.application_id) not in stores and name not in request.safeguards.delete
     )
     if unproven:
         raise TargetNotEmpty(
@@ -152,7 +150,7 @@ def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
     )
 
 
-def _logs(recovery: RecoveryContext, found: _Found, request: RestoreRequest, archived: Archived | None) -> Logs:
+def _logs(recovery: RecoveryContext, found: _Found, request: Rebuild, archived: Archived | None) -> Logs:
     cluster, inputs = recovery.cluster, found.partitions(TopicRole.INPUT)
     moment = request.offsets.moment(recovery.clock())
     # What is made begins at 0 and ends behind the rows that will be loaded.
@@ -192,50 +190,3 @@ def _observe(recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], found:
         offsets_before={str(item.tp): found.committed[item.tp] for item in offsets if item.tp in found.committed},
         records_to_catch_up=sum(logs.ends[item.tp] - item.offset for item in offsets),
     )
-
-
-def check_still_planned(recovery: RecoveryContext, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
-    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
-    ``created`` has the ids of those that this rebuild made itself.
-    """
-    shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
-    there = recovery.cluster.describe_topics({*internal_topics(recovery), *shown})
-    filled = spans(recovery, there)
-    other = sorted(
-        name
-        for name, found in there.items()
-        # One that is empty may have been made by an attempt that died before it could write that down.
-        if found.topic_id not in (shown.get(name), *created.get(name, ())) and (name not in created or name in filled)
-    )
-    if other:
-        raise PlanChanged(
-            f"topics of {planned.application_id} were created since the plan was approved: {', '.join(other)}",
-            next_step="find out who writes there, then trigger the rebuild again and approve the new plan",
-            topics=other,
-        )
-    late = sorted(name for name in planned.written_by_others & set(filled) if there[name].topic_id not in created.get(name, ()))
-    if late:
-        raise PlanChanged(
-            f"inputs of {planned.application_id} that were empty when the plan was approved hold records now: {', '.join(late)}",
-            next_step="they were not touched; stop their producers, copy these records if somebody needs them, delete the topics, and go on: resume this "
-            "rebuild if it can be resumed, else begin it again",
-            topics=late,
-        )
-
-
-def check_cleared(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
-    """The internal topics that were to be deleted, proven gone. Raises ``TargetNotEmpty`` for those that are still, or again, there."""
-    there = internal_topics(recovery)
-    if there:
-        raise TargetNotEmpty(
-            f"internal topics of {recovery.application_id} are still there, or there again: {', '.join(there)}",
-            next_step="find out who creates them, stop that, and resume this rebuild",
-            topics=there,
-        )
-    return tuple(topic.name for topic in planned.delete)
-
-
-def offsets_to_remove(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
-    """What the group has committed and the plan does not set: offsets on topics that are gone would be past the end of those that come."""
-    wanted = {item.tp for item in planned.offsets}
-    return sorted(set(recovery.groups.committed_partitions(recovery.application_id)) - wanted)

@@ -5,45 +5,56 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.ids import time_of
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.restore.plan import RestoreRequest
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log, read_up_to, relevant_gaps, why_no_base
+from streams_recovery.core.restore.request import LATEST, NO_STATE, AsOfMoment, Interval
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.chosen_savepoint import LATEST, check_files, check_published, pieces_of
+from streams_recovery.operations.restore.savepoint_checks import check_state
+from streams_recovery.operations.restore.source import CUT_ROLES
 from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
-NOTHING = "none"
-CUT_ROLES = (TopicRole.INPUT, TopicRole.GLOBAL)
 _NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The savepoint that is asked for: of which application, its id or ``latest``, and whether one that is named may be ``ahead``."""
+
+    source: str
+    savepoint: str
+    allow_ahead: bool = False
+
+    @classmethod
+    def of(cls, recovery: RecoveryContext, request: AsOfMoment | Interval) -> Self:
+        """Of a request. An interval takes none that is ``ahead``: some of its input would be counted twice."""
+        ahead = isinstance(request, AsOfMoment) and request.allow_ahead
+        return cls(source=request.source or recovery.application_id, savepoint=request.savepoint, allow_ahead=ahead)
 
 
 @dataclass(kw_only=True)
 class BaseSavepointFinder:
-    """Goes through the savepoints of the source, newest first. One for each request. ``unreadable`` are those it could not look into."""
+    """Goes through the savepoints of the source, newest first. One for each restore. ``unreadable`` are those it could not look into."""
 
     recovery: RecoveryContext
-    request: RestoreRequest
+    wanted: Base
     as_of: AsOf
     _archives: dict[object, Manifest] = field(default_factory=dict)
     _cuts: dict[str, dict[TopicPartition, LogCut]] = field(default_factory=dict)
     _passed: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
-    @property
-    def _source(self) -> str:
-        return self.request.source or self.recovery.application_id
-
     def with_state(self) -> tuple[Manifest, Manifest]:
         """The base and the archive that goes with it."""
-        named = self.request.savepoint
+        named = self.wanted.savepoint
         if named != LATEST:
-            self.recovery.savepoints_of(self._source).read(named)
+            self.recovery.savepoints_of(self.wanted.source).read(named)
         for manifest in self._newest_first():
             if named not in (LATEST, manifest.savepoint_id):
                 continue
@@ -53,8 +64,8 @@ class BaseSavepointFinder:
             self._passed.append(f"{manifest.savepoint_id}: {why}")
         self._check_archive()
         raise Refused(
-            f"no savepoint of {self._source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
-            next_step=f"choose a later moment, or build the state from the archived input alone (savepoint {NOTHING})",
+            f"no savepoint of {self.wanted.source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
+            next_step=f"choose a later moment, or build the state from the archived input alone (savepoint {NO_STATE})",
             passed=self._passed,
         )
 
@@ -101,7 +112,7 @@ class BaseSavepointFinder:
 
     def _newest_first(self) -> Iterator[Manifest]:
         """Every savepoint that can be read, its archive taken note of: the newest one of the same topics reaches furthest."""
-        store = self.recovery.savepoints_of(self._source)
+        store = self.recovery.savepoints_of(self.wanted.source)
         for _, ids in itertools.groupby(reversed(store.ids()), key=time_of):
             # Of one moment's savepoints the reduced one first: it holds the same state in fewer records.
             for manifest in sorted(self._readable(store, ids), key=lambda found: found.replaces is None):
@@ -141,13 +152,12 @@ class BaseSavepointFinder:
     def _label_fits(self, base: Manifest) -> bool:
         if base.consistency is Consistency.EXACT:
             return True
-        allowed = [Consistency.EDITED, *([Consistency.AHEAD] if self.request.allow_ahead else [])]
-        return self.request.savepoint == base.savepoint_id and base.consistency in allowed
+        allowed = [Consistency.EDITED, *([Consistency.AHEAD] if self.wanted.allow_ahead else [])]
+        return self.wanted.savepoint == base.savepoint_id and base.consistency in allowed
 
     def _why_damaged(self, base: Manifest) -> str | None:
         try:
-            check_published(self.recovery, self.request, base.savepoint_id)
-            check_files(self.recovery, base, pieces_of(topic for topic in base.topics if topic.role.internal))
+            check_state(self.recovery, self.recovery.savepoints_of(self.wanted.source), base)
         except Damaged as error:
             return error.reason
         return None
@@ -155,13 +165,13 @@ class BaseSavepointFinder:
     def _check_archive(self) -> None:
         if not self._archives:
             raise Refused(
-                f"no savepoint of {self._source} in {self.recovery.repository.location} has the records of all its inputs",
+                f"no savepoint of {self.wanted.source} in {self.recovery.repository.location} has the records of all its inputs",
                 next_step="archive the inputs (backup.survive_cluster_loss: true in the configuration of the source), and take a savepoint",
             )
         newest = max(found.captured_at for found in self._archives.values())
         if newest < self.as_of.moment:
             raise Refused(
-                f"input of {self._source} is archived up to {moment(newest)}, and {moment(self.as_of.moment)} is later",
+                f"input of {self.wanted.source} is archived up to {moment(newest)}, and {moment(self.as_of.moment)} is later",
                 next_step="take a savepoint first",
             )
 

@@ -8,23 +8,25 @@ from dataclasses import replace
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.restore.plan import PointInTime, RestoreRequest
+from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, read_up_to
+from streams_recovery.core.restore.request import NO_STATE, Interval
 from streams_recovery.core.sandbox.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.base_savepoint import CUT_ROLES, NOTHING, BaseSavepointFinder
-from streams_recovery.operations.restore.chosen_savepoint import check_files, pieces_of
-from streams_recovery.operations.restore.source import RestoreSource, empty_source, restored_state
+from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_of
+from streams_recovery.operations.restore.source import CUT_ROLES, RestoreSource, empty_source, restored_state
+from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
 from streams_recovery.segments.queries import first_timestamp, look_into
 
 _NAMED = 5
 
 
-def resolve_interval(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> RestoreSource:
+def resolve(recovery: RecoveryContext, request: Interval) -> RestoreSource:
     """The input of the interval and the state before it. Raises ``Refused`` when the archive does not reach far enough, records of it may be missing, or
     no savepoint had read nothing of it; and ``Damaged`` for files that cannot be used. One without any record is not refused.
     """
+    wanted = request.slice
     base, archive, unreadable = _found(recovery, request, wanted)
     cuts = _cuts(recovery, archive, wanted, base)
     if base is None:
@@ -45,10 +47,11 @@ def resolve_interval(recovery: RecoveryContext, request: RestoreRequest, wanted:
     )
 
 
-def records_of(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> int:
+def records_of(recovery: RecoveryContext, request: Interval) -> int:
     """How many archived input records the interval itself has. Raises ``Refused`` when the archive does not reach behind it, and when there is none and
     some may be missing: an archive with a hole is no proof that there was nothing.
     """
+    wanted = request.slice
     archive = _archive(recovery, request, wanted).archive()
     inputs = {topic.name: topic for topic in archive.topics if topic.role is TopicRole.INPUT}
     cuts = {tp: cut for tp, cut in _cuts(recovery, archive, wanted, None).items() if tp.topic in inputs}
@@ -58,22 +61,24 @@ def records_of(recovery: RecoveryContext, request: RestoreRequest, wanted: Inter
     return records
 
 
-def _archive(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> BaseSavepointFinder:
+def _archive(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) -> BaseSavepointFinder:
     if wanted.closed > recovery.clock():
         raise Refused(
             f"the interval from {moment(wanted.interval.start)} to {moment(wanted.interval.end)} is not over before {moment(wanted.closed)}, its "
             "late records included",
             next_step="choose an interval of the past, or less lateness",
         )
-    return BaseSavepointFinder(recovery=recovery, request=request, as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
+    return BaseSavepointFinder(recovery=recovery, wanted=Base.of(recovery, request), as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
 
 
-def _found(recovery: RecoveryContext, request: RestoreRequest, wanted: IntervalSlice) -> tuple[Manifest | None, Manifest, tuple[str, ...]]:
+def _found(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) -> tuple[Manifest | None, Manifest, tuple[str, ...]]:
     search = _archive(recovery, request, wanted)
     archive = search.archive()
-    if request.savepoint == NOTHING:
+    if request.savepoint == NO_STATE:
         return None, archive, tuple(search.unreadable)
-    before = BaseSavepointFinder(recovery=recovery, request=request, as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP))
+    before = BaseSavepointFinder(
+        recovery=recovery, wanted=Base.of(recovery, request), as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP)
+    )
     base, archive = before.with_state()
     if archive.captured_at < wanted.closed:
         raise Refused(
