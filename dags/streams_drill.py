@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG, TriggerRule
 
 from streams_recovery.config.directory import load_applications
-from streams_recovery.config.drill_application import DRILL
+from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.operators import params
 from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
@@ -47,7 +47,7 @@ def streams_drill(name: str, schedule: str | None, application_id: str) -> DAG:
         description=f"Restores of {application_id} that are tried and removed",
         tags=["streams-recovery", "restore", "drill", name],
     ) as dag:
-        scratch = f"{name}{DRILL}"
+        scratch = drill_name(name)
         # A savepoint that is published meanwhile must not change what was planned.
         planned_one = DRILL_OF | {"source": name, "savepoint": planned("savepoint")}
         open_restore = OpenRestoreOperator(application_name=scratch, fixed=planned_one).as_setup()

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.drill_application import drilled
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.errors import Damaged, LockHeld, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase
@@ -73,7 +73,7 @@ def trial(small: Small) -> Iterator[Trial]:
         )
     }
     savepoint = publish(own)
-    with open_context(drilled(config), EnvironmentConnections(kafka)) as recovery:
+    with open_context(in_sandbox(config, SandboxName(application=config.name)), EnvironmentConnections(kafka)) as recovery:
         found = Trial(own, recovery, savepoint)
         yield found
         recovery.cluster.delete_topics([name for name in found.here() if name in recovery.cluster.topic_names()])

@@ -17,7 +17,7 @@ from examples.order_processing.truth import truth
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.drill_application import drilled
+from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.operations import restore, sandbox
@@ -254,7 +254,7 @@ def here(on: Stage) -> set[str]:
 def local_state(on: Stage) -> list[str]:
     """What a drill has left on the machine: files of its state, and processes."""
     place = on.stack.directory / "drill"
-    config = drilled(on.recovery.config)
+    config = in_sandbox(on.recovery.config, SandboxName(application=on.recovery.config.name))
     alive = [
         status.name for status in open_application(config.runs, config.application.id).status() if status.state is not InstanceState.GONE
     ]

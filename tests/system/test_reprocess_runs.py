@@ -24,7 +24,7 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.interval_application import reprocessing_name
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.operations import interval as reprocessing
@@ -91,7 +91,7 @@ class Play:
         stack, found = self.on.stack, []
         assert isinstance(stack, Applications)
         for slot in (0, 1):
-            config = stack.named(reprocessing_name(APPLICATION, self.hour(1).name, slot))
+            config = stack.named(str(SandboxName(application=APPLICATION, interval=self.hour(1).name, slot=slot)))
             statuses = open_application(config.runs, config.application.id).status()
             found += [status.name for status in statuses if status.state is not InstanceState.GONE]
         return [*found, *(str(path) for path in stack.slots_state.glob("*/*"))]

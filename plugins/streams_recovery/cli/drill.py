@@ -21,7 +21,7 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
-from streams_recovery.config.drill_application import DRILL
+from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import sandbox
@@ -33,7 +33,7 @@ def drill(
     name: Name, configs: Configs = DEFAULT_CONFIGS, logs: Logs = DEFAULT_LOGS, *, savepoint: Savepoint = "latest", as_json: AsJson = False
 ) -> None:
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing that lives, so it does not ask."""
-    with recovery_of(name, configs) as recovery, recovery_of(f"{name}{DRILL}", configs) as scratch:
+    with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs) as scratch:
         done = runs.drill(recovery, runner(scratch, logs), requester(), savepoint_id=savepoint)
     entry = done.entry
     if as_json:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from streams_recovery.config.drill import clash
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox import clash
 from streams_recovery.core.errors import ConfigInvalid
 
 

@@ -10,7 +10,7 @@ from streams_recovery.config.application import Application, Groups, Source, Sto
 from streams_recovery.config.archive_check import archive_problems
 from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
 from streams_recovery.config.clone import Clone, clone_problems
-from streams_recovery.config.drill import Drill, drill_problems
+from streams_recovery.config.drill import Drill
 from streams_recovery.config.fields import (
     ConfigurationName,
     Section,
@@ -19,6 +19,7 @@ from streams_recovery.config.fields import (
 from streams_recovery.config.maintenance import Compact, Retention, Run, Verify
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.runs import Runs
+from streams_recovery.config.sandbox import sandbox_problems
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.savepoint.topology import Declared
@@ -129,7 +130,7 @@ class ApplicationConfig(Section):
     @model_validator(mode="after")
     def _drill_apart(self) -> Self:
         if self.drill is not None and self.drill.enabled:
-            problems = drill_problems(self.application.id, self.topics, self.runs, self.drill)
+            problems = sandbox_problems(self.application.id, self.topics, self.runs, self.drill.sandbox)
             if problems:
                 raise ValueError("; ".join(problems))
         return self

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from streams_recovery.config.drill import Drill, DrillProcess, Topics, drill_problems
 from streams_recovery.config.fields import ApplicationId, Argv, Cron, Duration, Environment, Integer, LocalPath, Section, Switch, TopicName
 from streams_recovery.config.runs import CommandRuns, ProcessInstance, Runs
+from streams_recovery.config.sandbox import Sandbox, SandboxProcess, Topics, sandbox_problems
 
 # As long as any name of an interval is.
 EXAMPLE: Final = "20261121T120000.000Z"
@@ -60,7 +59,7 @@ class Reprocess(Section):
     process: ReprocessProcess | None = None
     command: CommandRuns | None = None
 
-    def of_interval(self, interval: str, slot: int) -> Drill:
+    def sandbox(self, interval: str, slot: int) -> Sandbox:
         """What stands beside the application for one interval. Raises ``ValueError`` for a slot that there is not, and for names that become too long."""
         if not 0 <= slot < self.parallel:
             raise ValueError(f"reprocess: there is no slot {slot}, they go from 0 to {self.parallel - 1}")
@@ -75,14 +74,14 @@ class Reprocess(Section):
         if self.process is not None and slot < len(self.process.slots):
             own = self.process
             argv = None if own.command is None else tuple(map(filled, own.command))
-            process = DrillProcess(
+            process = SandboxProcess(
                 directory=own.directory, instances=own.slots[slot].instances, environment=environment(own.environment), command=argv
             )
         if self.command is not None:
             verbs = {verb: tuple(map(filled, argv)) for verb, argv in self.command if isinstance(argv, tuple)}
             command = self.command.model_copy(update={**verbs, "environment": environment(self.command.environment)})
-        return Drill(
-            schedule=None,
+        return Sandbox(
+            section="reprocess",
             application_id=f"{self.application_id}-{interval}",
             topic_map={name: f"{mapped}-{interval}" for name, mapped in self.topic_map.items()},
             process=process,
@@ -102,13 +101,8 @@ def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reproces
     found += [f"reprocess.tables: {name} is no input" for name in reprocess.tables if name not in topics.inputs]
     for slot in range(min(slots, reprocess.parallel)):
         try:
-            problems = drill_problems(application_id, topics, runs, reprocess.of_interval(EXAMPLE, slot))
+            problems = sandbox_problems(application_id, topics, runs, reprocess.sandbox(EXAMPLE, slot))
         except ValueError as error:
             problems = [str(error)]
-        found += [said for text in problems if (said := _said(text)) not in found]
+        found += [text for text in problems if text not in found]
     return found
-
-
-def _said(text: str) -> str:
-    renamed = re.sub(r"\bdrill\.(?=application_id|topic_map|process|command)", "reprocess.", text)
-    return re.sub(r"\b(a|the) drill( would|'s)", r"reprocessing\2", renamed)

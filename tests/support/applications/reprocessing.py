@@ -13,9 +13,9 @@ from typing import Any
 from confluent_kafka import Producer
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
@@ -65,7 +65,11 @@ class Again:
 
     def scratch(self, wanted: Claimed | ReprocessRequest) -> RecoveryContext:
         """What processes an interval, in its slot, or in the first one when it was not claimed."""
-        name = wanted.application if isinstance(wanted, Claimed) else reprocessing_name("small", wanted.slice.interval.name, 0)
+        name = (
+            wanted.application
+            if isinstance(wanted, Claimed)
+            else str(SandboxName(application="small", interval=wanted.slice.interval.name, slot=0))
+        )
         config = load_named(name, self.directory, {})
         return self.stack.enter_context(open_context(config, EnvironmentConnections(self.kafka)))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import ConfigInvalid
 from tests.support.examples.configurations import APPLICATION, DRILL, refused, written
 
@@ -46,7 +46,7 @@ reprocess:
 def test_an_interval_has_an_application_of_its_own_in_its_slot(tmp_path: Path) -> None:
     written(tmp_path, APPLICATION + REPROCESS)
     own = load_named("orders", tmp_path, {})
-    found = load_named(reprocessing_name("orders", TIME, 1), tmp_path, {})
+    found = load_named(str(SandboxName(application="orders", interval=TIME, slot=1)), tmp_path, {})
     assert (found.name, found.application.id) == (f"orders:reprocess:{TIME}:1", f"again-orders-{TIME}")
     assert found.topics.inputs == (f"again.in-{TIME}",)
     assert found.topics.outputs == (f"again.totals-{TIME}", f"again.late-{TIME}")
@@ -86,7 +86,7 @@ def test_programs_are_told_interval_and_slot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("late: again.late}", "nothing: again.late}", "outputs late have no name of their own, so reprocessing would write into them"),
+        ("late: again.late}", "nothing: again.late}", "outputs late have no name of their own, so reprocess would write into them"),
         ("{orders-in: again.in, ", "{", "input orders-in has no name of its own"),
         ("again-orders", "orders-again", "begin alike"),
         ("again.totals, ", "again.late, ", "again.late-20261121T120000.000Z would stand for 2 topics"),
@@ -122,7 +122,7 @@ def test_without_a_section_or_for_what_is_no_interval_there_is_none(tmp_path: Pa
     with pytest.raises(ConfigInvalid, match="there is no slot 2, they go from 0 to 1"):
         load_named(f"orders:reprocess:{TIME}:2", tmp_path, {})
     for which in ("yesterday:0", TIME, f"{TIME}:", f"{TIME}:x", f"../{TIME}:0", ""):
-        with pytest.raises(ConfigInvalid, match="names no interval and slot"):
+        with pytest.raises(ConfigInvalid, match="names no sandbox"):
             load_named(f"orders:reprocess:{which}", tmp_path, {})
 
 

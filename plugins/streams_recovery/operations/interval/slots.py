@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streams_recovery.config.interval_application import reprocessing_name
 from streams_recovery.config.reprocess import Reprocess
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import ConfigInvalid, LockHeld
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.sandbox import slots
@@ -64,7 +64,11 @@ def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) 
 
     log.append_after(decide)
     slot = taken[-1].slot
-    return None if slot is None else Claimed(application=reprocessing_name(recovery.config.name, name, slot), slot=slot, request=request)
+    return (
+        None
+        if slot is None
+        else Claimed(application=str(SandboxName(application=recovery.config.name, interval=name, slot=slot)), slot=slot, request=request)
+    )
 
 
 def busy(recovery: RecoveryContext) -> tuple[str, ...]:

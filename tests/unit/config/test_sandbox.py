@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.drill import clash
 from streams_recovery.config.loader import load, load_all, load_named
+from streams_recovery.config.sandbox import clash
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import ConfigInvalid
 from tests.support.examples.configurations import APPLICATION, DRILL, refused, written
 
@@ -129,3 +130,26 @@ def test_no_other_application_may_share_names_with_a_drill(tmp_path: Path) -> No
 )
 def test_ids_clash_where_topics_of_one_could_be_taken_for_the_others(one: str, other: str, *, expected: bool) -> None:
     assert clash(one, other) is expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SandboxName(application="orders"),
+        SandboxName(application="orders", interval="20261121T120000Z", slot=0),
+        SandboxName(application="orders", interval="20261121T120000.250Z", slot=63),
+    ],
+    ids=str,
+)
+def test_a_sandbox_is_known_by_its_name(name: SandboxName) -> None:
+    assert SandboxName.of(str(name)) == name
+
+
+def test_a_name_without_a_colon_is_an_application() -> None:
+    assert SandboxName.of("orders") is None
+
+
+@pytest.mark.parametrize("which", ["", "drills", "drill:0", "reprocess", "reprocess:20261121T120000Z", "reprocess:20261121T120000Z:100"])
+def test_what_names_no_sandbox_is_refused(which: str) -> None:
+    with pytest.raises(ConfigInvalid, match="names no sandbox"):
+        SandboxName.of(f"orders:{which}")
