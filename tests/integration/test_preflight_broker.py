@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.preflight.checks import AUTO_CREATE
+from streams_recovery.core.preflight.facts import AUTO_CREATE
 from streams_recovery.core.preflight.findings import Severity
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import preflight, restore

@@ -13,7 +13,7 @@ from confluent_kafka import IsolationLevel
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
-from streams_recovery.core.preflight.checks import ClusterFacts
+from streams_recovery.core.preflight.facts import ClusterFacts
 from streams_recovery.core.preflight.permissions import Rights
 from streams_recovery.kafka import errors, leader_epochs, log_ends, permissions, topic_configs
 from streams_recovery.kafka.clients import Clients

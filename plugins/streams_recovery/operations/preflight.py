@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, T
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.preflight.checks import ApplicationFacts, TopicFacts
+from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity, required
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,

@@ -53,3 +53,8 @@ def required(findings: Iterable[PreflightFinding], doing: str) -> tuple[str, ...
             findings=[str(found) for found in stopping],
         )
     return tuple(str(found) for found in findings)
+
+
+def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
+    """One that stops nothing."""
+    return PreflightFinding(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.preflight.checks import (
+from streams_recovery.core.preflight.checks import before_backup, before_restore, stopped_by_default, written_again
+from streams_recovery.core.preflight.facts import (
     AUTO_CREATE,
     LOG_APPEND,
     MAX_MESSAGE,
@@ -15,10 +16,6 @@ from streams_recovery.core.preflight.checks import (
     ApplicationFacts,
     ClusterFacts,
     TopicFacts,
-    before_backup,
-    before_restore,
-    stopped_by_default,
-    written_again,
 )
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity
 from streams_recovery.core.repository.manifest import Manifest
