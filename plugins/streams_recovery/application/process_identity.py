@@ -1,7 +1,7 @@
 """Which process is which. A pid alone says nothing: it is given to another process once its owner is gone.
 
 A process is named by its pid and its *birth*: boot id and start tick on Linux, where the start time in seconds moves whenever the clock is
-set, else the start time. A zombie counts as gone: it cannot do anything any more.
+set, else the start time. A zombie without a living thread counts as gone: it cannot do anything any more.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ def birth(pid: int) -> str | None:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
-    # The name, in parentheses, may itself hold spaces and parentheses. After it: state, ppid, pgrp, session, ... starttime (field 22).
+    # The name, in parentheses, may itself hold spaces and parentheses. After it: state, ppid, pgrp, session, ... num_threads (field 20), starttime (22).
     fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else f"{_boot()}/{fields[19]}"
+    state, threads = fields[0], int(fields[17])
+    # The state is that of the first thread. One that has ended waits as a zombie for the others, which may run for as long as they like.
+    return None if state == "X" or (state == "Z" and threads <= 1) else f"{_boot()}/{fields[19]}"
 
 
 def _boot() -> str:
