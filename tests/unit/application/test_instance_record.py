@@ -140,10 +140,7 @@ def test_a_lock_is_held_by_one_and_inherited(tmp_path):
     assert file_lock.is_held(path)
     heir.stdin.close()
     heir.wait()
-<<<<<<< ours
     assert not file_lock.is_held(path)
-=======
-    assert not locks.is_held(path)
 
 
 # Its first thread ends, and the process goes on in another one.
@@ -156,7 +153,7 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the threads of a process one by one")
-def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have(tmp_path):
+def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have():
     child = subprocess.Popen([sys.executable, "-c", OUTLIVED], stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert child.stdout.readline() == b"here\n"
@@ -173,4 +170,3 @@ def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have(tmp_
     finally:
         child.kill()
         child.communicate()
->>>>>>> theirs
