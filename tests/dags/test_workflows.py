@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
-import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +13,13 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.utils.db import initdb
 
-from streams_recovery import operators, workflows
+from streams_recovery import workflows
 from streams_recovery.cli import runs
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import SafetyPolicy
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When
+from tests.support.airflow.operators import modules, operator_classes
 
 PROJECT = Path(__file__).resolve().parents[2]
 PLANNED = (restore.PLAN, restore.OPEN_RESTORE)
@@ -112,11 +111,6 @@ def test_what_a_step_needs_was_taken_before_it(dag_id: str, group: str) -> None:
         assert {need.name for need in step.needs} <= {before.name for before in steps[:number]}, step.name
 
 
-def modules(package: Any) -> list[Any]:
-    """All modules of a package."""
-    return [importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
-
-
 def lists() -> dict[str, Sequence[Step]]:
     """Every workflow, by its module and name."""
     return {
@@ -130,16 +124,6 @@ def lists() -> dict[str, Sequence[Step]]:
 def steps_of_workflows() -> set[Step]:
     """Every step that a module of workflows defines."""
     return {value for module in modules(workflows) for value in vars(module).values() if isinstance(value, Step)}
-
-
-def operator_classes() -> set[Any]:
-    """Every operator that takes a step."""
-    return {
-        found
-        for module in modules(operators)
-        for found in vars(module).values()
-        if inspect.isclass(found) and found.__module__ == module.__name__ and isinstance(getattr(found, "takes", None), Step)
-    }
 
 
 def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -29,6 +30,15 @@ from tests.support.applications.topic_records import commit, produce
 
 def wanted() -> SavepointRequest:
     return SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="upgrade", mode=QuiesceMode.STOP)
+
+
+def runners(old: RecoveryContext, clone: RecoveryContext, say: Callable[[str], None]) -> tuple[Runner, Runner]:
+    """Those of the old application and of its clone."""
+
+    def of(recovery: RecoveryContext) -> Runner:
+        return Runner(recovery=recovery, submitter=Here(recovery), say=say, pair=(old, clone), sleep=lambda _: None)
+
+    return of(old), of(clone)
 
 
 def captured(old: RecoveryContext) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
@@ -125,9 +135,9 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
         raise Refused("somebody thought better of it", next_step="none")
 
     with both.clone() as clone:
-        runners = [Runner(recovery=one, submitter=Here(one), say=say, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
+        by_hand = runners(old, clone, say)
         with pytest.raises(Refused, match="somebody thought better of it"):
-            runs.upgrade(*runners, wanted(), refuses)
+            runs.upgrade(*by_hand, wanted(), refuses)
     assert "it cannot be started" in told[-2]
     assert told[-1] == f"{old.application_id} writes the outputs"
     assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.BESIDE), True)
@@ -157,11 +167,11 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
             commit(clone, {small.input: 5})
 
     with both.clone() as clone:
-        runners = [Runner(recovery=one, submitter=Here(one), say=print, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
+        by_hand = runners(old, clone, print)
         helper = threading.Thread(target=reads)
         helper.start()
         report = runs.upgrade(
-            *runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
+            *by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
         )
         helper.join()
     assert (report.application_id, report.savepoint_id) == (both.clone_id, old.savepoints.ids()[-1])
@@ -176,8 +186,8 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
     old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
     produce(old, TopicPartition(living, 0), 1)
     with both.clone() as clone:
-        runners = [Runner(recovery=one, submitter=Here(one), say=print, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
+        by_hand = runners(old, clone, print)
         with pytest.raises(TargetNotEmpty):
-            runs.upgrade(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
+            runs.upgrade(*by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
     assert (roles(both), free(both)) == ((Role.LIVE, Role.BESIDE), True)

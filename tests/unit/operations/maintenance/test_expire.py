@@ -372,13 +372,13 @@ def test_expiry_opens_each_table_once_and_no_manifest_of_which_there_is_a_summar
 
 
 def test_while_a_table_that_a_savepoint_names_cannot_be_read_no_file_goes(golden: OpenGolden) -> None:
-    recovery = golden("missing-table", now=T0)
+    recovery = golden("missing-table", now=SECOND_AT)
     recovery.repository.create("golden/segments/golden-totals-changelog/0/orphan.parquet", b"x")
-    age(recovery, days=1000, now=T0)
+    age(recovery, days=1000, now=SECOND_AT)
     plan = maintenance.plan_expiry(recovery)
     assert "golden/ranges/golden-totals-changelog/" in str(plan.blocked)
     assert plan.files == ()
-    assert {one.savepoint_id: one.why_kept for one in plan.keep}[SECOND] == ("damaged: audit it",)
+    assert {one.savepoint_id: one.why_kept for one in plan.keep}[SECOND] == ("damaged: check it",)
 
 
 def test_a_table_that_nobody_names_goes_after_the_grace_period(golden: OpenGolden) -> None:
