@@ -42,7 +42,7 @@ WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
         *sandbox.INTERVAL,
         sandbox.CONCLUDE_INTERVAL,
     ),
-    ("streams_verify_order-processing", ""): maintenance.CHECK,
+    ("streams_check_order-processing", ""): maintenance.CHECK,
     ("streams_expire_order-processing", ""): maintenance.EXPIRY,
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): (maintenance.PLAN_APPEND, *maintenance.APPEND),
@@ -151,7 +151,7 @@ class Taken(Exception):
     """Ends a run where it has handed its steps over."""
 
 
-class Handed:
+class Recording:
     """See Runner. Keeps the steps that it was to take."""
 
     def __init__(self) -> None:
@@ -182,15 +182,15 @@ class Anything:
 def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout", "pinned"):
         monkeypatch.setattr(runs, operation, Anything())
-    handed = Handed()
+    recording = Recording()
     facts = {
-        name: handed if kind.annotation == "Runner" else Anything()
+        name: recording if kind.annotation == "Runner" else Anything()
         for name, kind in inspect.signature(run).parameters.items()
         if kind.default is inspect.Parameter.empty
     }
     with pytest.raises(Taken):
         run(**facts)
-    assert handed.steps == tuple(BY_HAND[run])
+    assert recording.steps == tuple(BY_HAND[run])
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.Monk
 def test_the_plan_says_which_restore_it_is(facts: dict[str, Any], steps: Sequence[Step], monkeypatch: pytest.MonkeyPatch) -> None:
     planned: Any = SimpleNamespace(**facts)
     monkeypatch.setattr(runs, "restore", SimpleNamespace(stored_plan=lambda *_: planned, phase_of=lambda *_: None))
-    handed: Any = Handed()
+    recording: Any = Recording()
     with pytest.raises(Taken):
-        runs.carry_out(handed, Anything())
-    assert handed.steps == steps
+        runs.carry_out(recording, Anything())
+    assert recording.steps == steps
 
 
 def test_an_upgrade_takes_a_savepoint_and_a_restore_and_ends_with_bringing_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_whatever_fails_in_an_upgrade_the_old_application_is_brought_back(fails:
     assert (rollout.UPGRADE in clone.taken) == (fails == "upgrade")
 
 
-class Noting(Handed):
+class Noting(Recording):
     """See Runner. Keeps the lists that it was to take, and what failed is asked for by ``require``."""
 
     def __init__(self, *, fails: bool = False) -> None:
@@ -345,7 +345,7 @@ def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
 
 def test_a_job_without_a_lock_changes_no_topic() -> None:
     free = {step.job for step in steps_of_workflows() if isinstance(step, JobStep) and not step.locked}
-    assert free == {"audit", "compact", "state"}
+    assert free == {"check", "compact", "state"}
 
 
 def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:

@@ -83,7 +83,7 @@ def several(root: Path) -> None:
 CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[str]]] = {
     "good": ("good", None, [], 0, []),
     "good, one": ("good", None, [SECOND], 0, []),
-    "reduced": ("reduced", None, [], 0, []),
+    "compacted": ("compacted", None, [], 0, []),
     "a whole one beside a damaged one": ("torn-manifest", None, [FIRST], 0, []),
     "missing segment": ("missing-segment", None, [], 26, ["missing-file"]),
     "truncated segment": ("truncated-segment", None, [], 25, ["altered-file"]),
@@ -152,7 +152,7 @@ def test_people_read_the_same_verdict(tmp_path: Path) -> None:
     assert f"needed by {SECOND}" in outcome.err
 
 
-def test_a_repository_without_manifests_is_nothing_to_audit(tmp_path: Path) -> None:
+def test_a_repository_without_manifests_is_nothing_to_check(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "no-manifest", tmp_path / "repository")
     outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}", "--json")
     assert (outcome.code, outcome.out) == (4, "")

@@ -85,7 +85,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         both.begun(clone, restore, proven)
         assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
-    assert roles(both) == (Role.REPLACED, Role.LIVE)
+    assert roles(both) == (Role.RETIRED, Role.LIVE)
     assert switched(both, request(Step.ROLL_BACK)).again == {partition_text(both.small.input): 1}
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
@@ -94,7 +94,7 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
     old = both.old
     old.application.start()
     ticket, _ = upgraded(both)
-    with pytest.raises(Refused, match="handed its outputs over"):
+    with pytest.raises(Refused, match="transferred its outputs"):
         old.application.start()
     savepoints.finish(old, ticket)
     with both.clone() as clone:
@@ -102,7 +102,7 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
         assert (back.live, back.started) == (old.application_id, ("one",))
         assert rollout.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
-    assert roles(both) == (Role.LIVE, Role.BESIDE)
+    assert roles(both) == (Role.LIVE, Role.STANDBY)
     assert free(both)
 
 
@@ -116,7 +116,7 @@ def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_sa
     with both.clone() as clone, pytest.raises(ApplicationNotReady, match="it cannot be started"):
         rollout.bring_back(old, clone, ticket)
     broken.unlink()
-    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.BESIDE), True, None)
+    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.STANDBY), True, None)
     assert quiesce_record.resume_abandoned(old) == ("one",)
     assert both.started_with("old") == ""
 
@@ -140,7 +140,7 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
             runs.upgrade(*by_hand, wanted(), refuses)
     assert "it cannot be started" in told[-2]
     assert told[-1] == f"{old.application_id} writes the outputs"
-    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.BESIDE), True)
+    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.STANDBY), True)
 
 
 def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None:
@@ -153,7 +153,7 @@ def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None
             rollout.retire(old, clone, ticket, ahead)
         savepoints.finish(old, ticket)
         assert rollout.bring_back(old, clone, ticket).started == ("one",)
-    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.BESIDE))
+    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.STANDBY))
 
 
 @pytest.mark.deep
@@ -176,7 +176,7 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
         helper.join()
     assert (report.application_id, report.savepoint_id) == (both.clone_id, old.savepoints.ids()[-1])
     assert (both.started_with("old"), both.started_with("next")) == (None, small.output.topic)
-    assert (roles(both), free(both)) == ((Role.REPLACED, Role.LIVE), True)
+    assert (roles(both), free(both)) == ((Role.RETIRED, Role.LIVE), True)
 
 
 @pytest.mark.deep
@@ -190,4 +190,4 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
         with pytest.raises(TargetNotEmpty):
             runs.upgrade(*by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
-    assert (roles(both), free(both)) == ((Role.LIVE, Role.BESIDE), True)
+    assert (roles(both), free(both)) == ((Role.LIVE, Role.STANDBY), True)

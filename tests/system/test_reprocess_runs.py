@@ -146,8 +146,11 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
         expected = truth(play.on.generator.world, orders)
         for output, store in RESULTS.items():
             assert play.results(output, number) == expected[store], (output, number)
-        handed = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "publish_results")["outputs"]}
-        assert (handed["enriched-orders"]["results"] >= len(expected["enriched-orders"]), handed["enriched-orders"]["outside"]) == (True, 0)
+        published = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "publish_results")["outputs"]}
+        assert (published["enriched-orders"]["results"] >= len(expected["enriched-orders"]), published["enriched-orders"]["outside"]) == (
+            True,
+            0,
+        )
         loaded = play.airflow.result(DAG, by_hour[number], "check_deferred_input")
         assert (loaded["rows"] - loaded["present"], loaded["present"]) == (len(orders), 0), (
             "orders wait for the tables, which have no record of the hour"
@@ -192,12 +195,12 @@ def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from
     wrong = [f"c-{number}" for number in range(7)]
     _written(on, "customer-totals", wrong, b'{"count":-1,"cents":-1}', both.end - 1)
     before, here = on.instances(), play.here()
-    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--hand-over", "replace")
+    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--publish", "replace")
     assert "only when its id is typed" in Command(on, "reprocess", *asked).refused(3)
     entry = Command(on, "reprocess", *asked, "--confirm", on.recovery.application_id, "--json").result()
     assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.recovery.savepoints.ids()))
-    handed = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["handed"]["outputs"]}
-    assert handed == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
+    published = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["published"]["outputs"]}
+    assert published == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
     for output, store in RESULTS.items():
         assert play.newest(output, both) == expected[store], output
     beside = {f"reprocess.{output}-{both.name}" for output in outputs}

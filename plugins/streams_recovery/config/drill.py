@@ -82,7 +82,7 @@ def drill_problems(application_id: str, topics: Topics, runs: Runs, drill: Drill
         return [*found, str(error)]
     outputs = [name for name in topics.outputs if name in drill.topic_map]
     names = [*drill.topic_map.values(), drill.application_id]
-    return [*found, *_apart(runs, scratch), *_told(scratch, names, outputs, drill.application_id)]
+    return [*found, *_apart(runs, scratch), *_argument_problems(scratch, names, outputs, drill.application_id)]
 
 
 def _id_problems(application_id: str, drill: Drill) -> Iterable[str]:
@@ -126,7 +126,7 @@ def _apart(runs: Runs, scratch: Runs) -> Iterable[str]:
             yield f"drill.process.instances: {instance.url} is an instance of the application itself"
 
 
-def _told(scratch: Runs, names: Iterable[str], outputs: Iterable[str], application_id: str) -> Iterable[str]:
+def _argument_problems(scratch: Runs, names: Iterable[str], outputs: Iterable[str], application_id: str) -> Iterable[str]:
     """Names that the started application cannot know, and outputs in production that it is still told of."""
     if scratch.process is not None:
         process = scratch.process
@@ -137,11 +137,11 @@ def _told(scratch: Runs, names: Iterable[str], outputs: Iterable[str], applicati
     else:
         texts = []
     for name in names:
-        if not all(any(name in text for text in told) for told in texts):
+        if not all(any(name in text for text in given) for given in texts):
             yield (
                 f"drill.{scratch.kind}: {name} is neither in the environment nor in the command of every instance, so the application could not "
                 "know of it and would go on with the name that it has in production"
             )
     for name in outputs:
-        if any(name in told for told in texts):
+        if any(name in given for given in texts):
             yield f"drill.{scratch.kind}: the environment or the command still names the output {name}"

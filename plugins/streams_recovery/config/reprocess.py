@@ -105,10 +105,10 @@ def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reproces
             problems = drill_problems(application_id, topics, runs, reprocess.of_interval(EXAMPLE, slot))
         except ValueError as error:
             problems = [str(error)]
-        found += [said for text in problems if (said := _said(text)) not in found]
+        found += [message for text in problems if (message := _message(text)) not in found]
     return found
 
 
-def _said(text: str) -> str:
+def _message(text: str) -> str:
     renamed = re.sub(r"\bdrill\.(?=application_id|topic_map|process|command)", "reprocess.", text)
     return re.sub(r"\b(a|the) drill( would|'s)", r"reprocessing\2", renamed)

@@ -43,27 +43,27 @@ class RequestedOperator(StepOperator):
         return restore_request(recovery, declared_params(self, self.params_json) | self.fixed)
 
 
-def restore_request(recovery: RecoveryContext, asked: Mapping[str, Any]) -> RestoreRequest:
+def restore_request(recovery: RecoveryContext, params: Mapping[str, Any]) -> RestoreRequest:
     """What a run's params ask for. Raises ``ConfigInvalid``."""
-    source = asked.get("source")
+    source = params.get("source")
     return RestoreRequest(
         source=load_application(source).application.id if source else "",
-        savepoint=asked["savepoint"],
-        allow_ahead=asked.get("allow_ahead", False),
-        allow_damaged=asked.get("allow_damaged", False),
-        replace=asked.get("replace", False),
-        delete=tuple(checked_name("topic", name) for name in asked.get("delete") or ()),
-        safety=restore.SafetyPolicy(asked.get("safety", restore.SafetyPolicy.REQUIRED)),
-        confirm=asked.get("confirm") or "",
-        reason=asked.get("reason") or "",
-        offsets=offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory())),
-        outputs=restore.OutputPolicy(asked.get("outputs", restore.OutputPolicy.KEEP)),
-        accept_gap=asked.get("accept_gap", False),
-        inputs_from=asked.get("inputs_from") or "",
-        as_of=as_of(recovery.config, asked.get("as_of") or "", asked["by"]) if "by" in asked else None,
-        in_place=asked.get("in_place", False),
-        groups=tuple(asked.get("groups") or ()),
-        compare_keys=asked.get("compare_keys", False),
+        savepoint=params["savepoint"],
+        allow_ahead=params.get("allow_ahead", False),
+        allow_damaged=params.get("allow_damaged", False),
+        replace=params.get("replace", False),
+        delete=tuple(checked_name("topic", name) for name in params.get("delete") or ()),
+        safety=restore.SafetyPolicy(params.get("safety", restore.SafetyPolicy.REQUIRED)),
+        confirm=params.get("confirm") or "",
+        reason=params.get("reason") or "",
+        offsets=offset_strategy(recovery.config, params.get("offsets") or "", read=inside(config_directory())),
+        outputs=restore.OutputPolicy(params.get("outputs", restore.OutputPolicy.KEEP)),
+        accept_gap=params.get("accept_gap", False),
+        inputs_from=params.get("inputs_from") or "",
+        as_of=as_of(recovery.config, params.get("as_of") or "", params["by"]) if "by" in params else None,
+        in_place=params.get("in_place", False),
+        groups=tuple(params.get("groups") or ()),
+        compare_keys=params.get("compare_keys", False),
     )
 
 

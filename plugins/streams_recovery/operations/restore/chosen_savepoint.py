@@ -87,7 +87,7 @@ def _before(recovery: RecoveryContext, restore_id: str) -> Manifest:
         known = ", ".join(recovery.safety.read(one).provenance.run_id for one in recovery.safety.ids()[-5:]) or "none"
         raise NotFound(
             f"no safety savepoint was taken before restore {restore_id} of {recovery.application_id}; restores that have one: {known}",
-            next_step="choose one of those; a restore that found nothing to save, was told to skip it, or followed one that broke off has none",
+            next_step="choose one of those; a restore that found nothing to save, was told to skip it, or followed one that failed has none",
             restore=restore_id,
         )
     return found
@@ -135,7 +135,7 @@ def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[
 
 def check_confirmed(recovery: RecoveryContext, request: RestoreRequest) -> None:
     """Raise ``Refused`` unless a request that gives up a safeguard has the application id typed with it."""
-    given_up = (["replaces living state"] if request.replace else []) + (
+    given_up = (["replaces running state"] if request.replace else []) + (
         [f"has safety {request.safety}"] if request.safety is not SafetyPolicy.REQUIRED else []
     )
     if given_up and request.confirm != recovery.application_id:

@@ -84,7 +84,7 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: dict[str, 
     if not request.replace:
         refuse_existing_state(recovery, held)
     chosen = _offsets(recovery, placed, request.offsets, begin)
-    told = check_kept(recovery, placed, present, request.offsets)
+    kept = check_kept(recovery, placed, present, request.offsets)
     planned = RestorePlan(
         application_id=recovery.application_id,
         source_application_id=manifest.application_id,
@@ -97,7 +97,7 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: dict[str, 
         offsets=chosen.offsets,
         strategy=request.offsets.text,
         offsets_agree=chosen.agree,
-        warnings=(*_warnings(recovery), *chosen.warnings, *told, *warnings(recovery, manifest, made), *of_moment(begin, placed), *found),
+        warnings=(*_warnings(recovery), *chosen.warnings, *kept, *warnings(recovery, manifest, made), *of_moment(begin, placed), *found),
         observed=_observe(recovery, chosen.offsets, placed, held, begin),
         point=begin.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
@@ -183,8 +183,8 @@ def _create(placed: Placed, existing: TopicDescription | None, begin: RestoreSou
 def _load(topic: str, image: PartitionImage, begin: RestoreSource) -> PartitionLoad:
     cut = begin.cuts.get(TopicPartition(topic, image.partition))
     files = tuple(image.files()) if cut is None else cut.files
-    reduced = any(copied.reduced for copied in image.ranges if copied.file)
-    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, reduced=reduced)
+    compacted = any(copied.compacted for copied in image.ranges if copied.file)
+    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, compacted=compacted)
 
 
 def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], strategy: OffsetStrategy, begin: RestoreSource) -> ChosenOffsets:

@@ -64,7 +64,7 @@ def of_moment(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]
     copied = {one.image.name for one in placed if one.made and one.image.role is TopicRole.INPUT}
     ends = () if begin.point.slice is not None else begin.cuts.items()
     whole = sorted(tp for tp, cut in ends if tp.topic in copied and cut.rows.first_later is None)
-    living = sorted(one.name for one in placed if one.image.role is TopicRole.GLOBAL and not one.made)
+    existing = sorted(one.name for one in placed if one.image.role is TopicRole.GLOBAL and not one.made)
     warnings = []
     if whole:
         named = ", ".join(map(str, whole[:_NAMED])) + (f" and {len(whole) - _NAMED} more" if len(whole) > _NAMED else "")
@@ -79,8 +79,8 @@ def of_moment(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]
         )
     if begin.unreadable:
         warnings.append(f"savepoints that could not be read, and their archive may reach further: {', '.join(begin.unreadable[:_NAMED])}")
-    if living:
-        warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(living)}")
+    if existing:
+        warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(existing)}")
     return tuple(warnings)
 
 

@@ -217,7 +217,7 @@ def check_still_planned(recovery: RecoveryContext, planned: RestorePlan, created
     if late:
         raise PlanChanged(
             f"inputs of {planned.application_id} that were empty when the plan was approved hold records now: {', '.join(late)}",
-            next_step="they were not touched; stop their producers, copy these records if somebody needs them, delete the topics, and go on: resume this "
+            next_step="they were not changed; stop their producers, copy these records if they are needed, delete the topics, and go on: resume this "
             "rebuild if it can be resumed, else begin it again",
             topics=late,
         )
