@@ -24,7 +24,7 @@ from streams_recovery.core.timestamps import parse_moment
 from streams_recovery.triggers.application import WatchTrigger
 from tests.support.project import PROJECT
 
-PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")]
+PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "check", "expire", "compact", "drill", "run", "reprocess")]
 BACKUP, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
 WAYS_BACK = [
     "streams_restore_full",

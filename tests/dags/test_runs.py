@@ -58,14 +58,14 @@ class Failing:
 def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
-    done = run(counting, "verify", in_session, per_application=True, level="full")
+    done = run(counting, "check", in_session, per_application=True, level="full")
     assert (done.state, done.jobs) == ("success", ["check"])
     [report] = checks(counting)
     assert (report.savepoints, report.files_read, report.rows_read, report.good) == (1, 1, 5, True)
 
     [segment] = (counting.directory / "repository" / counting.id / "segments").rglob("*.parquet")
     flip(segment)
-    done = run(counting, "verify", in_session, per_application=True, level="full")
+    done = run(counting, "check", in_session, per_application=True, level="full")
     assert (done.state, done.by("failed")) == ("failed", {"conclude"})
     assert [[found.cause.value for found in report.findings] for report in checks(counting) if not report.good] == [["altered-file"]]
 

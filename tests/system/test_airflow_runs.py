@@ -27,7 +27,7 @@ from tests.support.stack.dag_runs import Play, internal_rows
 from tests.support.stack.stage import Stage, stage
 from tests.support.story import play_through
 
-BACKUP, VERIFY, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "verify", "compact", "drill", "run"))
+BACKUP, CHECK, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "check", "compact", "drill", "run"))
 RESTORE, REBUILD, PITR = "streams_restore_full", "streams_restore_rebuild", "streams_restore_pitr"
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
@@ -50,7 +50,7 @@ def savepoints_are_taken(play: Play) -> None:
 
 
 def a_check_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
-    state, _, failures = play.run(VERIFY, level="full")
+    state, _, failures = play.run(CHECK, level="full")
     assert (state, failures) == ("success", "")
     manifest = play.on.recovery.savepoints.latest()
     assert manifest is not None
@@ -59,7 +59,7 @@ def a_check_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     try:
-        state, tasks, failures = play.run(VERIFY, level="full")
+        state, tasks, failures = play.run(CHECK, level="full")
     finally:
         path.write_bytes(whole)
     assert (state, tasks["conclude"]) == ("failed", "failed")
