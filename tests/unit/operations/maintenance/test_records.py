@@ -200,13 +200,13 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
         "locks": layout.locks,
         "quiesce-records": layout.quiesce_records,
         "holds": layout.holds,
-        "keeps": layout.pins,
+        "pins": layout.pins,
         "journal": layout.journal(RESTORE),
         "offsets": layout.offset_snapshot(SECOND),
     }
 
 
-@pytest.mark.parametrize("log", ["locks", "quiesce-records", "holds", "keeps", "journal", "offsets"])
+@pytest.mark.parametrize("log", ["locks", "quiesce-records", "holds", "pins", "journal", "offsets"])
 @pytest.mark.parametrize("damage", ["hole", "torn", "strange"])
 def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) -> None:
     recovery = golden("good", now=SECOND_AT)
@@ -235,7 +235,7 @@ def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: Open
     for name in prefixes:
         path_of(recovery, f"{prefixes[name]}000000000001.json").unlink()
     assert {found.key for found in checked(recovery, "structure").findings} == {
-        f"{prefixes[name]}000000000001.json" for name in ("holds", "keeps", "journal", "offsets")
+        f"{prefixes[name]}000000000001.json" for name in ("holds", "pins", "journal", "offsets")
     }
 
 
