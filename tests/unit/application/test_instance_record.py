@@ -27,12 +27,16 @@ def ended(**changes):
     status=st.integers(-31, 255),
     left=st.integers(0, 2),
     before=st.sampled_from([None, "RUNNING", "REBALANCING", "PAUSED", "ERROR", "PENDING_ERROR", "NOT_RUNNING"]),
-    stop_request=st.booleans(),
+    requested=st.booleans(),
     said=st.sampled_from([None, True, False]),
 )
-def test_clean_needs_everything_at_once(status, left, before, asked, said):
-    end = ended(status=status, left_behind=left, stop_request=replace(ASKED, state_before=before, reported_closed=said) if asked else None)
-    wanted = asked and status in (0, 143) and left == 0 and said is not False and before not in ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
+def test_clean_needs_everything_at_once(status, left, before, requested, said):
+    end = ended(
+        status=status, left_behind=left, stop_request=replace(ASKED, state_before=before, reported_closed=said) if requested else None
+    )
+    wanted = (
+        requested and status in (0, 143) and left == 0 and said is not False and before not in ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
+    )
     assert end.clean is wanted
 
 

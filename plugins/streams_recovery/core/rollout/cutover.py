@@ -31,7 +31,7 @@ class Step(enum.StrEnum):
 class Side:
     """One of the two applications. ``other`` is the one its role is towards, None when no outputs were ever transferred to it. ``alive`` and ``unknown`` name
     instances; ``clean`` tells that every one that is gone was seen to close cleanly. Offsets committed on inputs and unread records of repartition
-    topics are by ``<topic> <partition>``. ``retired_offsets`` are the offsets it had when it was replaced, None unless it is.
+    topics are by ``<topic> <partition>``. ``retired_offsets`` are the offsets it had when it was retired, None unless it is.
     ``unfinished`` is a restore of it that failed half way.
     """
 
@@ -254,7 +254,7 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
         yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"
     moved = [name for name, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(name, 0) != offset]
     if moved:
-        yield f"offsets of {old.application_id} are not those it had when it was replaced: {', '.join(moved[:_NAMED])}; {instead}"
+        yield f"offsets of {old.application_id} are not those it had when it was retired: {', '.join(moved[:_NAMED])}; {instead}"
 
 
 def counts_text(counts: Counts) -> str:

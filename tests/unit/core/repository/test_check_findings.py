@@ -83,10 +83,10 @@ IDS = st.sets(st.sampled_from("abcde"))
 
 @given(alive=IDS, expired=IDS, published=IDS, pinned=IDS, in_use=IDS)
 def test_only_what_cannot_have_expired_is_lost(
-    alive: set[str], expired: set[str], published: set[str], marked: set[str], in_use: set[str]
+    alive: set[str], expired: set[str], published: set[str], pinned: set[str], in_use: set[str]
 ) -> None:
-    lost = lost_manifests(alive, expired, published=published, pinned=marked, in_use=in_use)
-    assert set(lost) == ((published - expired) | marked | in_use) - alive
+    lost = lost_manifests(alive, expired, published=published, pinned=pinned, in_use=in_use)
+    assert set(lost) == ((published - expired) | pinned | in_use) - alive
     assert all(("a copy of it is under expired/" in why) == (savepoint in expired) for savepoint, why in lost.items())
 
 

@@ -67,7 +67,7 @@ def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> 
         ({"clone": {"inputs": ("in", "more")}}, "inputs differ: more are read by one of the two only"),
         ({"clone": {"globals": ()}}, "globals differ: names"),
         ({"clone": {"unknown": ("two (pod 2)",)}}, "instances of orders-next cannot be seen from here: two (pod 2)"),
-        ({"old": {"other": "orders-third", "role": Role.RETIRED, **DOWN}}, "orders is replaced towards orders-third, not orders-next"),
+        ({"old": {"other": "orders-third", "role": Role.RETIRED, **DOWN}}, "orders is retired towards orders-third, not orders-next"),
         ({"same_cluster": False}, "not on one cluster"),
         ({"origin": None}, "orders-next was not restored from a savepoint"),
         ({"origin": origin(source="bills")}, "the state of orders-next is that of bills, not of orders"),
@@ -106,7 +106,7 @@ def test_a_cut_over_that_broke_off_may_be_finished() -> None:
     ("changes", "said"),
     [
         ({"starts": {"in 0": 12}}, "orders would skip input that was deleted since it stopped: in 0 by 2"),
-        ({"old": {"retired_offsets": {"in 0": 11}, **DOWN}}, "offsets of orders are not those it had when it was replaced: in 0"),
+        ({"old": {"retired_offsets": {"in 0": 11}, **DOWN}}, "offsets of orders are not those it had when it was retired: in 0"),
         ({"old": {"unfinished": "r9", **DOWN}}, "restore r9 of orders failed half way"),
     ],
 )
