@@ -279,7 +279,7 @@ def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_b
     old, small = cloned.old, cloned.small
     switched(cloned, request(CUT_OVER))
     old.groups.set_offsets(old.application_id, {small.input: None})
-    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was replaced"):
+    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was retired"):
         rollout.plan_cutover(old, clone, request(ROLL_BACK))
     assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
     report = switched(cloned, request(ROLL_BACK, restore_first=True))
