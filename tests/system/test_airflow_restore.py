@@ -140,7 +140,7 @@ def runs_that_wait_do_not_wait_for_each_other_and_an_early_answer_counts(play: P
         def told(task: str, state: str, seen: dict[str, list[str]] = seen) -> None:
             seen.setdefault(task, []).append(state)
 
-        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, told=told, approve=lambda _: False) == "failed"
+        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, on_change=told, approve=lambda _: False) == "failed"
         assert seen["approve"][-1] == "failed"
         assert "up_for_retry" not in seen["approve"], "it was answered once"
         assert "The plan was rejected" in play.airflow.failures(RESTORE, run_id)

@@ -136,7 +136,7 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
     play.airflow.backfill(DAG, play.moment(1), play.moment(3), conf={"reason": "a test"}, max_active_runs=3)
     runs = play.airflow.runs(DAG, "backfill")
     assert len(runs) == 3, runs
-    states = {start: play.airflow.wait(DAG, run_id, seconds=900, told=lambda *_: None) for start, run_id in sorted(runs.items())}
+    states = {start: play.airflow.wait(DAG, run_id, seconds=900, on_change=lambda *_: None) for start, run_id in sorted(runs.items())}
     assert set(states.values()) == {"success"}, "\n".join(play.airflow.failures(DAG, run_id) for run_id in runs.values())
     by_hour = dict(zip((1, 2, 3), (runs[start] for start in sorted(runs)), strict=True))
 
@@ -181,7 +181,7 @@ def test_the_schedule_itself_starts_nothing(play: Play) -> None:
     runs = play.airflow.runs(DAG, "scheduled")
     assert runs, "the newest interval has a run"
     for run_id in runs.values():
-        assert play.airflow.wait(DAG, run_id, seconds=200, told=lambda *_: None) == "success"
+        assert play.airflow.wait(DAG, run_id, seconds=200, on_change=lambda *_: None) == "success"
         assert set(play.airflow.tasks(DAG, run_id).values()) == {"skipped"}
 
 
