@@ -1,4 +1,4 @@
-"""What a Spark job costs that has next to nothing to do: the audit of four small files, submitted as the command line submits it.
+"""What a Spark job costs that has next to nothing to do: the check of four small files, submitted as the command line submits it.
 
     PYTHONPATH=plugins:. .venv/bin/python bench/job_start.py [--runs 5] [--master "local[2]"]
 
@@ -81,7 +81,7 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
             call = spark_call(
-                "audit",
+                "check",
                 spec=ArtifactRef.of(names[0], spec),
                 result_key=names[1],
                 location=repository.location,

@@ -91,10 +91,10 @@ def measure(on: Stage, orders: int) -> Table:
     wait_counted(on.recovery, orders, seconds=900)
     full = runs.backup(on.runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
     compact = CompactRequest(savepoint="latest", run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
-    reduced = runs.compact(on.runner, compact)
-    if reduced is None:
-        raise SystemExit("there was nothing to reduce")
-    found = {"full log": restored(on, full), "newest of each key": restored(on, reduced.savepoint_id)}
+    compacted = runs.compact(on.runner, compact)
+    if compacted is None:
+        raise SystemExit("there was nothing to compact")
+    found = {"full log": restored(on, full), "newest of each key": restored(on, compacted.savepoint_id)}
     table = Table("restored from", "records", "seconds", "ratio")
     slowest = found["full log"][1]
     for name, (rows, seconds) in found.items():

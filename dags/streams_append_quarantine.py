@@ -1,8 +1,8 @@
-"""Puts input behind the inputs again that a restore to a moment, in place, has taken out of them.
+"""Appends later input again that a restore to a moment, in place, has set aside.
 
-*plan* shows how many records go where, after it has seen that nobody writes to these inputs; nothing is changed. After the approval *append_records* writes
-them, as they were, in the order they had in their partition, and *finish* sees that all of them are there. An attempt that broke off is continued by another
-run, which compares what it has left. The application may run meanwhile: to it, and to everybody else, this is new input.
+*plan* checks that no producer writes to these inputs, and shows how many records go to which partition. It changes nothing. After the approval
+*append_records* writes the records unchanged and in the order they had in their partition. *finish* checks that all of them are there. A failed run
+is continued by the next run. The application may run meanwhile: the appended records are new input for it and for every other reader.
 """
 
 from __future__ import annotations

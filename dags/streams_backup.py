@@ -1,7 +1,7 @@
-"""Takes savepoints of one Kafka Streams application, every hour unless its configuration says otherwise.
+"""Takes savepoints of one Kafka Streams application, by default every hour.
 
-The application is held from *quiesce* to *resume*: seconds, never the Spark job. It comes back whatever fails. A savepoint exists when
-*publish* has succeeded; a run whose copy failed ends as failed and publishes nothing.
+The application is paused or stopped from *quiesce* to *resume*. That takes seconds: the Spark job runs after it. *resume* runs whatever fails. A
+savepoint exists when *publish* has succeeded. A run whose copy failed publishes nothing.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Gives an application a clone that runs beside it, and lets the clone take over; or goes back.
+"""Runs a clone of an application, cuts over to it, and rolls back.
 
 The clone is another configured application with a `clone` section. `step` chooses:
 
-* **clone**: the clone gets state and offsets of an exact savepoint while the old application runs, and is started with outputs of its own.
-* **cut_over**: once it is caught up, the clone is stopped, the old application is stopped when it has processed at least as much, and the clone is started
-  with the real outputs. Records whose output comes twice by it are counted, in the plan and in the result; none is lost.
-* **roll_back**: the clone is stopped and the old application started where it stopped. Nothing of either was deleted. Run after a step that failed half way, it
-  goes back too.
-* **offline_upgrade**: the old application is stopped for an exact savepoint, and the clone is started from it with the real outputs: nothing comes twice.
+* **clone**: the clone gets the state and the offsets of an exact savepoint and starts with outputs of its own. The old application keeps running.
+* **cut_over**: the clone is stopped once it has caught up. The old application is stopped once it has processed at least as much. Then the clone
+  starts with the real outputs. Some input records may get their output twice. The plan and the result count them. No output is lost.
+* **roll_back**: the clone is stopped, and the old application is started where it stopped. Nothing of either was deleted. This also works after a
+  failed step.
+* **offline_upgrade**: the old application is stopped for an exact savepoint. The clone starts from it with the real outputs. No output is written
+  twice.
 
-Each shows its plan first and waits for a person. docs/strategies/clone.md says more.
+Each step shows its plan first and waits for approval. See docs/strategies/clone.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Makes a savepoint smaller: a restore from the result takes as long as the living keys do, not as long as the history.
+"""Compacts the newest savepoint, so that a restore loads one record of each key and not the whole history.
 
-*plan* shows which changelogs can be compacted to the newest record of each key and which stay as they are, and why; when none can, the rest is skipped.
-*compact_records* is the Spark job: it writes the compacted changelogs, reads them back, and compares the state they stand for with that of the whole ones.
-*publish* makes a savepoint of them only when that state is the same: with the cut, the time and the label of the one it was made from, which stays until
-the rules of retention let it go.
+*plan* lists the changelogs that can be compacted to the newest record of each key. For each other changelog it shows why not. When none can be
+compacted, the other tasks are skipped. *compact_records* is the Spark job: it writes the compacted changelogs, reads them back, and compares their
+state with that of the original ones. *publish* makes a savepoint when both states are equal. It has the cut, the time and the label of the original
+savepoint, which stays until retention removes it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Tries a restore: the newest exact savepoint, in full, into an application of its own that is removed afterwards.
+"""Tests a restore: the newest exact savepoint, in full, into an application of its own, which is removed afterwards.
 
-Nobody approves it, because nothing that lives is touched: its internal topics carry another application id, its outputs go to topics of their own, and a
-configuration that does not map every output is refused. Records and keys are compared with the savepoint, the application is started and has to catch
-up with its inputs. *remove* takes everything away again, whatever failed; *conclude* adds RPO and RTO to the history and fails the run unless
-all of it succeeded. `streams-recovery drills <name>` lists the history.
+A drill needs no approval because it touches nothing of the real application. Its internal topics have another application id, and its outputs go to
+topics of their own. A configuration that does not map every output is refused. Records and keys are compared with the savepoint. Then the application
+is started and has to catch up with its inputs. *remove* deletes everything, whatever failed. *conclude* adds RPO and RTO to the history, and fails
+the run unless everything succeeded. `streams-recovery drills <name>` lists the history.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Expires savepoints that no rule of the application's `retention` keeps.
+"""Removes savepoints that no rule in the application's `retention` section keeps.
 
-*plan* shows every savepoint with the rules that keep it, and what would go; it changes nothing. *expire* carries it out only when the param
-`apply` is set, under the application's lock: a savepoint that expires stops existing at once, its files go when a grace period is over, and
-never one that another savepoint names.
+*plan* shows every savepoint with the rules that keep it, and those that would be removed. It changes nothing. *expire* carries the plan out, under
+the application's lock, when the param `apply` is set. A removed savepoint cannot be restored any more. Its files are deleted after a grace period,
+unless another savepoint names them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Processes intervals of the past again: create a backfill, and each of its data intervals runs through an application of its own.
+"""Processes past intervals again. Create a backfill: each of its data intervals runs in an application of its own.
 
-The archived input of an interval, by event time, goes into copies that an application with another id reads: from no state, or from that of a savepoint
-before it. What comes before the interval goes first, and the interval itself once that is processed. At the ends of its copies the application stops,
-hands its results over, side by side or into the real outputs, and is removed with everything else, whatever failed. No application in production is touched
-unless results are put into its outputs, which takes its id typed as `confirm`. An interval without input says so and starts nothing. A run by the
-schedule is skipped: the schedule only cuts time into intervals.
-docs/strategies/reprocess.md says what can be claimed of the results. `streams-recovery reprocessed <name>` lists what was done.
+The archived input of an interval, by event time, is copied to topics that an application with another id reads. It starts with no state, or with the
+state of a savepoint before the interval. Input before the interval is processed first. At the ends of the copies the application stops, its results
+are published, and it is removed, whatever failed. Results are published to separate topics, or into the real outputs. The latter needs the
+application id as `confirm`; only then is a production topic written. An interval without input starts nothing. A run by the schedule is skipped: the
+schedule only defines the intervals. docs/strategies/reprocess.md explains which results to expect. `streams-recovery reprocessed <name>` lists past
+runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PARAMS = {
     "overlap": duration("Overlap", "Input before the interval that fills windows and joins; its results are not the interval's."),
     "beyond": duration("Beyond", "Input behind the interval that closes windows; its results are not the interval's."),
     "base": params.choice("", "State to begin from", {"": "As configured", "none": "None", "savepoint": "A savepoint before the interval"}),
-    "hand_over": params.choice(
+    "publish": params.choice(
         "side_by_side",
         "Publish results",
         {"side_by_side": "Side by side: in topics of the interval's own", "replace": "Replace: into the outputs"},

@@ -1,10 +1,10 @@
-"""Brings an application back in place, with its state, from a savepoint.
+"""Restores an application in place, with its state, from a savepoint.
 
-*plan* shows everything that would be done and changes nothing. *approve* waits for a person; until then the application goes on as it was, and
-a rejected run fails with nothing touched. *open_restore* takes the application's lock and plans again: another plan than the approved
-one stops the run. *save_state* to *keep_state* take a safety savepoint of what is there, which `streams_undo` brings back. Until
-*prepare_topics* a failure brings the application back as it was; after it, the application stays down until its topics are verified and its
-offsets set, and *abandon* says what to do next.
+*plan* shows everything that would be done and changes nothing. *approve* waits for a person. Until then the application keeps running, and
+a rejected run changes nothing. *open_restore* takes the application's lock and makes the plan again: if it differs from the approved one, the run stops.
+*save_state* to *keep_state* take a safety savepoint of the present state. `streams_undo` can bring that back. A failure before
+*prepare_topics* starts the application again as it was. After a later failure the application stays down until its topics are verified and its
+offsets are set. *abandon* then says what to do next.
 """
 
 from __future__ import annotations

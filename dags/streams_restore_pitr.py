@@ -1,12 +1,12 @@
-"""Brings a second application to a moment T of the first one: the state of a savepoint before T, and the archived input from there up to T.
+"""Restores a second application to a moment T of the first one: the state of a savepoint before T, and the archived input up to T.
 
-*plan* finds the newest exact savepoint that had read nothing later than T, cuts the archived inputs at T and shows both; nothing is changed. After the
-approval the tasks are those of a restore: internal topics from the savepoint, copies of the inputs from the archive, verified, offsets set. The
-application then processes its copies to their ends, and *drain* stops it there: its state is that of T, as far as
-docs/strategies/pitr.md says that this can be claimed. The first application is not touched and may run.
+*plan* chooses the newest exact savepoint that had read nothing later than T, cuts the archived inputs at T, and shows both. It changes nothing. After
+the approval the tasks are those of a restore: internal topics come from the savepoint, copies of the inputs from the archive. Both are verified, and
+offsets are set. The application then processes its copies to their ends, and *drain* stops it there. docs/strategies/pitr.md explains how exactly its
+state is that of T. The first application is not touched and may run.
 
-With `in_place` it is the application itself that goes back, and what is later than T comes out of its inputs: only with all producers stopped, which is
-proven as far as it can be, and every other reader named and stopped. `streams_append_quarantine` puts it back behind them.
+With `in_place` the application itself goes back, and input later than T is set aside. All producers must be stopped; the plan checks that as far as
+possible. Every other reader must be named and stopped. `streams_append_quarantine` appends the input again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Lets an application build its state again from its input, without the state of a savepoint.
+"""Rebuilds the state of an application from its input, without the state of a savepoint.
 
-What Kafka's application reset tool does, and what it leaves to hand work: after an approval that shows every topic and offset, and with a safety savepoint of
-what is there, the internal topics of this application and of no other are deleted, offsets are set to where the param says, the local state
-of every instance is wiped, and the application processes its input from there on. Inputs, globals and outputs that the cluster has lost are made from a
-savepoint first, when `inputs_from` names one. Until *prepare_topics* a failure brings the application
-back as it was; after it, the application stays down until its offsets are set.
+It does what Kafka's application reset tool does, and the manual steps around it. The plan shows every topic and offset. After the approval and a
+safety savepoint, the internal topics of this application are deleted, offsets are set as the param says, and the local state of every instance is
+wiped. The application then processes its input from there. Lost inputs, globals and outputs are created from a savepoint first when `inputs_from`
+names one. A failure before *prepare_topics* starts the application again as it was. After a later failure the application stays down until its
+offsets are set.
 """
 
 from __future__ import annotations

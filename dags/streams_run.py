@@ -1,7 +1,7 @@
-"""Runs an application that is down in between: from a start to the ends its inputs had then, or for a while, and down again.
+"""Runs an application that is down between runs: to the ends that its inputs had at the start, or for a given time. Then it is stopped.
 
-For input that comes rarely, for cold data, and for work that is to be done at certain hours. The application id stays the same, so every run goes on
-where the one before it ended. With nothing unread nothing is started. An application that runs already is left alone: the run fails and says so.
+Use it for input that comes rarely, and for work that is due at certain hours. The application id stays the same, so every run continues
+where the last one ended. With no unread input nothing is started. If the application is already running, the run fails and leaves it alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Brings back what was there before a restore, from the safety savepoint that the restore took.
+"""Undoes a restore: brings back the safety savepoint that the restore took.
 
-The tasks are those of a restore, with the same approval, and what is there now is saved first in its turn: an undo can be undone. What a
-safety savepoint found damaged comes back damaged, and only when that is allowed.
+The tasks are those of a restore, with the same approval. The present state is saved first, so an undo can be undone. A safety savepoint of damaged state
+is restored only when that is allowed.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Stack:
         return load_named(APPLICATION, CONFIGS, {**os.environ, **self.variables})
 
     def stop_application(self) -> list[str]:
-        """Stop every instance of the example application, and those of a drill or an interval that broke off. Returns the names of those that lived."""
+        """Stop every instance of the example application, and those of a drill or an interval that failed. Returns the names of those that lived."""
         stopped, own = [], self.config()
         slots = range(own.reprocess.parallel) if own.reprocess is not None and own.reprocess.enabled else ()
         # Whichever interval it was, its instances are known by their slot.

@@ -1,4 +1,4 @@
-"""Reduce changelogs to the newest row of each key, and prove that their state is the same. One specification in, one result out: see core.reduction."""
+"""Compact changelogs to the newest row of each key, and prove that their state is the same. One specification in, one result out: see core.compaction."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def rebuild(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         scene.savepoint()
         before = _internal_ids(scene)
     with teller.phase("rebuild", "The rebuild DAG: plan, approval, everything deleted, counted again"):
-        asked = {"application": APPLICATION, "replace": True, "confirm": recovery.application_id}
-        run_id = scene.run(REBUILD, asked)
+        requested = {"application": APPLICATION, "replace": True, "confirm": recovery.application_id}
+        run_id = scene.run(REBUILD, requested)
         cleared = scene.airflow.result(REBUILD, run_id, "verify_cleared")["gone"]
         after = _internal_ids(scene)
         rebuilt = scene.wrong()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from embedded.airflow_client import AirflowClient, Told
+from embedded.airflow_client import AirflowClient, OnChange
 from embedded.applications import Applications
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.telling import Teller
@@ -33,7 +33,7 @@ class Scene:
     teller: Teller
     orders: int
 
-    def run(self, dag_id: str, conf: dict[str, Any], *, heard: Told = lambda *_: None) -> str:
+    def run(self, dag_id: str, conf: dict[str, Any], *, heard: OnChange = lambda *_: None) -> str:
         """A run through Airflow to its end, approved when it asks. ``heard`` is told of every task's new state. Raises ``ApplicationNotReady`` unless
         it succeeded.
         """
@@ -41,11 +41,11 @@ class Scene:
         self.await_run(dag_id, run_id, heard=heard)
         return run_id
 
-    def await_run(self, dag_id: str, run_id: str, *, heard: Told = lambda *_: None) -> None:
+    def await_run(self, dag_id: str, run_id: str, *, heard: OnChange = lambda *_: None) -> None:
         """A run that was started already, to its end. Raises as ``run`` does."""
         self.teller.say(f"Airflow run [bold]{dag_id}[/bold] {run_id}")
 
-        def told(task: str, state: str) -> None:
+        def on_change(task: str, state: str) -> None:
             heard(task, state)
             if state in _TOLD:
                 self.teller.say(f"    {task}: {state}")
@@ -54,12 +54,12 @@ class Scene:
             self.teller.say(f"    approving: {body.splitlines()[2] if body.count(chr(10)) > 1 else body[:120]}")
             return True
 
-        state = self.airflow.wait(dag_id, run_id, seconds=_RUN_SECONDS, told=told, approve=approve)
+        state = self.airflow.wait(dag_id, run_id, seconds=_RUN_SECONDS, on_change=on_change, approve=approve)
         if state != "success":
             failures = self.airflow.failures(dag_id, run_id)
             raise ApplicationNotReady(f"{dag_id} ended as {state}:\n{failures}", next_step="see the task logs above")
 
-    def savepoint(self, *, heard: Told = lambda *_: None) -> dict[str, Any]:
+    def savepoint(self, *, heard: OnChange = lambda *_: None) -> dict[str, Any]:
         """Take one through the DAG and return publish's summary. ``heard`` is as for ``run``."""
         run_id = self.run(BACKUP, {}, heard=heard)
         found: dict[str, Any] = self.airflow.result(BACKUP, run_id, "publish")

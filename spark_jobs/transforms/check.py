@@ -1,4 +1,4 @@
-"""Auditing: every file is fetched, hashed, decoded and compared with what its manifests say of it."""
+"""Checking: every file is fetched, hashed, decoded and compared with what its manifests say of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.task_runner import spread
+from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.repository.check import CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
 from streams_recovery.core.repository.check_findings import Cause
@@ -18,22 +18,22 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 
-def audit_files(spark: SparkSession, spec: CheckSpec, access: Access) -> CheckResult:
+def check_files(spark: SparkSession, spec: CheckSpec, access: Access) -> CheckResult:
     """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
     layout = Layout(spec.application_id)
-    audited = spread(
-        spark, spec.files, lambda wanted: audit_file(access.repository(), layout, wanted), FileChecked, lambda wanted: wanted.file.rows
+    checked = run_tasks(
+        spark, spec.files, lambda wanted: check_file(access.repository(), layout, wanted), FileChecked, lambda wanted: wanted.file.rows
     )
-    return CheckResult(files=tuple(audited), seconds=time.monotonic() - started)
+    return CheckResult(files=tuple(checked), seconds=time.monotonic() - started)
 
 
-def audit_file(repository: Repository, layout: Layout, wanted: FileToCheck) -> FileChecked:
+def check_file(repository: Repository, layout: Layout, wanted: FileToCheck) -> FileChecked:
     """One file. Needs local space for it and memory for one batch. Raises what reading raises when the repository does not answer at all."""
     # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.segments.files import contents_of  # noqa: PLC0415
 
-    with workspace("a segment is audited") as directory:
+    with workspace("a segment is checked") as directory:
         path = directory / "segment.parquet"
         try:
             fetch(repository, wanted.file, path)

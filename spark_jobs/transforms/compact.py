@@ -1,4 +1,4 @@
-"""Reducing changelogs: of all rows of a key the newest stays. Spark brings the rows of a key together; no row passes through the driver."""
+"""Compacting changelogs: of all rows of a key the newest stays. Spark brings the rows of a key together; no row passes through the driver."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.check import audit_file
+from spark_jobs.transforms.check import check_file
 from spark_jobs.transforms.keyed_rows import ROWS, by_log, labelled, one_log_at_a_time, rows_of
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.state_digest import State, no_state, states
-from spark_jobs.transforms.task_runner import collected, in_tasks, marking, spread
+from spark_jobs.transforms.task_runner import collected, in_tasks, marking, run_tasks
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
 from streams_recovery.core.compaction.proof import Compaction, CompactionProof
@@ -32,14 +32,14 @@ from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWritten:
-    """A file of reduced rows. ``log`` is the number of its partition in the specification."""
+    """A file of compacted rows. ``log`` is the number of its partition in the specification."""
 
     log: int
     copied: CopiedRange
 
 
 def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) -> CompactResult:
-    """Write the reduced rows of every partition as segments, read them back, and compare the state they stand for with that of all rows.
+    """Write the compacted rows of every partition as segments, read them back, and compare the state they stand for with that of all rows.
 
     What is found is reported, not judged: see ``core.synthetic``. Fails when a file of the original is damaged.
     """
@@ -48,7 +48,7 @@ def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) ->
     originals = {log: spec.partitions[log].files for log in logs}
     ranges = _written(survivors(spark, spec, access), spec, access)
     files = {log: [copied.file for copied in ranges[log] if copied.file is not None] for log in logs}
-    audited = _audited(spark, spec, ranges, access)
+    checked = _checked(spark, spec, ranges, access)
     before = states(rows_of(spark, originals, access), spec.partitions)
     after = states(rows_of(spark, files, access), spec.partitions)
     partitions = tuple(
@@ -58,7 +58,7 @@ def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) ->
             ranges=ranges[log],
             proof=_proof(wanted, before.get(log, no_state(log)), after.get(log, no_state(log))),
             foreign=before.get(log, no_state(log)).foreign,
-            problems=tuple(problem for file in files[log] for problem in audited[file.key].problems),
+            problems=tuple(problem for file in files[log] for problem in checked[file.key].problems),
         )
         for log, wanted in enumerate(spec.partitions)
     )
@@ -121,7 +121,7 @@ def _to_the_end(wanted: PartitionToCompact, pieces: Sequence[CopiedRange]) -> tu
     end = ordered[-1].end if ordered else wanted.start
     if end == wanted.end:
         return tuple(ordered)
-    return (*ordered, CopiedRange(start=end, end=wanted.end, file=None, reduced=Compaction.LATEST_PER_KEY))
+    return (*ordered, CopiedRange(start=end, end=wanted.end, file=None, compacted=Compaction.LATEST_PER_KEY))
 
 
 def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Access) -> Iterator[FileWritten]:
@@ -145,7 +145,7 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Acc
             repository.put_file(key, path)
             path.unlink()
             ends[log] = end
-            copied = CopiedRange(start=start, end=end, file=segment.stored_as(key), reduced=Compaction.LATEST_PER_KEY)
+            copied = CopiedRange(start=start, end=end, file=segment.stored_as(key), compacted=Compaction.LATEST_PER_KEY)
             yield FileWritten(log=log, copied=copied)
 
 
@@ -177,8 +177,8 @@ def as_segment(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch([batch.column(field.name).cast(field.type) for field in SEGMENT_SCHEMA], schema=SEGMENT_SCHEMA)
 
 
-def _audited(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: Access) -> dict[str, FileChecked]:
-    """What an audit says of every new file, by its key."""
+def _checked(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: Access) -> dict[str, FileChecked]:
+    """What a check says of every new file, by its key."""
     layout = Layout(spec.application_id)
     wanted = [
         FileToCheck(topic=one.topic, partition=one.partition, start=copied.start, end=copied.end, file=copied.file, savepoints=())
@@ -186,7 +186,7 @@ def _audited(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[Cop
         for copied in ranges[log]
         if copied.file is not None
     ]
-    done = spread(spark, wanted, lambda one: audit_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows)
+    done = run_tasks(spark, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows)
     return {one.key: one for one in done}
 
 

@@ -15,7 +15,7 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.load_progress import behind_present, present
 from spark_jobs.transforms.read_back import read_back
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
-from spark_jobs.transforms.task_runner import spread
+from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled, packed
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
@@ -56,7 +56,7 @@ def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> R
     def work(share: Share) -> ShareLoaded:
         return load_share(share, access)
 
-    done = spread(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded)
+    done = run_tasks(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded)
     found = {TopicPartition(one.topic, one.partition): one for share in done for one in share.partitions}
     ordered = tuple(found[TopicPartition(wanted.topic, wanted.partition)] for wanted in spec.partitions)
     loaded = time.monotonic()

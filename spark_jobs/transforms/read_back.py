@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.task_runner import spread
+from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.jobs import PartitionRead, PartitionToLoad
 from streams_recovery.core.kafka_types import TopicPartition
@@ -44,7 +44,7 @@ def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access
     def work(share: ReadShare) -> ShareRead:
         return read_share(share, access)
 
-    found = {TopicPartition(one.topic, one.partition): one for done in spread(spark, shares, work, ShareRead) for one in done.partitions}
+    found = {TopicPartition(one.topic, one.partition): one for done in run_tasks(spark, shares, work, ShareRead) for one in done.partitions}
     return tuple(found[TopicPartition(one.topic, one.partition)] for one in wanted)
 
 

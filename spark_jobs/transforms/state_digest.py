@@ -1,4 +1,4 @@
-"""The state that logs stand for, counted and digested. It finds the newest row of a key in another way than the reduction that it judges."""
+"""The state that logs stand for, counted and digested. It finds the newest row of a key in another way than the compaction that it judges."""
 
 from __future__ import annotations
 

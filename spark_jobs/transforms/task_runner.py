@@ -33,7 +33,7 @@ class TaskFailed(Exception):
         self.cause = cause
 
 
-def spread(
+def run_tasks(
     spark: SparkSession, items: Sequence[I], work: Callable[[I], R], kind: type[R], records: Callable[[I], int] | None = None
 ) -> list[R]:
     """``work`` of each item; results in the order of the items. ``R`` is a dataclass of core. ``records`` is as for ``in_tasks``.

@@ -1,4 +1,4 @@
-"""Savepoints, audits and expiry in the kinds of buckets that people have: nothing is lost, and nothing is said to be gone that is there."""
+"""Savepoints, checks and expiry in the kinds of buckets that people have: nothing is lost, and nothing is said to be gone that is there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams_recovery.operations.context import wall_clock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from tests.support.repository.golden import FIRST, SECOND, audited
+from tests.support.repository.golden import FIRST, SECOND, checked
 from tests.support.repository.golden_place import GOOD, command, environment, opened, upload_golden, write_config
 from tests.support.storage.contract import Entry
 from tests.support.storage.s3 import CREDENTIALS, S3Server
@@ -47,17 +47,17 @@ def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_p
         with pytest.raises(LockHeld, match="savepoint r"):
             recovery.lock.acquire("another", lease_seconds=60, purpose="savepoint")
         for text in ("first", "second"):
-            noted = recovery.notes.write("run", "cut", Entry(text=text))
+            noted = recovery.artifacts.write("run", "cut", Entry(text=text))
             AppendLog(recovery.repository, "golden/holds-of-a-test/", Entry).append(Entry(text=text))
-        assert recovery.notes.read(Entry, noted) == Entry(text="second")
+        assert recovery.artifacts.read(Entry, noted) == Entry(text="second")
         assert len(AppendLog(recovery.repository, "golden/holds-of-a-test/", Entry).read_all()) == 2
         with pytest.raises(AlreadyExists):
             recovery.repository.create(recovery.layout.manifest(SECOND), b"x")
         recovery.savepoints.publish(recovery.savepoints.read(SECOND))
         recovery.lock.release(lock)
-        maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="r")
+        maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
         assert recovery.lock.holder() is None
-        report = audited(recovery, "full")
+        report = checked(recovery, "full")
         assert (report.findings, report.savepoints, report.files_read) == ((), 2, 4)
         assert report.good
 
@@ -77,7 +77,7 @@ def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Ser
         assert (report.expired, report.files_removed) == ((), 0)
         assert recovery.savepoints.ids() == [FIRST, SECOND], "it exists as long as it is held"
         assert stored(location, "golden/expired/") == [], "what stays has not left a copy behind"
-        assert audited(recovery, "full").good
+        assert checked(recovery, "full").good
     assert {key: ids for key, ids in s3.versions(location).items() if key in before} == before
     with opened(tmp_path, location, CREDENTIALS, days_later=1.1) as recovery:
         report = maintenance.expire(recovery, "a day later")
@@ -119,7 +119,7 @@ def test_in_a_versioned_bucket_what_expired_is_hidden_and_that_is_said(s3: S3Ser
     with opened(tmp_path, location, CREDENTIALS) as recovery:
         report = maintenance.expire(recovery, "r")
         assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
-        assert audited(recovery, "full").good
+        assert checked(recovery, "full").good
     after = s3.versions(location)
     assert all(after[key] == ids for key, ids in before.items()), "every byte can still be brought back"
 
@@ -137,7 +137,7 @@ def test_in_a_plain_bucket_files_go_for_good_after_their_grace_period(s3: S3Serv
         assert (report.files_removed, report.left, report.versions_kept) == (2, (), False)
         assert len(stored(location, "golden/segments/")) == 2
         assert stored(location, "golden/expired/") == []
-        assert audited(recovery, "full").good
+        assert checked(recovery, "full").good
 
 
 @pytest.mark.fault("F18")

@@ -11,7 +11,7 @@ from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refu
 from streams_recovery.core.repository.undelete import Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.golden import FIRST, SECOND, audited
+from tests.support.repository.golden import FIRST, SECOND, checked
 from tests.support.repository.golden_place import command, environment, opened, upload_golden, write_config
 from tests.support.storage.s3 import CREDENTIALS, S3Server
 
@@ -48,7 +48,7 @@ def test_all_that_was_there_comes_back_and_nothing_is_deleted_for_it(s3: S3Serve
         assert maintenance.undelete(recovery, run_id="r", say=told.append) == planned
         assert len(told) == len(planned.objects)
         assert recovery.savepoints.ids() == [FIRST, SECOND]
-        assert audited(recovery, "full").good
+        assert checked(recovery, "full").good
         after = s3.versions(location)
         assert all(set(ids) < set(after[key]) for key, ids in kept.items() if key in {*gone, replaced}), "each has one version more"
         assert recovery.lock.holder() is None

@@ -22,7 +22,7 @@ WAYS_BACK = {
     "streams_clone",
     "streams_append_quarantine",
 }
-OWN = ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")
+OWN = ("backup", "check", "expire", "compact", "drill", "run", "reprocess")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
 from streams_recovery.workflows import savepoint
-from tests.dags.test_workflows import operator_classes
+from tests.support.airflow.operators import operator_classes
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "own-dags.md").read_text()

@@ -65,7 +65,7 @@ def test_who_waits_for_a_slot_holds_no_worker(dag: Any) -> None:
 
 def test_by_default_results_stay_side_by_side_and_nothing_is_deleted(dag: Any) -> None:
     params = dag.params
-    assert (params["hand_over"], params["confirm"], params["tombstones"]) == ("side_by_side", None, False)
+    assert (params["publish"], params["confirm"], params["tombstones"]) == ("side_by_side", None, False)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_by_default_results_stay_side_by_side_and_nothing_is_deleted(dag: Any) -
         ("overlap", "P1M", False),
         ("base", "savepoint", True),
         ("base", "latest", False),
-        ("hand_over", "replace", True),
-        ("hand_over", "append", False),
+        ("publish", "replace", True),
+        ("publish", "append", False),
         ("tombstones", "perhaps", False),
         ("tombstones", "true", False),
         ("lateness", None, True),
@@ -153,11 +153,11 @@ def test_each_run_claims_its_interval_and_waits_when_no_slot_is_free(dag: Any, t
     assert (waiting.is_done, waiting.xcom_value) == (False, None)
     assert claimed(dag, 0).is_done, "the interval that has the slot is not in its own way"
     with pytest.raises(AirflowFailException, match="only when its id is typed to confirm it, not 'x'"):
-        claimed(dag, 0, hand_over="replace", confirm="x")
+        claimed(dag, 0, publish="replace", confirm="x")
     with pytest.raises(AirflowFailException, match="no interval is given"):
         claimed(dag, 0, "manual")
     moments = {"from": "2026-11-21T12:00:00Z", "to": "2026-11-22T12:00:00Z"}
     by_hand = codec.decode(Claimed, claimed(dag, 5, "manual", tombstones=False, nobody="asked for this", **moments).xcom_value, where="it")
     assert by_hand.request.slice.interval == found.request.slice.interval
-    with pytest.raises(AirflowFailException, match="tombstones belong to hand_over replace"):
+    with pytest.raises(AirflowFailException, match="tombstones belong to publish replace"):
         claimed(dag, 0, tombstones=True)

@@ -58,22 +58,22 @@ class Failing:
 def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
-    done = run(counting, "verify", in_session, per_application=True, level="full")
-    assert (done.state, done.jobs) == ("success", ["audit"])
-    [report] = audits(counting)
+    done = run(counting, "check", in_session, per_application=True, level="full")
+    assert (done.state, done.jobs) == ("success", ["check"])
+    [report] = checks(counting)
     assert (report.savepoints, report.files_read, report.rows_read, report.good) == (1, 1, 5, True)
 
     [segment] = (counting.directory / "repository" / counting.id / "segments").rglob("*.parquet")
     flip(segment)
-    done = run(counting, "verify", in_session, per_application=True, level="full")
+    done = run(counting, "check", in_session, per_application=True, level="full")
     assert (done.state, done.by("failed")) == ("failed", {"conclude"})
-    assert [[found.cause.value for found in report.findings] for report in audits(counting) if not report.good] == [["altered-file"]]
+    assert [[found.cause.value for found in report.findings] for report in checks(counting) if not report.good] == [["altered-file"]]
 
 
-def audits(counting: Counting) -> list[CheckReport]:
+def checks(counting: Counting) -> list[CheckReport]:
     with counting.recovery() as recovery:
-        ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "audits").iterdir())
-        return [AppendLog(recovery.repository, recovery.layout.audit(each), CheckReport).read_all()[-1] for each in ids]
+        ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "checks").iterdir())
+        return [AppendLog(recovery.repository, recovery.layout.check(each), CheckReport).read_all()[-1] for each in ids]
 
 
 def flip(path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
-import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +13,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.utils.db import initdb
 
-from streams_recovery import operators, workflows
+from streams_recovery import workflows
 from streams_recovery.cli import runs
 from streams_recovery.core.offsets.strategy import EXACT
 from streams_recovery.core.repository.journal import Phase
@@ -23,6 +21,7 @@ from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Safeguards, SafetyPolicy, Undo
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When
+from tests.support.airflow.operators import modules, operator_classes
 
 PROJECT = Path(__file__).resolve().parents[2]
 PLANNED = (restore.PLAN, restore.OPEN_RESTORE)
@@ -45,7 +44,7 @@ WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
         *sandbox.INTERVAL,
         sandbox.CONCLUDE_INTERVAL,
     ),
-    ("streams_verify_order-processing", ""): maintenance.CHECK,
+    ("streams_check_order-processing", ""): maintenance.CHECK,
     ("streams_expire_order-processing", ""): maintenance.EXPIRY,
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): (maintenance.PLAN_APPEND, *maintenance.APPEND),
@@ -114,11 +113,6 @@ def test_what_a_step_needs_was_taken_before_it(dag_id: str, group: str) -> None:
         assert {need.name for need in step.needs} <= {before.name for before in steps[:number]}, step.name
 
 
-def modules(package: Any) -> list[Any]:
-    """All modules of a package."""
-    return [importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
-
-
 def lists() -> dict[str, Sequence[Step]]:
     """Every workflow, by its module and name."""
     return {
@@ -132,16 +126,6 @@ def lists() -> dict[str, Sequence[Step]]:
 def steps_of_workflows() -> set[Step]:
     """Every step that a module of workflows defines."""
     return {value for module in modules(workflows) for value in vars(module).values() if isinstance(value, Step)}
-
-
-def operator_classes() -> set[Any]:
-    """Every operator that takes a step."""
-    return {
-        found
-        for module in modules(operators)
-        for found in vars(module).values()
-        if inspect.isclass(found) and found.__module__ == module.__name__ and isinstance(getattr(found, "takes", None), Step)
-    }
 
 
 def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict[str, Any]) -> None:
@@ -169,7 +153,7 @@ class Taken(Exception):
     """Ends a run where it has handed its steps over."""
 
 
-class Handed:
+class Recording:
     """See Runner. Keeps the steps that it was to take."""
 
     def __init__(self) -> None:
@@ -200,15 +184,15 @@ class Anything:
 def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout"):
         monkeypatch.setattr(runs, operation, Anything())
-    handed = Handed()
+    recording = Recording()
     facts = {
-        name: handed if kind.annotation == "Runner" else Anything()
+        name: recording if kind.annotation == "Runner" else Anything()
         for name, kind in inspect.signature(run).parameters.items()
         if kind.default is inspect.Parameter.empty
     }
     with pytest.raises(Taken):
         run(**facts)
-    assert handed.steps == tuple(BY_HAND[run])
+    assert recording.steps == tuple(BY_HAND[run])
 
 
 @pytest.mark.parametrize(
@@ -244,7 +228,7 @@ def test_whatever_fails_in_an_upgrade_the_old_application_is_brought_back(fails:
     assert (rollout.UPGRADE in clone.taken) == (fails == "upgrade")
 
 
-class Noting(Handed):
+class Noting(Recording):
     """See Runner. Keeps the lists that it was to take, and what failed is asked for by ``require``."""
 
     def __init__(self, *, fails: bool = False) -> None:
@@ -359,7 +343,7 @@ def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
 
 def test_a_job_without_a_lock_changes_no_topic() -> None:
     free = {step.job for step in steps_of_workflows() if isinstance(step, JobStep) and not step.locked}
-    assert free == {"audit", "compact", "state"}
+    assert free == {"check", "compact", "state"}
 
 
 def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:

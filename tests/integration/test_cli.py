@@ -176,9 +176,9 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     assert "not a compressed manifest" in listed["damaged"]
     assert listed["survives_cluster_loss"] is False
     assert "damaged" in command("savepoints", "list", NAME).out
-    audited = command("verify", NAME, "--json")
-    assert audited.code == 27
-    report = json.loads(audited.out)
+    checked = command("verify", NAME, "--json")
+    assert checked.code == 27
+    report = json.loads(checked.out)
     assert (report["good"], report["savepoints"], len(report["findings"])) == (False, 0, 1)
     assert ID in report["findings"][0]["savepoints"]
 

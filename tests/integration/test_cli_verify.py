@@ -38,7 +38,7 @@ def lose(root: Path) -> None:
 
 
 def mark(root: Path, *, count: int = 3) -> None:
-    log = AppendLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.keeps, Pin)
+    log = AppendLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.pins, Pin)
     for number in range(count):
         log.append(Pin(savepoint_id=FIRST, keep=True, at=number, requested_by="me", reason=""))
 
@@ -57,7 +57,7 @@ def _entry(prefix: str) -> bytes:
     lock = {"kind": "release", "owner": "o", "purpose": "p", "acquired": 1, "at": 1, "expires_at": 1, "took_over_from": None}
     hold = {"kind": "released", "purpose": "copy", "run": "r", "at": 1, "topics": [], "clear": True}
     keep = {"savepoint_id": FIRST, "keep": False, "at": 1, "requested_by": "me", "reason": ""}
-    return json.dumps({LAYOUT.locks: lock, LAYOUT.holds: hold, LAYOUT.keeps: keep}[prefix]).encode()
+    return json.dumps({LAYOUT.locks: lock, LAYOUT.holds: hold, LAYOUT.pins: keep}[prefix]).encode()
 
 
 def unreadable(root: Path) -> None:
@@ -83,7 +83,7 @@ def several(root: Path) -> None:
 CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[str]]] = {
     "good": ("good", None, [], 0, []),
     "good, one": ("good", None, [SECOND], 0, []),
-    "reduced": ("reduced", None, [], 0, []),
+    "compacted": ("compacted", None, [], 0, []),
     "a whole one beside a damaged one": ("torn-manifest", None, [FIRST], 0, []),
     "missing segment": ("missing-segment", None, [], 26, ["missing-file"]),
     "truncated segment": ("truncated-segment", None, [], 25, ["altered-file"]),
@@ -98,7 +98,7 @@ CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[
     "lost manifest that was marked": ("good", forget_marked, [], 28, ["lost-manifest"]),
     "hole in the locks": ("good", hole(LAYOUT.locks), [], 23, ["damaged-record"]),
     "hole in the holds": ("good", hole(LAYOUT.holds), [], 23, ["damaged-record"]),
-    "hole in the marks": ("good", hole(LAYOUT.keeps), [], 23, ["damaged-record"]),
+    "hole in the pins": ("good", hole(LAYOUT.pins), [], 23, ["damaged-record"]),
     "unreadable segment": ("good", unreadable, [], 22, ["not-read"]),
     "several": ("truncated-segment", several, [], 28, ["lost-manifest", "altered-file", "damaged-record", "not-read"]),
 }
@@ -152,7 +152,7 @@ def test_people_read_the_same_verdict(tmp_path: Path) -> None:
     assert f"needed by {SECOND}" in outcome.err
 
 
-def test_a_repository_without_manifests_is_nothing_to_audit(tmp_path: Path) -> None:
+def test_a_repository_without_manifests_is_nothing_to_check(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "no-manifest", tmp_path / "repository")
     outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}", "--json")
     assert (outcome.code, outcome.out) == (4, "")

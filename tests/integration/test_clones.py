@@ -62,7 +62,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
     assert report.tail == {partition_text(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
     assert report.offsets == {old.application_id: {name: 7}, cloned.clone_id: {name: 5}}
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, real)
-    assert (roles(cloned), free(cloned)) == ((Role.REPLACED, Role.LIVE), True)
+    assert (roles(cloned), free(cloned)) == ((Role.RETIRED, Role.LIVE), True)
 
     produce(old, small.input, 3)
     with cloned.clone() as clone:
@@ -70,7 +70,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
     report = switched(cloned, request(ROLL_BACK))
     assert (report.again, report.live) == ({name: 3}, old.application_id)
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-    assert (roles(cloned), free(cloned)) == ((Role.LIVE, Role.BESIDE), True)
+    assert (roles(cloned), free(cloned)) == ((Role.LIVE, Role.STANDBY), True)
     # The clone is as it was, so it may go on beside, and be cut over once more.
     with cloned.clone() as clone:
         clone.application.start()
@@ -81,9 +81,9 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
 def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_outputs(cloned: Both) -> None:
     old, small, real = cloned.old, cloned.small, cloned.small.output.topic
     switched(cloned, request(CUT_OVER))
-    with pytest.raises(Refused, match="handed its outputs over"):
+    with pytest.raises(Refused, match="transferred its outputs"):
         old.application.start()
-    with pytest.raises(Refused, match="handed its outputs over"):
+    with pytest.raises(Refused, match="transferred its outputs"):
         restore.plan(old, asked(old, replace=True))
     before = old.savepoints.ids()
     assert take(small).savepoint_id not in before, "a savepoint of what is down is taken as ever"
@@ -143,7 +143,7 @@ def test_an_old_application_that_does_not_get_so_far_keeps_its_outputs(cloned: B
         left = rollout.abandon(old, clone, ticket)
     assert left.started == (cloned.clone_id,), "the old one was never stopped"
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
-    assert roles(cloned) == (Role.LIVE, Role.BESIDE)
+    assert roles(cloned) == (Role.LIVE, Role.STANDBY)
     assert free(cloned)
 
 
@@ -185,11 +185,11 @@ def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transaction
                 rollout.stop(both.old, clone, ticket)
             assert rollout.abandon(both.old, clone, ticket).started == (), "a state that is not known is not started again"
         assert (both.started_with("old"), both.started_with("next")) == ("", None)
-        assert roles(both) == (Role.LIVE, Role.BESIDE)
+        assert roles(both) == (Role.LIVE, Role.STANDBY)
 
 
 @pytest.mark.parametrize("way_out", [CUT_OVER, ROLL_BACK])
-@pytest.mark.parametrize("reached", ["stopped", "replaced", "handed over"])
+@pytest.mark.parametrize("reached", ["stopped", "retired", "transferred"])
 def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reached: str, way_out: Step) -> None:
     old, run = cloned.old, uuid.uuid4().hex
     with cloned.clone() as clone:
@@ -197,12 +197,12 @@ def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reac
         rollout.stop(old, clone, ticket)
         # Stopped with more in it than what the clone's input had caused: that is not waited for, and comes twice instead.
         produce(old, cloned.small.tail, 2)
-        if reached == "replaced":
-            old.handovers.append(entry(old, clone, run, Role.REPLACED, again={}, tail={}))
-        if reached == "handed over":
+        if reached == "retired":
+            old.ownership.append(entry(old, clone, run, Role.RETIRED, again={}, tail={}))
+        if reached == "transferred":
             rollout.transfer_outputs(old, clone, ticket)
         for recovery in (old, clone):
-            recovery.lock.take_from(f"switch {run}")
+            recovery.lock.take_from(f"cut-over {run}")
         for step in (rollout.stop, rollout.transfer_outputs, rollout.start_live):
             with pytest.raises(LockLost):
                 step(old, clone, ticket)
@@ -210,10 +210,10 @@ def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reac
     report = switched(cloned, request(way_out))
     if way_out is CUT_OVER:
         assert (cloned.started_with("old"), cloned.started_with("next")) == (None, cloned.small.output.topic)
-        assert roles(cloned) == (Role.REPLACED, Role.LIVE)
+        assert roles(cloned) == (Role.RETIRED, Role.LIVE)
     else:
         assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-        assert roles(cloned) == (Role.LIVE, Role.BESIDE)
+        assert roles(cloned) == (Role.LIVE, Role.STANDBY)
     assert report.again == {}
     assert free(cloned)
 
@@ -238,7 +238,7 @@ def test_what_a_cut_over_that_was_killed_has_stopped_is_brought_back_by_the_next
         ticket = open_switch(old, clone, request(CUT_OVER))
         rollout.stop(old, clone, ticket)
         for recovery in (old, clone):
-            recovery.lock.take_from(f"switch {ticket.run}")
+            recovery.lock.take_from(f"cut-over {ticket.run}")
         savepoints.finish(old, begun(old))
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
 
@@ -248,7 +248,7 @@ def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> N
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER))
         rollout.stop(old, clone, ticket)
-        old.handovers.append(entry(old, clone, ticket.run, Role.REPLACED, again={}, tail={}))
+        old.ownership.append(entry(old, clone, ticket.run, Role.RETIRED, again={}, tail={}))
         left = rollout.abandon(old, clone, ticket)
     assert (left.started, "stays down until then" in left.next_step) == ((), True)
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
@@ -267,7 +267,7 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
     old, small = cloned.old, cloned.small
     with cloned.clone() as clone:
         old.application.stop(timeout=10)
-        old.handovers.append(entry(old, clone, "dead", Role.REPLACED, again={}, tail={}))
+        old.ownership.append(entry(old, clone, "dead", Role.RETIRED, again={}, tail={}))
         produce(old, small.input, 1)
         commit(clone, {small.input: 6})
         with pytest.raises(Refused, match=f"whose output would be missing: {partition_text(small.input)} by 1"):
@@ -279,7 +279,7 @@ def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_b
     old, small = cloned.old, cloned.small
     switched(cloned, request(CUT_OVER))
     old.groups.set_offsets(old.application_id, {small.input: None})
-    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was replaced"):
+    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was retired"):
         rollout.plan_cutover(old, clone, request(ROLL_BACK))
     assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
     report = switched(cloned, request(ROLL_BACK, restore_first=True))

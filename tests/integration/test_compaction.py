@@ -1,4 +1,4 @@
-"""A savepoint from a real broker is reduced by a real submission, audited, continued, and restored from."""
+"""A savepoint from a real broker is compacted by a real submission, checked, continued, and restored from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.transforms.check import audit_file
+from spark_jobs.transforms.check import check_file
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.application import Store
@@ -55,14 +55,14 @@ def on_the_broker(recovery: RecoveryContext, tp: TopicPartition) -> dict[object,
     return {row["key"]: (row["value"], row["timestamp"], str(row["headers"])) for row in rows}
 
 
-def audited(recovery: RecoveryContext) -> CheckReport:
+def checked(recovery: RecoveryContext) -> CheckReport:
     """All savepoints read whole, here instead of in tasks."""
-    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="audit")
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="check")
     job = maintenance.plan_reading(recovery, ticket)
     assert job.spec is not None
     assert job.result_key is not None
-    files = recovery.notes.read(CheckSpec, job.spec).files
-    done = CheckResult(files=tuple(audit_file(recovery.repository, recovery.layout, wanted) for wanted in files), seconds=0)
+    files = recovery.artifacts.read(CheckSpec, job.spec).files
+    done = CheckResult(files=tuple(check_file(recovery.repository, recovery.layout, wanted) for wanted in files), seconds=0)
     return maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, done))
 
 
@@ -82,14 +82,14 @@ def rows_to_load(recovery: RecoveryContext, savepoint: Manifest) -> int:
     return restore.plan(recovery, asked(recovery, savepoint=savepoint.savepoint_id, replace=True)).rows
 
 
-def loaded_reduced(recovery: RecoveryContext, savepoint: Manifest) -> list[str]:
+def loaded_compacted(recovery: RecoveryContext, savepoint: Manifest) -> list[str]:
     """Topics whose keys are compared after a load, because that is not of the log as it was."""
     planned = restore.plan(recovery, asked(recovery, savepoint=savepoint.savepoint_id, replace=True))
-    return [step.name for step in planned.create if any(part.reduced for part in step.partitions)]
+    return [step.name for step in planned.create if any(part.compacted for part in step.partitions)]
 
 
 @pytest.mark.spark
-def test_a_savepoint_is_reduced_continued_and_restored(small: Small, in_session: Submitter) -> None:
+def test_a_savepoint_is_compacted_continued_and_restored(small: Small, in_session: Submitter) -> None:
     recovery = replace(
         small.recovery, config=small.recovery.config.model_copy(update={"stores": {"totals": Store(kind=StoreKind.KEY_VALUE)}})
     )
@@ -102,28 +102,28 @@ def test_a_savepoint_is_reduced_continued_and_restored(small: Small, in_session:
     request = CompactRequest(savepoint="latest", run_id="r", requested_by="test", reason="smaller")
     done = runs.compact(runner, request)
     assert done is not None
-    reduced = recovery.savepoints.read(done.savepoint_id)
-    assert recovery.savepoints.latest() == reduced
+    compacted = recovery.savepoints.read(done.savepoint_id)
+    assert recovery.savepoints.latest() == compacted
     expected = living(rows_of(recovery, source, small.changelog))
-    assert rows_of(recovery, reduced, small.changelog) == expected
+    assert rows_of(recovery, compacted, small.changelog) == expected
     assert 0 < len(expected) < 10, "some keys live and some are deleted"
     assert (done.source_id, done.rows_before, done.rows_after, done.keys_compared) == (source.savepoint_id, 364, len(expected), 10)
-    assert rows_of(recovery, reduced, small.tail) == rows_of(recovery, source, small.tail)
-    assert audited(recovery).good
-    assert (rows_to_load(recovery, source), rows_to_load(recovery, reduced)) == (364 + 3, len(expected) + 3)
-    assert (loaded_reduced(recovery, source), loaded_reduced(recovery, reduced)) == ([], [small.changelog.topic])
-    assert runs.compact(runner, replace(request, run_id="again")) is None, "there is nothing left to reduce"
+    assert rows_of(recovery, compacted, small.tail) == rows_of(recovery, source, small.tail)
+    assert checked(recovery).good
+    assert (rows_to_load(recovery, source), rows_to_load(recovery, compacted)) == (364 + 3, len(expected) + 3)
+    assert (loaded_compacted(recovery, source), loaded_compacted(recovery, compacted)) == ([], [small.changelog.topic])
+    assert runs.compact(runner, replace(request, run_id="again")) is None, "there is nothing left to compact"
 
     write(small, *updates(25, start=360))
     truth = on_the_broker(recovery, small.changelog)
     continued = published(small)
-    assert continued.parent_id == reduced.savepoint_id
-    before, after = (one.topic(small.changelog.topic) for one in (reduced, continued))
+    assert continued.parent_id == compacted.savepoint_id
+    before, after = (one.topic(small.changelog.topic) for one in (compacted, continued))
     assert before is not None
     assert after is not None
     assert after.partitions[0].ranges[: len(before.partitions[0].ranges)] == before.partitions[0].ranges
     assert (after.rows - before.rows, after.full_since) == (25, source.captured_at)
-    assert audited(recovery).good
+    assert checked(recovery).good
 
     assert restored(recovery, continued) == after.rows + 3
     assert on_the_broker(recovery, small.changelog) == truth

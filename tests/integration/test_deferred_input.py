@@ -118,13 +118,13 @@ def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Ag
     recovery = again.scratch(request)
     copy = TopicPartition(recovery.config.topics.inputs[0], 0)
     behind = restore.plan(recovery, asked)
-    assert behind.held_back == {copy: 1}, "20 is behind the state"
+    assert behind.deferred == {copy: 1}, "20 is behind the state"
     stream = replace(request.slice, tables=(again.small.input.topic,))
     table = restore.plan(recovery, replace(asked, slice=stream))
     [item] = [item for item in table.offsets if item.tp == copy]
-    assert (item.offset, table.held_back) == (2, {copy: 3}), "10, 20 and 20; the state has two of them"
+    assert (item.offset, table.deferred) == (2, {copy: 3}), "10, 20 and 20; the state has two of them"
     everything = replace(table, offsets=tuple(replace(one, offset=3) for one in table.offsets))
-    assert everything.held_back == {}
+    assert everything.deferred == {}
 
 
 def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> None:

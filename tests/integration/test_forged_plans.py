@@ -155,7 +155,7 @@ def test_a_ticket_beside_the_first_one_is_not_what_is_resumed(small: Small) -> N
     recovery = small.recovery
     with half_way(small) as ticket:
         planned = restores.stored_plan(recovery, ticket)
-    recovery.notes.write(
+    recovery.artifacts.write(
         ticket.restore_id, "restore-ticket", replace(ticket, request=asked(recovery, savepoint="another"), requested_by="them")
     )
     resumed = restores.resume(recovery, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
@@ -169,7 +169,7 @@ def test_a_plan_that_is_there_before_its_restore_stops_it(small: Small, monkeypa
     still = replace(recovery, clock=lambda: at)
     planned = restores.plan(still, asked(recovery, replace=True))
     monkeypatch.setattr("streams_recovery.operations.restore.open.new_id", lambda *_, **__: "20261121T010203Z-0123456789")
-    key = recovery.notes.write_once("20261121T010203Z-0123456789", "restore-plan", planned).key
+    key = recovery.artifacts.write_once("20261121T010203Z-0123456789", "restore-plan", planned).key
     with pytest.raises(Altered, match=f"{key} was not written by this run"):
         restores.open_restore(still, asked(recovery, replace=True), run_id="r", requested_by="test", approved_hash=planned.hash)
     assert recovery.lock.holder() is None
@@ -183,10 +183,12 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     aside, begins = log.read_all()
     for end in (3, 5):
         log.append(replace(begins, ends=dict.fromkeys(planned.ends, end)))
-    forged = recovery.notes.write(f"{restore_id}-append", "append-plan", replace(planned, topics=(), rows={}, ends={}))
+    forged = recovery.artifacts.write(f"{restore_id}-append", "append-plan", replace(planned, topics=(), rows={}, ends={}))
     spec = restores.plan_append_job(recovery, ticket).spec
     assert spec is not None
-    assert [part.first_offset for part in recovery.notes.read(RestoreSpec, spec).partitions] == [planned.ends[partition_text(here.input)]]
+    assert [part.first_offset for part in recovery.artifacts.read(RestoreSpec, spec).partitions] == [
+        planned.ends[partition_text(here.input)]
+    ]
     with pytest.raises(Altered, match=f"{forged.key} is not what this run wrote"):
         restores.plan_append_job(recovery, replace(ticket, plan=replace(ticket.plan, key=forged.key)))
     restores.leave_append(recovery, ticket)

@@ -152,7 +152,7 @@ def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:
     writer = threading.Thread(target=writing)
     writer.start()
     try:
-        with pytest.raises(Refused, match=rf"somebody writes to {here.input}: within 2 s something came"):
+        with pytest.raises(Refused, match=rf"a producer writes to {here.input}: within 2 s something came"):
             check_still(here.recovery, [here.input], 2)
     finally:
         done.set()
@@ -167,7 +167,7 @@ def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -
     stamped(recovery, here.input, [70])
     with pytest.raises(Refused, match=f"{here.input} ends at 9 and is archived up to 8"):
         restore.prepare(recovery, ticket)
-    with pytest.raises(PlanChanged, match=f"somebody has written to {here.input} since"):
+    with pytest.raises(PlanChanged, match=f"a producer has written to {here.input} since"):
         set_aside(recovery, ticket, planned, planned)
     moved = replace(planned, in_place=replace(planned.in_place, groups=()))  # type: ignore[type-var]
     with pytest.raises(PlanChanged, match="other offsets be moved"):
@@ -232,10 +232,10 @@ def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
     recovery = here.recovery
     restore_id = closed(here)
     assert here.kept() == {here.late}
-    maintenance.mark(recovery, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
+    maintenance.pin(recovery, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
     assert appended(here, opened_append(here, restore_id)).rows == 2
     assert here.kept() == {here.late}, "the auditor has not released it"
-    maintenance.mark(recovery, here.late, keep=False, requested_by="auditor", reason="the audit is over")
+    maintenance.pin(recovery, here.late, keep=False, requested_by="auditor", reason="the check is over")
     assert here.kept() == set()
 
 
@@ -255,7 +255,7 @@ def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> Non
 def test_an_append_is_refused_into_other_topics_behind_a_stranger_and_during_a_restore(here: Here) -> None:
     recovery = here.recovery
     ticket = cut(here)
-    with pytest.raises(Refused, match=f"restore {ticket.restore_id} of .* broke off"):
+    with pytest.raises(Refused, match=f"restore {ticket.restore_id} of .* failed"):
         restore.plan_append(recovery, "latest")
     note(recovery, ticket, Phase.CLOSED)
     recovery.lock.release(ticket.lock)
@@ -263,7 +263,7 @@ def test_an_append_is_refused_into_other_topics_behind_a_stranger_and_during_a_r
         restore.plan_append(recovery, "20260101T000000Z-0123456789")
     restore.leave_append(recovery, opened_append(here))
     stamped(recovery, here.input, [70, 70, 70])
-    with pytest.raises(Refused, match=f"somebody else has written to {here.input} since the append that broke off"):
+    with pytest.raises(Refused, match=f"another producer has written to {here.input} since the append that failed"):
         restore.plan_append(recovery, "latest")
     fresh(recovery, here.input)
     with pytest.raises(Refused, match=f"are not those that restore {ticket.restore_id} made: {here.input.topic}"):

@@ -71,7 +71,7 @@ def through(recovery: RecoveryContext, repository: Repository, clock: Callable[[
         recovery,
         repository=repository,
         savepoints=SavepointStore(repository, recovery.layout),
-        notes=RunArtifacts(repository, recovery.layout),
+        artifacts=RunArtifacts(repository, recovery.layout),
         hold_log=AppendLog(repository, recovery.layout.holds, HoldEntry),
         lock=ApplicationLock(repository, recovery.layout, clock),
         clock=clock,

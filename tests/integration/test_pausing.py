@@ -80,9 +80,9 @@ def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(boot
 
 
 @pytest.mark.fault("F41")
-@pytest.mark.parametrize("said_closed", [True, False])
-def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp_path: Path, said_closed: bool) -> None:
-    stopped = says([STOPPED[0] | {"said_closed": said_closed}])
+@pytest.mark.parametrize("reported_closed", [True, False])
+def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp_path: Path, reported_closed: bool) -> None:
+    stopped = says([STOPPED[0] | {"reported_closed": reported_closed}])
     with small_application(bootstrap, tmp_path, programs={"status": stopped, "stop": stopped}, guarantee="at_least_once") as small:
         warnings = take(small).warnings
-    assert any("assumes that one closed Kafka Streams before it ended" in warning for warning in warnings) is not said_closed
+    assert any("assumes that one closed Kafka Streams before it ended" in warning for warning in warnings) is not reported_closed

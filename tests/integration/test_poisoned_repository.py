@@ -53,7 +53,7 @@ def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
         "locks",
         "holds",
         "quiesce-records",
-        "keeps",
+        "pins",
         "restores",
         "restores/x/journal",
         "savepoints",

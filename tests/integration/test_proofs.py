@@ -43,7 +43,7 @@ def restored(small: Small, **changes: object) -> restore.RestoreTicket:
 def wanted(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[TopicPartition]:
     """The partitions that a comparison would be about now."""
     job = restore.plan_verify(recovery, ticket, load_of(ticket))
-    spec = None if job.spec is None else recovery.notes.read(VerifySpec, job.spec)
+    spec = None if job.spec is None else recovery.artifacts.read(VerifySpec, job.spec)
     return [] if spec is None else [TopicPartition(one.topic, one.partition) for one in spec.partitions]
 
 
@@ -57,7 +57,9 @@ def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) 
     found = verified(recovery, ticket)
     [state] = [one for one in found.partitions if one.topic == small.changelog.topic]
     assert (state.proof, state.rows, state.keys_compared) == (Proof.ROWS, 8, None)
-    report = report_of(recovery, ticket, stored_plan(recovery, ticket), Checked(verified=found, asked=()), entries(recovery, ticket), ())
+    report = report_of(
+        recovery, ticket, stored_plan(recovery, ticket), Checked(verified=found, query_checks=()), entries(recovery, ticket), ()
+    )
     assert report.verdict is restore.Verdict.EQUAL
     restore.abandon(recovery, ticket)
 
@@ -83,7 +85,9 @@ def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small
         TopicPartition(mine[2], 0): (Proof.EMPTY, 0),
         TopicPartition(mine[2], 1): (Proof.EMPTY, 0),
     }
-    report = report_of(recovery, ticket, stored_plan(recovery, ticket), Checked(verified=found, asked=()), entries(recovery, ticket), ())
+    report = report_of(
+        recovery, ticket, stored_plan(recovery, ticket), Checked(verified=found, query_checks=()), entries(recovery, ticket), ()
+    )
     assert report.verdict is restore.Verdict.EQUAL
     produce(recovery, TopicPartition(mine[2], 1), 1)
     assert wanted(recovery, ticket) == [TopicPartition(mine[2], 1)]
@@ -157,10 +161,10 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
         job(recovery, ticket)
     accepted = load_of(ticket)
     assert accepted is not None
-    whole = recovery.notes.read(RestoreResult, accepted)
+    whole = recovery.artifacts.read(RestoreResult, accepted)
 
     def compared(result: RestoreResult) -> int:
-        left = recovery.notes.write(ticket.restore_id, "told", result)
+        left = recovery.artifacts.write(ticket.restore_id, "told", result)
         job = restore.plan_verify(recovery, ticket, left)
         with pytest.raises(Damaged) as told:
             restore.check_verify(recovery, ticket, left, None)
@@ -185,7 +189,7 @@ def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(smal
     note(recovery, ticket, Phase.CREATED)
     load(recovery, restore.plan_load(recovery, ticket))
     again = load(recovery, restore.plan_load(recovery, ticket))
-    assert sum(one.present for one in recovery.notes.read(RestoreResult, again).partitions) == 7
+    assert sum(one.present for one in recovery.artifacts.read(RestoreResult, again).partitions) == 7
     assert checked(recovery, ticket, again).present == 7
     assert verified(recovery, ticket) == first
     restore.abandon(recovery, ticket)

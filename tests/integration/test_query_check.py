@@ -38,7 +38,7 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         [store] = query_stores(recovery, planned)
         assert (store.store, store.sampled, store.equal, store.different) == ("totals", 4, 4, ())
         assert restore.queried_before(recovery, ticket) == ()
-        note(recovery, ticket, Phase.RECOVERED, result=recovery.notes.write(ticket.restore_id, "asked", Queried(stores=(store,))))
+        note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, "queried", Queried(stores=(store,))))
         assert restore.queried_before(recovery, ticket) == (store,), "for whoever resumes it"
 
         answers.write_text(json.dumps(RESTORED | {"k1": "v7"}))

@@ -19,7 +19,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.operations import interval, topic_holds
 from streams_recovery.operations import restore as restores
-from streams_recovery.operations.interval import Asked
+from streams_recovery.operations.interval import ReprocessOptions
 from streams_recovery.operations.restore.open import note
 from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
 from tests.support.applications.savepoint_steps import publish
@@ -88,7 +88,7 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     interval.clear(recovery, again.own.application_id, request, run_id="run-1")
     planned = interval.plan(recovery, again.own.application_id, request)
     assert (planned.records, "0 records. Nothing is started" in planned.text) == (0, True)
-    ended = interval.Done(planned=planned, ticket=None, handed=None, finished=False, left=())
+    ended = interval.Done(planned=planned, ticket=None, published=None, finished=False, left=())
     entry = interval.conclude(again.own, request, ended, run_id="run-1", requested_by="test")
     assert (entry.succeeded, entry.records, entry.outcome) == (True, 0, "no input: 0 records, nothing was started")
     assert interval.busy(again.own) == ()
@@ -145,20 +145,20 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
         report = interval.publish_results(recovery, ticket, request)
         assert [(one.output, one.topic, one.results, one.outside) for one in report.outputs] == [(again.small.output.topic, output, 2, 2)]
         entry = again.ended(recovery, claimed, ticket, report)
-        assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "handed over", None)
+        assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "published", None)
         assert again.here() == {output}
         assert read(own, output) == results
         kept = own.cluster.describe_topics([output])[output].config
         assert (kept["retention.ms"], kept["cleanup.policy"]) == ("-1", "compact")
         assert (topic_holds.outstanding(recovery), recovery.lock.holder(), interval.busy(own)) == ((), None, ())
     assert [one.restore_id == entry.restore_id for one in interval.history(own)] == [False, True]
-    assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not touched"
+    assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not changed"
     assert own.groups.committed(own.application_id, [again.small.input])[again.small.input] is not None
 
     recovery, ticket = again.processed(claimed, [])
     assert read(own, output) == [], "an earlier run's results are gone with the next run's beginning"
     interval.remove(recovery, ticket, None)
-    assert again.here() == set(), "and of a run that handed nothing over nothing stays"
+    assert again.here() == set(), "and of a run that published nothing nothing stays"
     entry = again.ended(recovery, claimed, None)
     with pytest.raises(Damaged, match="the interval failed before it began"):
         interval.raise_unless_succeeded(entry)
@@ -170,7 +170,7 @@ def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(a
     recovery, ticket = again.processed(claimed, [(b"a", b"2", 20)])
     report = interval.publish_results(recovery, ticket, request)
     entry = again.ended(recovery, claimed, ticket, report, finished=False)
-    assert (entry.succeeded, entry.outcome, entry.handed) == (False, "failed after recovered", report)
+    assert (entry.succeeded, entry.outcome, entry.published) == (False, "failed after recovered", report)
     with pytest.raises(Damaged, match="the interval failed after recovered"):
         interval.raise_unless_succeeded(entry)
 
@@ -207,7 +207,7 @@ def test_no_more_intervals_than_slots_and_none_twice(again: Again) -> None:
 
 def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], **asked: object) -> interval.PublishReport:
     """The interval from 20 to 45 with these results, put into the output."""
-    request = again.request(20, 45, hand_over="replace", confirm=again.own.application_id, **asked)
+    request = again.request(20, 45, publish="replace", confirm=again.own.application_id, **asked)
     claimed = again.claim(request)
     recovery, ticket = again.processed(claimed, results)
     try:
@@ -263,7 +263,7 @@ def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: A
 def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_started(again: Again) -> None:
     own, output = again.own, again.small.output.topic
     alter(own.cluster, {output: {"cleanup.policy": "delete", "retention.ms": "1000"}})
-    request = again.request(20, 45, hand_over="replace", confirm=own.application_id)
+    request = again.request(20, 45, publish="replace", confirm=own.application_id)
     recovery = again.scratch(request)
     with pytest.raises(Refused, match=f"{output} keeps records for 1000 ms"):
         interval.plan(recovery, own.application_id, request)
@@ -272,7 +272,7 @@ def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_st
         interval.plan(recovery, own.application_id, request)
     assert again.here() == set()
     with pytest.raises(Refused, match="only when its id is typed"):
-        again.request(20, 45, hand_over="replace", confirm="small")
+        again.request(20, 45, publish="replace", confirm="small")
 
 
 def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> None:
@@ -285,5 +285,5 @@ def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> 
 
 
 def test_durations_of_the_section_are_defaults(again: Again) -> None:
-    request = interval.requested(again.own, Asked(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
+    request = interval.requested(again.own, ReprocessOptions(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (milliseconds("PT1H"), 300_000, 0)

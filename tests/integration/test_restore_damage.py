@@ -26,7 +26,7 @@ from tests.support.applications.restore_steps import end, loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked
 from tests.support.applications.topic_records import produce
-from tests.support.repository.golden import audited
+from tests.support.repository.golden import checked
 from tests.support.storage.s3 import S3Server
 
 
@@ -46,7 +46,7 @@ def root(recovery: RecoveryContext) -> Path:
 
 
 def replacing(recovery: RecoveryContext) -> restore.RestoreRequest:
-    """The request that could do most harm: it may delete living state, and saves nothing before."""
+    """The request that could do most harm: it may delete running state, and saves nothing before."""
     return asked(recovery, replace=True, safety=restore.SafetyPolicy.SKIP)
 
 
@@ -176,13 +176,13 @@ def test_a_bucket_that_gives_nothing_back_holds_savepoints_and_restores_from_the
         repository=repository,
         savepoints=SavepointStore(repository, layout),
         safety=SavepointStore(repository, layout.safety),
-        notes=RunArtifacts(repository, layout),
+        artifacts=RunArtifacts(repository, layout),
         hold_log=AppendLog(repository, layout.holds, HoldEntry),
         lock=ApplicationLock(repository, layout, small.recovery.clock),
     )
     there = replace(small, recovery=recovery)
     _, newest = chain(there)
-    report = audited(recovery, "full")
+    report = checked(recovery, "full")
     assert (report.good, report.savepoints, report.files_read) == (True, 2, 4), report
     ticket = opened(recovery, replacing(recovery))
     saved(recovery, ticket)

@@ -32,9 +32,9 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
 
     for less in (replace(found, partitions=found.partitions[1:]), replace(found, partitions=())):
         with pytest.raises(Damaged, match="has no evidence that it is equal"):
-            report_of(recovery, ticket, planned, Checked(verified=less, asked=()), journal, ())
+            report_of(recovery, ticket, planned, Checked(verified=less, query_checks=()), journal, ())
 
-    report = report_of(recovery, ticket, planned, Checked(verified=found, asked=()), journal, ())
+    report = report_of(recovery, ticket, planned, Checked(verified=found, query_checks=()), journal, ())
     stored = (tmp_path / "repository" / recovery.layout.manifest(savepoint)).read_bytes()
     assert report.manifests == {savepoint: hashlib.sha256(stored).hexdigest()}
     assert (report.verdict, report.rows, report.keys_compared) == (restore.Verdict.EQUAL, 7, 0)

@@ -1,4 +1,4 @@
-"""A restore that broke off late is resumed: behind its offsets, behind its wipe, and after the application has worked for a while."""
+"""A restore that failed late is resumed: behind its offsets, behind its wipe, and after the application has worked for a while."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
 
 
 def resumed(recovery: RecoveryContext, ticket: RestoreTicket) -> RestoreTicket:
-    """What broke off, under a lock of its own again."""
+    """What failed, under a lock of its own again."""
     restore.abandon(recovery, ticket)
     return restore.resume(recovery, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
 

@@ -1,4 +1,4 @@
-"""Replacing living state on a real broker: what must be said and saved before, and how it comes back. Copies run here as Spark tasks would run them."""
+"""Replacing running state on a real broker: what must be said and saved before, and how it comes back. Copies run here as Spark tasks would run them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_restore_that_destroyed_nothing_hides_no_unfinished_one(small: Small) 
     second = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
     restore.abandon(recovery, second)
     assert unfinished_restore(recovery) == ticket.restore_id
-    with pytest.raises(Refused, match=f"restore {ticket.restore_id} .* broke off"):
+    with pytest.raises(Refused, match=f"restore {ticket.restore_id} .* failed"):
         cut(recovery)
 
 

@@ -26,11 +26,11 @@ def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
     produce(recovery, small.input, 7)
     facts = {"ends": begun.ends, "until": begun.until}
     assert conditions.ends_reached(recovery, facts) == conditions.ConditionState(
-        done=False, told=f"1 of 1 partitions are behind: {small.input} by 1"
+        done=False, message=f"1 of 1 partitions are behind: {small.input} by 1"
     )
     assert scheduled_run.end(recovery, begun).behind == {name: 1}
     commit(recovery, {small.input: 5})
-    assert conditions.ends_reached(recovery, facts) == conditions.ConditionState(done=True, told="2 partitions are read")
+    assert conditions.ends_reached(recovery, facts) == conditions.ConditionState(done=True, message="2 partitions are read")
     report = scheduled_run.end(recovery, begun)
     assert (report.processed, report.behind, report.closed_cleanly) == ({name: 1}, {}, True)
     assert recovery.lock.holder() is None
@@ -82,7 +82,7 @@ def test_a_state_is_waited_for_on_every_instance(
 
 def test_a_group_is_empty_or_names_its_members(small: Small) -> None:
     found = conditions.group_empty(small.recovery, {})
-    assert (found.done, small.recovery.application_id in found.told) == (True, True)
+    assert (found.done, small.recovery.application_id in found.message) == (True, True)
 
 
 def reporting(*told: tuple[str | None, int | None]) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def test_restoration_is_done_when_every_instance_runs_and_has_nothing_left_to_re
     with small_application(bootstrap, tmp_path, programs={"status": says(states)}) as small:
         look = conditions.restoration_done(small.recovery, {})
         assert look.done is done
-        assert told in look.told
+        assert told in look.message
 
 
 def test_every_watch_has_its_sensor() -> None:

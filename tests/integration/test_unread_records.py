@@ -115,9 +115,9 @@ def test_a_run_that_was_stopped_too_early_is_gone_on_with(small: Small) -> None:
     again = scheduled_run.begin(recovery, parse_limit("ends"), run_id="next")
     assert again.ends == begun.ends
     facts: dict[str, Any] = {"ends": again.ends, "until": None}
-    assert look(recovery, facts) == conditions.ConditionState(done=False, told=f"1 of 1 partitions are behind: {small.tail} by 3")
+    assert look(recovery, facts) == conditions.ConditionState(done=False, message=f"1 of 1 partitions are behind: {small.tail} by 3")
     commit(recovery, {small.tail: 4})
-    assert look(recovery, facts) == conditions.ConditionState(done=True, told="2 partitions are read")
+    assert look(recovery, facts) == conditions.ConditionState(done=True, message="2 partitions are read")
     assert scheduled_run.end(recovery, again).unread == {}
 
 
@@ -145,7 +145,7 @@ def test_a_run_ends_while_new_input_keeps_its_own_topics_moving(read: Small) -> 
     assert not look(recovery, facts).done
     commit(recovery, {read.tail: 6})
     assert look(recovery, facts) == conditions.ConditionState(
-        done=True, told="1 partitions are read, with all that they caused; 1 have newer records"
+        done=True, message="1 partitions are read, with all that they caused; 1 have newer records"
     )
     assert scheduled_run.end(recovery, begun).unread == {partition_text(read.tail): 5}
 
@@ -156,7 +156,7 @@ def test_an_output_that_is_an_input_too_is_read_to_its_end(small: Small) -> None
     commit(recovery, {small.input: 5, small.output: 4, small.tail: 4})
     facts: dict[str, Any] = {"ends": {partition_text(small.input): 5, partition_text(small.output): 4}, "until": None}
     produce(recovery, small.output, 1)
-    assert look(recovery, facts).told == f"1 of 2 partitions are behind: {small.output} by 1"
+    assert look(recovery, facts).message == f"1 of 2 partitions are behind: {small.output} by 1"
     commit(recovery, {small.output: 5})
     assert look(recovery, facts).done
 

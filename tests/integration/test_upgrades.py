@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -29,6 +30,15 @@ from tests.support.applications.topic_records import commit, produce
 
 def wanted() -> SavepointRequest:
     return SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="upgrade", mode=QuiesceMode.STOP)
+
+
+def runners(old: RecoveryContext, clone: RecoveryContext, say: Callable[[str], None]) -> tuple[Runner, Runner]:
+    """Those of the old application and of its clone."""
+
+    def of(recovery: RecoveryContext) -> Runner:
+        return Runner(recovery=recovery, submitter=Here(recovery), say=say, pair=(old, clone), sleep=lambda _: None)
+
+    return of(old), of(clone)
 
 
 def captured(old: RecoveryContext) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
@@ -75,7 +85,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         both.begun(clone, restore, proven)
         assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
-    assert roles(both) == (Role.REPLACED, Role.LIVE)
+    assert roles(both) == (Role.RETIRED, Role.LIVE)
     assert switched(both, request(Step.ROLL_BACK)).again == {partition_text(both.small.input): 1}
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
@@ -84,7 +94,7 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
     old = both.old
     old.application.start()
     ticket, _ = upgraded(both)
-    with pytest.raises(Refused, match="handed its outputs over"):
+    with pytest.raises(Refused, match="transferred its outputs"):
         old.application.start()
     savepoints.finish(old, ticket)
     with both.clone() as clone:
@@ -92,7 +102,7 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
         assert (back.live, back.started) == (old.application_id, ("one",))
         assert rollout.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
-    assert roles(both) == (Role.LIVE, Role.BESIDE)
+    assert roles(both) == (Role.LIVE, Role.STANDBY)
     assert free(both)
 
 
@@ -106,7 +116,7 @@ def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_sa
     with both.clone() as clone, pytest.raises(ApplicationNotReady, match="it cannot be started"):
         rollout.bring_back(old, clone, ticket)
     broken.unlink()
-    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.BESIDE), True, None)
+    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.STANDBY), True, None)
     assert quiesce_record.resume_abandoned(old) == ("one",)
     assert both.started_with("old") == ""
 
@@ -125,12 +135,12 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
         raise Refused("somebody thought better of it", next_step="none")
 
     with both.clone() as clone:
-        runners = [Runner(recovery=one, submitter=Here(one), say=say, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
+        by_hand = runners(old, clone, say)
         with pytest.raises(Refused, match="somebody thought better of it"):
-            runs.upgrade(*runners, wanted(), refuses)
+            runs.upgrade(*by_hand, wanted(), refuses)
     assert "it cannot be started" in told[-2]
     assert told[-1] == f"{old.application_id} writes the outputs"
-    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.BESIDE), True)
+    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.STANDBY), True)
 
 
 def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None:
@@ -143,7 +153,7 @@ def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None
             rollout.retire(old, clone, ticket, ahead)
         savepoints.finish(old, ticket)
         assert rollout.bring_back(old, clone, ticket).started == ("one",)
-    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.BESIDE))
+    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.STANDBY))
 
 
 @pytest.mark.deep
@@ -157,16 +167,16 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
             commit(clone, {small.input: 5})
 
     with both.clone() as clone:
-        runners = [Runner(recovery=one, submitter=Here(one), say=print, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
+        by_hand = runners(old, clone, print)
         helper = threading.Thread(target=reads)
         helper.start()
         report = runs.upgrade(
-            *runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
+            *by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
         )
         helper.join()
     assert (report.application_id, report.savepoint_id) == (both.clone_id, old.savepoints.ids()[-1])
     assert (both.started_with("old"), both.started_with("next")) == (None, small.output.topic)
-    assert (roles(both), free(both)) == ((Role.REPLACED, Role.LIVE), True)
+    assert (roles(both), free(both)) == ((Role.RETIRED, Role.LIVE), True)
 
 
 @pytest.mark.deep
@@ -176,8 +186,8 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
     old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
     produce(old, TopicPartition(living, 0), 1)
     with both.clone() as clone:
-        runners = [Runner(recovery=one, submitter=Here(one), say=print, pair=(old, clone), sleep=lambda _: None) for one in (old, clone)]
+        by_hand = runners(old, clone, print)
         with pytest.raises(TargetNotEmpty):
-            runs.upgrade(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
+            runs.upgrade(*by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
-    assert (roles(both), free(both)) == ((Role.LIVE, Role.BESIDE), True)
+    assert (roles(both), free(both)) == ((Role.LIVE, Role.STANDBY), True)

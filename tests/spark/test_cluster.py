@@ -138,7 +138,7 @@ def job(tmp_path: Path) -> SparkJob:
     spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
     repository.create("golden/work/run/spec.json", spec)
     return SparkJob(
-        name="audit",
+        name="check",
         spec=ArtifactRef.of("golden/work/run/spec.json", spec),
         result_key="golden/work/run/result.json",
         repository=repository,

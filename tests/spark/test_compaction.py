@@ -1,4 +1,4 @@
-"""Reduced logs against the newest row of each key, found by walking through all rows."""
+"""Compacted logs against the newest row of each key, found by walking through all rows."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def access(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def reduced(spark, access, tmp_path_factory):
+def compacted(spark, access, tmp_path_factory):
     """What was planned and what was done for each of ``LOGS``, all in one job. Of one of them the job is not given all files."""
     directory = tmp_path_factory.mktemp("parts")
     planned = {name: store(access, directory, partition=number, **log) for number, (name, log) in enumerate(LOGS.items())}
@@ -149,8 +149,8 @@ def reduced(spark, access, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [name for name in LOGS if name != "lost"])
-def test_a_reduced_log_is_the_newest_row_of_each_key(access, reduced, name):
-    wanted, one = reduced[name]
+def test_a_compacted_log_is_the_newest_row_of_each_key(access, compacted, name):
+    wanted, one = compacted[name]
     rows = LOGS[name]["rows"]
     expected, keys = by_hand(rows, wanted.kind)
     assert rows_of(access, one) == expected
@@ -158,7 +158,7 @@ def test_a_reduced_log_is_the_newest_row_of_each_key(access, reduced, name):
     assert one.proof.holds
     assert one.problems == ()
     assert (one.ranges[0].start, one.ranges[-1].end) == (0, wanted.end)
-    assert {copied.reduced for copied in one.ranges} == {Compaction.LATEST_PER_KEY}
+    assert {copied.compacted for copied in one.ranges} == {Compaction.LATEST_PER_KEY}
     files = [copied.file for copied in one.ranges if copied.file]
     assert [file.rows for file in files[:-1]] == [FILE_ROWS] * (len(files) - 1)
     assert {file.min_timestamp for file in files} == {min(row[1] for row in part) for part in batched(expected, FILE_ROWS)}
@@ -168,40 +168,40 @@ def batched(rows, size):
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def test_all_of_them_may_replace_their_originals_but_what_such_a_store_does_not_write(reduced):
-    pairs = [pair for name, pair in reduced.items() if name != "lost"]
+def test_all_of_them_may_replace_their_originals_but_what_such_a_store_does_not_write(compacted):
+    pairs = [pair for name, pair in compacted.items() if name != "lost"]
     verdict = judge([wanted for wanted, _ in pairs], [one for _, one in pairs])
     assert list(verdict.stays) == ["app-suppress-changelog"]
     assert {one.topic for one in verdict.accepted} == {f"app-{kind}-changelog" for kind in (KV, LIST, WINDOW, SESSION)}
 
 
 @pytest.mark.fault("F28")
-def test_null_and_empty_stay_two_things(access, reduced):
-    _, one = reduced["empty values"]
+def test_null_and_empty_stay_two_things(access, compacted):
+    _, one = compacted["empty values"]
     assert rows_of(access, one) == [(2, 5, b"", b"", V3)]
     assert (one.proof.keys, one.proof.state_before, one.proof.state_after) == (2, 1, 1)
     assert [(copied.start, copied.end, copied.file is None) for copied in one.ranges] == [(0, 3, False), (3, 5, True)]
 
 
 @pytest.mark.fault("F27")
-def test_deleted_windows_stay_and_so_does_the_newest_time(access, reduced):
-    assert rows_of(access, reduced["windows"][1]) == WINDOWS[1:], "the newest time is before w2's newest row, which a restore lets win"
-    assert rows_of(access, reduced["the same in a list"][1]) == [WINDOWS[2]]
+def test_deleted_windows_stay_and_so_does_the_newest_time(access, compacted):
+    assert rows_of(access, compacted["windows"][1]) == WINDOWS[1:], "the newest time is before w2's newest row, which a restore lets win"
+    assert rows_of(access, compacted["the same in a list"][1]) == [WINDOWS[2]]
 
 
-def test_a_log_of_nothing_but_deleted_keys_is_an_empty_one_that_was_compared(reduced):
-    wanted, one = reduced["all deleted"]
+def test_a_log_of_nothing_but_deleted_keys_is_an_empty_one_that_was_compared(compacted):
+    wanted, one = compacted["all deleted"]
     assert [(copied.start, copied.end, copied.file) for copied in one.ranges] == [(0, 9, None)]
     assert (one.proof.keys, one.proof.state_before, one.proof.state_after) == (3, 0, 0)
     assert judge([wanted], [one]).accepted == (one,)
 
 
-def test_rows_of_an_older_suppress_buffer_are_counted_as_foreign(reduced):
-    assert {name: one.foreign for name, (_, one) in reduced.items() if one.foreign} == {"old buffer": 2}
+def test_rows_of_an_older_suppress_buffer_are_counted_as_foreign(compacted):
+    assert {name: one.foreign for name, (_, one) in compacted.items() if one.foreign} == {"old buffer": 2}
 
 
-def test_rows_that_the_job_did_not_see_show_in_the_count(reduced):
-    wanted, one = reduced["lost"]
+def test_rows_that_the_job_did_not_see_show_in_the_count(compacted):
+    wanted, one = compacted["lost"]
     with pytest.raises(Damaged, match="3 rows were read, not 6"):
         judge([wanted], [one])
 

@@ -53,7 +53,7 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
     for how, rows in damages(case.saved_rows(0)).items():
         # What another producer than ours would have made of the same files.
         plan = restore.plan_load(recovery, ticket)
-        spec = recovery.notes.read(RestoreSpec, plan.spec)
+        spec = recovery.artifacts.read(RestoreSpec, plan.spec)
         access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=None)
         loaded = load_partitions(spark, replace(spec, read_back=False), access)
         assert loaded.read == (), how
@@ -61,15 +61,15 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         recovery.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
         write(recovery.connection, tp, rows)
         write(recovery.connection, other, case.saved_rows(1))
-        result = recovery.notes.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
+        result = recovery.artifacts.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
         restore.check_load(recovery, ticket, result)
 
         check = restore.plan_verify(recovery, ticket, result)
-        wanted = recovery.notes.read(VerifySpec, check.spec)
+        wanted = recovery.artifacts.read(VerifySpec, check.spec)
         assert [(one.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
         assert wanted.keyed == (topic,), how
         compared = case.job("verify", check, ticket)
-        found = recovery.notes.read(VerifyResult, compared)
+        found = recovery.artifacts.read(VerifyResult, compared)
         assert [(one.partition, one.keys_compared, one.keys_different, one.examples) for one in found.keys] == [
             (0, KEYS, 1, (b"k49".hex(),))
         ], how

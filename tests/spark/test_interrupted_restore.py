@@ -1,4 +1,4 @@
-"""Restores that broke off: what the next attempt goes on with, what it begins again, and what it refuses. In one Spark session."""
+"""Restores that failed: what the next attempt goes on with, what it begins again, and what it refuses. In one Spark session."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_nothing_is_planned_while_somebody_still_writes(case):
     writer.start()
     try:
         rows = rows_at_first(stored_plan(case.recovery, ticket))
-        with pytest.raises(OffsetsUnstable, match=f"somebody still writes to {tp}"):
+        with pytest.raises(OffsetsUnstable, match=f"a producer still writes to {tp}"):
             load_progress(case.recovery, rows, still_seconds=2, patience=4)
     finally:
         stop.set()
@@ -183,7 +183,7 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
         )
         for part, count in rows
     ]
-    key = case.recovery.notes.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
+    key = case.recovery.artifacts.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
     with pytest.raises(Damaged, match=f"-1 should hold {ROWS} rows; the job wrote {claimed or 0}"):
         restore.check_load(case.recovery, ticket, key)
 
@@ -329,7 +329,7 @@ def test_a_load_keeps_to_its_throttle(case, rate):
 def test_partitions_of_the_load_are_those_of_the_plan(case):
     ticket = case.created()
     plan = restore.plan_load(case.recovery, ticket)
-    spec = case.recovery.notes.read(RestoreSpec, plan.spec)
+    spec = case.recovery.artifacts.read(RestoreSpec, plan.spec)
     assert [TopicPartition(part.topic, part.partition) for part in spec.partitions] == case.app.logs
     assert [(part.first_offset, part.present, part.topic_id) for part in spec.partitions] == [(0, 0, case.topic_id())] * PARTITIONS
     assert spec.lock == ticket.lock

@@ -34,7 +34,7 @@ def shop(tmp_path):
 
 def spec_of(recovery, store, *, deleted=False, directory=None):
     request = state.ExportRequest(store=store, savepoint=SECOND, run_id=f"r{directory}", deleted=deleted, directory=directory)
-    return recovery.notes.read(StateSpec, state.begin_export(recovery, request).job.spec)
+    return recovery.artifacts.read(StateSpec, state.begin_export(recovery, request).job.spec)
 
 
 def access_of(recovery):

@@ -140,7 +140,7 @@ def runs_that_wait_do_not_wait_for_each_other_and_an_early_answer_counts(play: P
         def told(task: str, state: str, seen: dict[str, list[str]] = seen) -> None:
             seen.setdefault(task, []).append(state)
 
-        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, told=told, approve=lambda _: False) == "failed"
+        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, on_change=told, approve=lambda _: False) == "failed"
         assert seen["approve"][-1] == "failed"
         assert "up_for_retry" not in seen["approve"], "it was answered once"
         assert "The plan was rejected" in play.airflow.failures(RESTORE, run_id)
@@ -179,7 +179,7 @@ def after_all_that_the_restore_succeeds(play: Play) -> None:
     assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restore.Verdict.EQUAL, internal_rows(newest))
     assert len(report.topics) == 16
     assert "**Equal.**" in page
-    answered = {store.store: store for store in report.asked}
+    answered = {store.store: store for store in report.query_checks}
     assert set(answered) == {"order-totals", "enriched-orders", "region-totals", "product-sales", "latest-orders"}
     assert all(store.equal == store.sampled > 0 for store in answered.values()), answered
     wrong = differences(play.on.recovery, truth(play.on.generator.world, range(play.on.generator.sent)))

@@ -1,4 +1,4 @@
-"""The other DAGs in Airflow, on one stack: an audit, a smaller savepoint, a rebuild, drills, a run, a moment of the past."""
+"""The other DAGs in Airflow, on one stack: a check, a smaller savepoint, a rebuild, drills, a run, a moment of the past."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.stack.dag_runs import Play, internal_rows
 from tests.support.stack.stage import Stage, stage
 from tests.support.story import play_through
 
-BACKUP, VERIFY, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "verify", "compact", "drill", "run"))
+BACKUP, CHECK, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "check", "compact", "drill", "run"))
 RESTORE, REBUILD, PITR = "streams_restore_full", "streams_restore_rebuild", "streams_restore_pitr"
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
@@ -49,8 +49,8 @@ def savepoints_are_taken(play: Play) -> None:
     play.succeed(BACKUP)
 
 
-def an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
-    state, _, failures = play.run(VERIFY, level="full")
+def a_check_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
+    state, _, failures = play.run(CHECK, level="full")
     assert (state, failures) == ("success", "")
     manifest = play.on.recovery.savepoints.latest()
     assert manifest is not None
@@ -59,7 +59,7 @@ def an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     try:
-        state, tasks, failures = play.run(VERIFY, level="full")
+        state, tasks, failures = play.run(CHECK, level="full")
     finally:
         path.write_bytes(whole)
     assert (state, tasks["conclude"]) == ("failed", "failed")
@@ -67,21 +67,21 @@ def an_audit_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
     assert f"{tp}, offsets" in failures
 
 
-def a_savepoint_is_reduced_without_anybody_noticing(play: Play) -> None:
+def a_savepoint_is_compacted_without_anybody_noticing(play: Play) -> None:
     before, source = play.on.instances(), play.on.recovery.savepoints.latest()
     assert source is not None
     run_id = play.succeed(COMPACT, reason="smaller")
     done = play.airflow.result(COMPACT, run_id, "publish")
-    reduced = play.on.recovery.savepoints.latest()
-    assert reduced is not None
-    assert (done["savepoint_id"], done["source_id"]) == (reduced.savepoint_id, source.savepoint_id)
-    assert reduced.replaces == source.savepoint_id
-    assert (reduced.captured_at, reduced.committed()) == (source.captured_at, source.committed())
+    compacted = play.on.recovery.savepoints.latest()
+    assert compacted is not None
+    assert (done["savepoint_id"], done["source_id"]) == (compacted.savepoint_id, source.savepoint_id)
+    assert compacted.replaces == source.savepoint_id
+    assert (compacted.captured_at, compacted.committed()) == (source.captured_at, source.committed())
     assert done["keys_compared"] > 0
     assert done["rows_after"] < done["rows_before"] / 2
     versions = "order-processor-order-versions-changelog"
     assert "every row counts" in done["stays"][versions]
-    assert reduced.topic(versions) == source.topic(versions)
+    assert compacted.topic(versions) == source.topic(versions)
     assert (play.on.instances(), play.on.held()) == (before, [])
 
 
@@ -142,8 +142,8 @@ def a_drill_measures_a_whole_restore_and_production_never_notices(play: Play) ->
     assert "Estimated time: **" in text
     recovered = play.airflow.result(DRILL, run_id, "await_recovered")
     assert recovered["instances"] == ["order-processor-drill"]
-    assert {store["store"] for store in recovered["asked"]} >= {"order-totals", "latest-orders", "enriched-orders"}
-    assert [store for store in recovered["asked"] if store["different"]] == []
+    assert {store["store"] for store in recovered["query_checks"]} >= {"order-totals", "latest-orders", "enriched-orders"}
+    assert [store for store in recovered["query_checks"] if store["different"]] == []
     removed = play.airflow.result(DRILL, run_id, "remove")
     assert len(removed["topics"]) == 16 + 3
     [entry] = sandbox.drills(recovery)
@@ -263,8 +263,8 @@ def local_state(on: Stage) -> list[str]:
 
 STORY = (
     savepoints_are_taken,
-    an_audit_reads_every_file_and_names_a_damaged_one,
-    a_savepoint_is_reduced_without_anybody_noticing,
+    a_check_reads_every_file_and_names_a_damaged_one,
+    a_savepoint_is_compacted_without_anybody_noticing,
     a_restore_takes_the_smaller_one,
     state_is_built_again_from_the_input_without_a_savepoint,
     a_drill_measures_a_whole_restore_and_production_never_notices,

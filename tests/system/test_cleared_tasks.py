@@ -42,7 +42,7 @@ def cleared(play: Play, dag_id: str, run_id: str, task_id: str, *, downstream: b
         "include_downstream": downstream,
     }
     play.airflow._call("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
-    state = play.airflow.wait(dag_id, run_id, seconds=PATIENCE, told=lambda *_: None, approve=lambda _: True)
+    state = play.airflow.wait(dag_id, run_id, seconds=PATIENCE, on_change=lambda *_: None, approve=lambda _: True)
     return state, play.airflow.tasks(dag_id, run_id)[task_id]
 
 

@@ -162,7 +162,7 @@ def test_an_upgrade_stops_the_old_application_and_goes_on_exactly_there(beside: 
         f"{tp.topic} {tp.partition}": known.offset for tp, known in taken.committed().items() if tp.topic in old.config.topics.inputs
     }
     with beside.clone() as clone:
-        last = clone.handovers.last()
+        last = clone.ownership.last()
         assert last is not None
         assert {name: last.offsets[name] for name in committed} == committed, "it began exactly where the old one stopped"
         assert beside.right(clone) == {}

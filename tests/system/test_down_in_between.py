@@ -20,7 +20,7 @@ from tests.support.stack.changelogs import wrong_in_changelogs
 from tests.support.stack.commands import Command, jobs_of
 from tests.support.stack.savepoints import take
 from tests.support.stack.stage import Stage, stage
-from tests.support.stack.watch import Watch
+from tests.support.stack.watch import Condition
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
@@ -36,7 +36,7 @@ def test_an_application_that_a_killed_restore_has_stopped_is_brought_back_by_the
     recovery = on.recovery
     take(on, recovery, "before")
     planned = restore.plan(recovery, asked(recovery, replace=True, reason="killed"))
-    watch = Watch(on)
+    watch = Condition(on)
     with Command(on, "restore", "--replace", "--reason", "killed", "--approve", planned.hash, "--logs", str(on.stack.directory)) as command:
         assert command.kill_when(watch.held, near=lambda: bool(watch.new("locks/*")))
     assert poll(lambda: None if jobs_of(on) else True, seconds=60), "a job outlived the run it belongs to"

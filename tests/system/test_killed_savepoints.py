@@ -24,7 +24,7 @@ from tests.support.stack.commands import Command, files_below, jobs_of
 from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster
 from tests.support.stack.savepoints import take
 from tests.support.stack.stage import Stage, stage
-from tests.support.stack.watch import Watch, topic_settings
+from tests.support.stack.watch import Condition, topic_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
@@ -61,14 +61,14 @@ def check_whole(on: Stage, savepoint_id: str, before: dict[str, dict[str, str]])
     return found
 
 
-def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Watch]:
+def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Condition]:
     """A run that was killed there. One that slipped through, its lock given back, is a savepoint like any other."""
     # A long commit interval holds a paused application long enough to be looked at.
     slowly = {"STREAMS_RECOVERY_COMMIT_INTERVAL_MS": "1500"} if mode == "pause" else {}
     for _ in range(5):
         on.await_running()
         on.generator.feed(300)
-        watch = Watch(on)
+        watch = Condition(on)
         with backup(on, "--mode", mode, **slowly) as command:
             if command.kill_when(watch.moment(phase), near=watch.near(phase)) and on.recovery.lock.holder() is not None:
                 return command, watch
@@ -141,7 +141,7 @@ def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
     wait_counted(on.recovery, on.generator.sent, seconds=180)
     assert poll(lambda: True if take(on, on.recovery, f"settled {time.monotonic_ns()}").new_records == 0 else None, seconds=900)
     log = on.stack.directory / "logs" / "backup.log"
-    watch, size = Watch(on), log.stat().st_size
+    watch, size = Condition(on), log.stat().st_size
     began = time.monotonic()
     with backup(on) as command:
         summary = command.result()
@@ -158,7 +158,7 @@ def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
 @pytest.mark.fault("F14")
 def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(on: Stage) -> None:
     on.generator.feed(200)
-    before, ids, instances, watch = topic_settings(on), on.recovery.savepoints.ids(), on.await_running(), Watch(on)
+    before, ids, instances, watch = topic_settings(on), on.recovery.savepoints.ids(), on.await_running(), Condition(on)
     with backup(on) as first:
         assert first.stop_when(lambda: bool(watch.new("work/*/backup-spec.*")), near=watch.near("begin"))
         time.sleep(1)
@@ -205,7 +205,7 @@ def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_applicat
 @DEEP
 def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(on: Stage) -> None:
     on.generator.feed(200)
-    before, watch = topic_settings(on), Watch(on)
+    before, watch = topic_settings(on), Condition(on)
     with backup(on) as sleeper:
         assert sleeper.stop_when(watch.moment("verify"), near=watch.near("verify"))
         summary = take(on, later(on.recovery), "while it slept")
@@ -223,7 +223,7 @@ def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(o
 @pytest.mark.fault("F16")
 @DEEP
 def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go(on: Stage) -> None:
-    recovery, before, watch = later(on.recovery), topic_settings(on), Watch(on)
+    recovery, before, watch = later(on.recovery), topic_settings(on), Condition(on)
     on.await_running()
     with backup(on, STREAMS_RECOVERY_COMMIT_INTERVAL_MS="1500") as sleeper:
         assert sleeper.stop_when(watch.moment("quiesce"), near=watch.near("quiesce"))

@@ -158,6 +158,6 @@ def test_instances_that_stand_by_for_each_other_are_all_wiped_and_all_whole_agai
     assert instance_ids(on) == members
     assert max(seen) > 0, "an instance tells what is left to restore"
     look = conditions.restoration_done(on.recovery, {})
-    assert (look.done, look.told.count(" 0 records left to restore")) == (True, 2)
+    assert (look.done, look.message.count(" 0 records left to restore")) == (True, 2)
     check_whole(on, ORDERS + MORE)
     assert on.held() == []

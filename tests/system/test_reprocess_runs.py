@@ -136,7 +136,7 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
     play.airflow.backfill(DAG, play.moment(1), play.moment(3), conf={"reason": "a test"}, max_active_runs=3)
     runs = play.airflow.runs(DAG, "backfill")
     assert len(runs) == 3, runs
-    states = {start: play.airflow.wait(DAG, run_id, seconds=900, told=lambda *_: None) for start, run_id in sorted(runs.items())}
+    states = {start: play.airflow.wait(DAG, run_id, seconds=900, on_change=lambda *_: None) for start, run_id in sorted(runs.items())}
     assert set(states.values()) == {"success"}, "\n".join(play.airflow.failures(DAG, run_id) for run_id in runs.values())
     by_hour = dict(zip((1, 2, 3), (runs[start] for start in sorted(runs)), strict=True))
 
@@ -146,8 +146,11 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
         expected = truth(play.on.generator.world, orders)
         for output, store in RESULTS.items():
             assert play.results(output, number) == expected[store], (output, number)
-        handed = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "publish_results")["outputs"]}
-        assert (handed["enriched-orders"]["results"] >= len(expected["enriched-orders"]), handed["enriched-orders"]["outside"]) == (True, 0)
+        published = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "publish_results")["outputs"]}
+        assert (published["enriched-orders"]["results"] >= len(expected["enriched-orders"]), published["enriched-orders"]["outside"]) == (
+            True,
+            0,
+        )
         loaded = play.airflow.result(DAG, by_hour[number], "check_deferred_input")
         assert (loaded["rows"] - loaded["present"], loaded["present"]) == (len(orders), 0), (
             "orders wait for the tables, which have no record of the hour"
@@ -178,7 +181,7 @@ def test_the_schedule_itself_starts_nothing(play: Play) -> None:
     runs = play.airflow.runs(DAG, "scheduled")
     assert runs, "the newest interval has a run"
     for run_id in runs.values():
-        assert play.airflow.wait(DAG, run_id, seconds=200, told=lambda *_: None) == "success"
+        assert play.airflow.wait(DAG, run_id, seconds=200, on_change=lambda *_: None) == "success"
         assert set(play.airflow.tasks(DAG, run_id).values()) == {"skipped"}
 
 
@@ -192,12 +195,12 @@ def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from
     wrong = [f"c-{number}" for number in range(7)]
     _written(on, "customer-totals", wrong, b'{"count":-1,"cents":-1}', both.end - 1)
     before, here = on.instances(), play.here()
-    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--hand-over", "replace")
+    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--publish", "replace")
     assert "only when its id is typed" in Command(on, "reprocess", *asked).refused(3)
     entry = Command(on, "reprocess", *asked, "--confirm", on.recovery.application_id, "--json").result()
     assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.recovery.savepoints.ids()))
-    handed = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["handed"]["outputs"]}
-    assert handed == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
+    published = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["published"]["outputs"]}
+    assert published == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
     for output, store in RESULTS.items():
         assert play.newest(output, both) == expected[store], output
     beside = {f"reprocess.{output}-{both.name}" for output in outputs}

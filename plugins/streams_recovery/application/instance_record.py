@@ -28,18 +28,18 @@ _DEAD_STATES = ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """One run of an instance, as its witness recorded it. ``at`` is in milliseconds since the epoch."""
+    """One run of an instance, as its supervisor recorded it. ``at`` is in milliseconds since the epoch."""
 
     run: str
     place: Place
-    witness: Process
+    supervisor: Process
     process: Process
     at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """Somebody's wish that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer. ``said_closed`` is
+    """Somebody's wish that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer. ``reported_closed`` is
     whether it then said that Kafka Streams was closed, None when it offers no way to ask for that.
     """
 
@@ -47,40 +47,42 @@ class StopRequest:
     by: str
     at: int
     state_before: str | None
-    said_closed: bool | None
+    reported_closed: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The end of a run as its witness saw it. ``status`` is negative for the signal that killed it. ``left_behind`` counts processes of its
+    """The end of a run as its supervisor saw it. ``status`` is negative for the signal that killed it. ``left_behind`` counts processes of its
     session that outlived it.
     """
 
     run: str
     status: int
     left_behind: int
-    asked: StopRequest | None
+    stop_request: StopRequest | None
     at: int
 
     @property
     def clean(self) -> bool:
         """True when it was asked to end, while it was in working order, said that it was closed if it can, and ended by itself."""
-        asked = self.asked
-        closed = asked is not None and asked.state_before not in _DEAD_STATES and asked.said_closed is not False
+        stop_request = self.stop_request
+        closed = stop_request is not None and stop_request.state_before not in _DEAD_STATES and stop_request.reported_closed is not False
         return closed and self.status in _CLEAN_STATUS and self.left_behind == 0
 
     @property
-    def said_closed(self) -> bool:
+    def reported_closed(self) -> bool:
         """True when it said itself that Kafka Streams was closed."""
-        return self.asked is not None and self.asked.said_closed is True
+        return self.stop_request is not None and self.stop_request.reported_closed is True
 
     def __str__(self) -> str:
         how = f"killed by {signal.Signals(-self.status).name}" if self.status < 0 else f"exit status {self.status}"
-        asked = f", asked by {self.asked.by}" if self.asked else ", not asked to"
-        before = f", {self.asked.state_before} before" if self.asked and self.asked.state_before in _DEAD_STATES else ""
-        before += ", did not say that it was closed" if self.asked and self.asked.said_closed is False else ""
+        stop_request = f", asked by {self.stop_request.by}" if self.stop_request else ", not asked to"
+        before = (
+            f", {self.stop_request.state_before} before" if self.stop_request and self.stop_request.state_before in _DEAD_STATES else ""
+        )
+        before += ", did not say that it was closed" if self.stop_request and self.stop_request.reported_closed is False else ""
         left = f", {self.left_behind} processes outlived it" if self.left_behind else ""
-        return f"{how}{asked}{before}{left}"
+        return f"{how}{stop_request}{before}{left}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,9 @@ class InstanceFiles:
         return self.home / "alive"
 
     @property
-    def witness_log(self) -> Path:
-        """What the witness has to say, normally nothing."""
-        return self.home / "witness.log"
+    def supervisor_log(self) -> Path:
+        """What the supervisor has to say, normally nothing."""
+        return self.home / "supervisor.log"
 
     def started(self) -> Started | None:
         """The newest run, None when there never was one here. Raises ``Damaged``."""
@@ -124,16 +126,16 @@ class InstanceFiles:
         found = _read(StopRequest, self.home / "stop-requested.json")
         return found if found is not None and found.run == run else None
 
-    def ask_to_stop(self, run: str, state: str | None, *, said_closed: bool | None) -> None:
+    def ask_to_stop(self, run: str, state: str | None, *, reported_closed: bool | None) -> None:
         """Put on record that somebody wants this run to end. What the first request found counts: a later one finds an instance that is closing.
         Raises ``Damaged``.
         """
         self.home.mkdir(parents=True, exist_ok=True)
         by = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}"
         request = self.stop_request(run) or StopRequest(
-            run=run, by=by, at=time.time_ns() // 1_000_000, state_before=state, said_closed=said_closed
+            run=run, by=by, at=time.time_ns() // 1_000_000, state_before=state, reported_closed=reported_closed
         )
-        self.write(replace(request, said_closed=said_closed))
+        self.write(replace(request, reported_closed=reported_closed))
 
     def ended(self, run: str) -> Ended | None:
         """How this run was seen to end. None while it lives, and for good when nobody saw it. Raises ``Damaged``."""

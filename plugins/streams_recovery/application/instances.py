@@ -44,18 +44,18 @@ class Fleet:
 
     def reports(self, names: Iterable[str]) -> dict[str, Reported]:
         """What each instance reports, asked at the same time: one that hangs costs its time-out once."""
-        asked = list(names)
-        if not asked:
+        requested = list(names)
+        if not requested:
             return {}
         token = token_in(self.paths.token_file)
-        with ThreadPoolExecutor(max_workers=min(len(asked), _AT_ONCE)) as pool:
-            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health, token=token), asked)
-            return dict(zip(asked, found, strict=True))
+        with ThreadPoolExecutor(max_workers=min(len(requested), _AT_ONCE)) as pool:
+            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health, token=token), requested)
+            return dict(zip(requested, found, strict=True))
 
     def completed(self, looks: Mapping[str, InstanceStatus]) -> tuple[InstanceStatus, ...]:
         """These instances, with what those that are not gone report of themselves."""
-        told = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
-        return tuple(told[name].on(look) if name in told else look for name, look in looks.items())
+        reported = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
+        return tuple(reported[name].on(look) if name in reported else look for name, look in looks.items())
 
     @property
     def can_pause(self) -> bool:
@@ -72,7 +72,7 @@ class Fleet:
         await_all(self.statuses, lambda status: status.streams_state == "PAUSED", "not paused")
 
     def resume(self) -> None:
-        """Let every living instance process again and see that none says it is paused."""
+        """Let every running instance process again and see that none says it is paused."""
         if self.paths.resume is None:
             await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "paused, and there is no way to resume", seconds=0)
             return
@@ -89,17 +89,17 @@ class Fleet:
         reports, path = self.reports(runs), self.paths.close
         for name, run in runs.items():
             # False until an answer has come: whoever asks may be killed before.
-            files[name].ask_to_stop(run, reports[name].state, said_closed=None if path is None else False)
+            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if path is None else False)
         if path is None or not runs:
             return
         token = token_in(self.paths.token_file)
         with ThreadPoolExecutor(max_workers=len(runs)) as pool:
             answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), runs)
-            for (name, run), said_closed in zip(runs.items(), answers, strict=True):
-                files[name].ask_to_stop(run, reports[name].state, said_closed=said_closed)
+            for (name, run), reported_closed in zip(runs.items(), answers, strict=True):
+                files[name].ask_to_stop(run, reports[name].state, reported_closed=reported_closed)
 
     def query(self, store: str, *, seconds: float) -> dict[str, object]:
-        """Every key over all living instances. While the application rebalances, asked again for up to ``seconds``."""
+        """Every key over all running instances. While the application rebalances, asked again for up to ``seconds``."""
         template = self.paths.query
         if template is None:
             raise Refused("this application offers no queries", next_step="set control.query in the configuration", store=store)
@@ -113,9 +113,9 @@ class Fleet:
                 time.sleep(_RETRY_SECONDS)
 
     def _merged(self, template: str, store: str) -> dict[str, object]:
-        asked, token = self._alive(), token_in(self.paths.token_file)
+        requested, token = self._alive(), token_in(self.paths.token_file)
         merged: dict[str, object] = {}
-        for name in asked:
+        for name in requested:
             found = http_control.store(self.urls[name], template, store, token=token)
             # Two answers that agree are no contradiction: a global store is whole on every instance.
             differing = [key for key, value in found.items() if key in merged and merged[key] != value]
@@ -127,7 +127,7 @@ class Fleet:
                     keys=tuple(differing[:10]),
                 )
             merged.update(found)
-        if self._alive() != asked:
+        if self._alive() != requested:
             raise ApplicationNotReady("instances came or went while they were asked", next_step="ask again", store=store)
         return merged
 

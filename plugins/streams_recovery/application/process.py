@@ -25,9 +25,9 @@ _LOOK_SECONDS = 0.05
 
 
 class ProcessApplication:
-    """See the port. Every instance is the child of a witness (witness.py) in a session of its own: it outlives whoever started it.
+    """See the port. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives whoever started it.
 
-    Gone means that no process of the instance's session is alive. Clean means that the witness saw it exit with 0 or 143 after a stop
+    Gone means that no process of the instance's session is alive. Clean means that the supervisor saw it exit with 0 or 143 after a stop
     request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
     manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
     """
@@ -50,7 +50,7 @@ class ProcessApplication:
         return self._fleet.completed(looks)
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Launch what is gone, each under its witness; returns when all are on record. Raises ``ConfigInvalid``."""
+        """Launch what is gone, each under its supervisor; returns when all are on record. Raises ``ConfigInvalid``."""
         for name, instance in self._instances.items():
             files = self._files[name]
             with file_lock.held(files.lock, seconds=self._settings.start_timeout) as lock:
@@ -79,7 +79,7 @@ class ProcessApplication:
         self._fleet.pause()
 
     def resume(self) -> None:
-        """POST to every living instance, then see that none says it is paused."""
+        """POST to every running instance, then see that none says it is paused."""
         self._fleet.resume()
 
     def wipe_state(self) -> WipeReport:
@@ -132,15 +132,15 @@ def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
         outlived = [str(member.pid) for member in members] if run.process not in members else []
         return _standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
     ended = _witnessed(files, run)
-    detail = f"{where}: {ended}" if ended else f"{where}: nobody saw it end"
+    detail = f"{where}: {ended}" if ended else f"{where}: its end was not recorded"
     look = _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
-    return replace(look, said_closed=ended is not None and ended.said_closed)
+    return replace(look, reported_closed=ended is not None and ended.reported_closed)
 
 
 def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
-    # The witness needs a moment to write the end down; without it a clean close would look unseen.
+    # The supervisor needs a moment to write the end down; without it a clean close would look unseen.
     deadline = time.monotonic() + _RECORD_SECONDS
-    while (ended := files.ended(run.run)) is None and run.witness.alive and time.monotonic() < deadline:
+    while (ended := files.ended(run.run)) is None and run.supervisor.alive and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
     return ended or files.ended(run.run)
 
@@ -158,8 +158,8 @@ def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | Non
 
 
 def _end(run: Started) -> None:
-    if run.witness.alive:
-        run.witness.signal(signal.SIGTERM)
+    if run.supervisor.alive:
+        run.supervisor.signal(signal.SIGTERM)
     else:
         _signal_all(run.process, signal.SIGTERM)
 

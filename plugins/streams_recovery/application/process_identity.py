@@ -110,10 +110,10 @@ def _handle(pid: int) -> int | None:
 
 
 def session_of(leader: Process) -> tuple[Process, ...]:
-    """Every living process in the session that ``leader`` founded, itself included while it lives.
+    """Every running process in the session that ``leader`` founded, itself included while it lives.
 
     A session's number is not given to a new process while the session has members. Should the number have been reused after the whole
-    session ended, its new owner is a living process with another birth, and then nothing here is ours.
+    session ended, its new owner is a running process with another birth, and then nothing here is ours.
     """
     owner = birth(leader.pid)
     if owner is not None and owner != leader.born:

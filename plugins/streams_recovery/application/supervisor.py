@@ -3,9 +3,9 @@
     python -m streams_recovery.application.supervisor < ORDER
 
 An orchestrator's task starts this and is gone long before the instance ends, and only a parent learns an exit status. The order comes on
-standard input because it holds the instance's environment: an argument list is for everybody to read. The witness leaves the
+standard input because it holds the instance's environment: an argument list is for everybody to read. The supervisor leaves the
 parent it was started from, starts the instance in a session of its own, records that it did, passes SIGTERM on to the whole session,
-and records the end when nothing of that session is left. If the witness itself is killed, the instance goes on and nobody sees its end.
+and records the end when nothing of that session is left. If the supervisor itself is killed, the instance goes on and nobody sees its end.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Order:
 
 
 def main() -> int:
-    """Fork the witness proper, wait until it has started the instance, and print ``started`` or why it could not."""
+    """Fork the supervisor proper, wait until it has started the instance, and print ``started`` or why it could not."""
     order = codec.loads(Order, sys.stdin.buffer.read(), where="the order")
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.close(reading)
-        _Witness(order, writing).work()
+        _Supervisor(order, writing).work()
         return 0
     os.close(writing)
     with os.fdopen(reading) as answers:
@@ -57,7 +57,7 @@ def main() -> int:
     return 0 if answer == STARTED else 1
 
 
-class _Witness:
+class _Supervisor:
     """``answers`` is the pipe to whoever waits for the start."""
 
     def __init__(self, order: Order, answers: int) -> None:
@@ -88,7 +88,7 @@ class _Witness:
     def _detach(self) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        with _appending(self._files.witness_log) as log:
+        with _appending(self._files.supervisor_log) as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
         # A handler, not SIG_IGN: what is ignored stays ignored in the instance, what is handled does not. Nor may a blocked signal pass down.
@@ -114,7 +114,7 @@ class _Witness:
     def _put_on_record(self, pid: int) -> Process:
         process = Process(pid=pid, born=birth(pid) or "ended at once")
         now = time.time_ns() // 1_000_000
-        self._files.write(Started(run=self._order.run, place=Place.here(), witness=Process.current(), process=process, at=now))
+        self._files.write(Started(run=self._order.run, place=Place.here(), supervisor=Process.current(), process=process, at=now))
         return process
 
     def _abandon(self) -> None:
@@ -150,9 +150,9 @@ class _Witness:
             time.sleep(0.1)
         self._over = True
         status = child.wait()
-        asked = self._files.stop_request(self._order.run)
+        stop_request = self._files.stop_request(self._order.run)
         now = time.time_ns() // 1_000_000
-        self._files.write(Ended(run=self._order.run, status=status, left_behind=len(left), asked=asked, at=now))
+        self._files.write(Ended(run=self._order.run, status=status, left_behind=len(left), stop_request=stop_request, at=now))
 
 
 def _appending(path: Path) -> IO[bytes]:

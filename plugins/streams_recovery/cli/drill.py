@@ -32,7 +32,7 @@ Savepoint = Annotated[str, typer.Option("--savepoint", help="Id; `latest` for th
 def drill(
     name: Name, configs: Configs = DEFAULT_CONFIGS, logs: Logs = DEFAULT_LOGS, *, savepoint: Savepoint = "latest", as_json: AsJson = False
 ) -> None:
-    """Try a restore into an application of its own, measure it, and remove it again. Touches nothing that lives, so it does not ask."""
+    """Try a restore into an application of its own, measure it, and remove it again. Touches nothing of the application, so it does not ask."""
     with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs) as scratch:
         done = runs.drill(recovery, runner(scratch, logs), requester(), savepoint_id=savepoint)
     entry = done.entry

@@ -22,7 +22,7 @@ from streams_recovery.operations import maintenance, quiesce_record, unfinished
 LEFT_BEHIND = 8
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the mark.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the pin.")]
 
 
 def verify(
@@ -113,7 +113,7 @@ def undelete(
 def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS) -> None:
     """Keep a savepoint whatever the rules say."""
     with recovery_of(name, configs) as recovery:
-        maintenance.mark(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
+        maintenance.pin(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
 
 
 def release(
@@ -126,7 +126,7 @@ def release(
 ) -> None:
     """Leave a savepoint that was kept to the rules again."""
     with recovery_of(name, configs) as recovery:
-        left = maintenance.mark(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
+        left = maintenance.pin(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
     for restore_id in left:
         say(
             f"still kept: it has the later input of restore {restore_id}. Next: `append-quarantine {name} {restore_id}` puts it back, "
@@ -137,7 +137,7 @@ def release(
 def dismiss(
     name: Name, restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")], configs: Configs = DEFAULT_CONFIGS
 ) -> None:
-    """Declare a restore over that broke off, because the application was brought back in another way. Savepoints are taken again after it."""
+    """Declare a restore over that failed, because the application was brought back in another way. Savepoints are taken again after it."""
     with recovery_of(name, configs) as recovery:
         unfinished.dismiss(recovery, restore)
 
@@ -151,7 +151,7 @@ def unlock(
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is: one that lives stops at its next step."""
     with recovery_of(name, configs) as recovery:
-        say("taken" if recovery.lock.take_from(owner) else "nobody holds the lock")
+        say("taken" if recovery.lock.take_from(owner) else "no run holds the lock")
         held = quiesce_record.left(recovery)
         if held is not None:
             say(f"{', '.join(held.instances)} may still stand still (mode {held.mode}): the next savepoint brings them back first")

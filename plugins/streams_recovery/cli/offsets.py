@@ -45,8 +45,8 @@ def snapshot_offsets(
             reason=reason,
         )
         if taken.unread:
-            told = "; ".join(f"{group_id}: {why}" for group_id, why in taken.unread.items())
-            raise Refused(f"offsets could not be read: {told}", next_step="nothing was kept; try again, or name other groups")
+            problems = "; ".join(f"{group_id}: {why}" for group_id, why in taken.unread.items())
+            raise Refused(f"offsets could not be read: {problems}", next_step="nothing was kept; try again, or name other groups")
         missing = sorted(set(wanted) - {found.group_id for found in taken.groups})
         if missing:
             raise NotFound(f"groups without committed offsets: {', '.join(missing)}", next_step="nothing was kept; check the names")

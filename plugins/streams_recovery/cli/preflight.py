@@ -27,7 +27,7 @@ def preflight(
     mode: Annotated[QuiesceMode | None, typer.Option(help="For a backup: how to hold the application; default as configured.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something stands against the run."""
+    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""
     with recovery_of(name, configs) as recovery:
         found = looking.before_backup(recovery, mode) if purpose == "backup" else _before_restore(recovery, savepoint)
     stopping = blocking(found)
@@ -51,4 +51,9 @@ def _tell(found: tuple[PreflightFinding, ...]) -> None:
         console.print(f"{finding.severity}: {finding.text}", highlight=False, markup=False)
         # Not wrapped: what is to be pasted must stay one line.
         console.print(f"    {finding.remedy}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{len(blocking(found))} of {len(found)} findings stand against it", highlight=False)
+    blockers = len(blocking(found))
+    console.print(f"{_counted(blockers, 'blocker')}, {_counted(len(found) - blockers, 'warning')}", highlight=False)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -17,7 +17,7 @@ Begin = Annotated[
         help="Where the inputs begin: earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
     ),
 ]
-AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Begin where the input begins, although older input is gone.")]
+AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Accept missing older input: begin where the input begins now.")]
 InputsFrom = Annotated[
     str,
     typer.Option("--inputs-from", help="A savepoint's id, or `latest`: inputs, globals and outputs that are gone are made from it first."),

@@ -22,7 +22,7 @@ from streams_recovery.cli.context import (
     runner,
 )
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.sandbox.interval_log import Asked, Base, ReprocessEntry, written_interval
+from streams_recovery.core.sandbox.interval_log import Base, ReprocessEntry, ReprocessOptions, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import interval
@@ -33,7 +33,7 @@ Lateness = Annotated[str, typer.Option("--lateness", help="How much later a reco
 Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interval that fills windows and joins.")]
 Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
 Start = Annotated[Base | None, typer.Option("--base", help="The state to begin from; default as configured.")]
-How = Annotated[PublishPolicy, typer.Option("--hand-over", help="Leave results in topics of their own, or put them into the outputs.")]
+How = Annotated[PublishPolicy, typer.Option("--publish", help="Leave results in topics of their own, or put them into the outputs.")]
 Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come interval.")]
 Confirm = Annotated[str, typer.Option("--confirm", help="With replace: the application id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the entry.")]
@@ -50,19 +50,19 @@ def reprocess(
     overlap: Overlap = "",
     beyond: Beyond = "",
     base: Start = None,
-    hand_over: How = PublishPolicy.SIDE_BY_SIDE,
+    publish: How = PublishPolicy.SIDE_BY_SIDE,
     confirm: Confirm = "",
     reason: Reason = "",
     tombstones: Tombstones = False,
     as_json: AsJson = False,
 ) -> None:
     """Process an interval of the past again, in an application of its own that is removed afterwards."""
-    asked = Asked(
+    asked = ReprocessOptions(
         lateness=lateness,
         overlap=overlap,
         beyond=beyond,
         base=base or "",
-        hand_over=hand_over,
+        publish=publish,
         tombstones=tombstones,
         confirm=confirm,
         reason=reason,
@@ -100,7 +100,7 @@ def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJs
 
 
 def _row(entry: ReprocessEntry) -> tuple[str, ...]:
-    outputs = () if entry.handed is None else entry.handed.outputs
+    outputs = () if entry.published is None else entry.published.outputs
     return (
         moment(entry.start),
         moment(entry.end),

@@ -52,7 +52,7 @@ Offsets = Annotated[
     str,
     typer.Option(
         "--offsets",
-        help="Where the inputs go on: exact, earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
+        help="Input offsets: exact, earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
     ),
 ]
 Moment = Annotated[
@@ -194,17 +194,17 @@ def undo(
 
 def resume(
     name: Name,
-    restore_id: Annotated[str, typer.Argument(metavar="RESTORE", help="Id of the restore that broke off.")],
+    restore_id: Annotated[str, typer.Argument(metavar="RESTORE", help="Id of the restore that failed.")],
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Also when the run that broke off still has the lock. Make sure that it is dead.")
+        bool, typer.Option("--take-over", help="Also when the run that failed still has the lock. Make sure that it is dead.")
     ] = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a restore that broke off after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
+    """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
     with recovery_of(name, configs) as recovery:
         report = runs.resume(
             runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)

@@ -156,9 +156,11 @@ def upgrade(old: Runner, clone: Runner, wanted: SavepointRequest, request: Calla
     return report
 
 
-def _open_upgrade(clone: Runner, asked: RestoreRequest, wanted: SavepointRequest) -> RestoreTicket:
-    planned = restore.plan(clone.recovery, asked)
-    ticket = restore.open_restore(clone.recovery, asked, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=planned.hash)
+def _open_upgrade(clone: Runner, request: RestoreRequest, wanted: SavepointRequest) -> RestoreTicket:
+    planned = restore.plan(clone.recovery, request)
+    ticket = restore.open_restore(
+        clone.recovery, request, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=planned.hash
+    )
     clone.say(f"restore {ticket.restore_id} begun")
     return ticket
 
@@ -234,7 +236,7 @@ def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, request
     done = interval.Done(
         planned=planned,
         ticket=ticket,
-        handed=outcome.of(sandbox_workflows.PUBLISH_RESULTS),
+        published=outcome.of(sandbox_workflows.PUBLISH_RESULTS),
         finished=outcome.of(sandbox_workflows.FINISH_INTERVAL) is not None,
         left=tuple(outcome.teardown_errors),
     )

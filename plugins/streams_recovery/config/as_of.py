@@ -10,12 +10,12 @@ from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.timestamps import EPOCH, parse_moment
 
 
-def as_of(config: ApplicationConfig, asked: str, by: str) -> AsOf:
+def as_of(config: ApplicationConfig, requested: str, by: str) -> AsOf:
     """The moment that was ``asked`` for, or the configured one when that is empty. Raises ``ConfigInvalid`` when there is neither."""
     configured = config.restore.time_window_end
-    if not asked.strip() and configured is None:
+    if not requested.strip() and configured is None:
         raise ConfigInvalid(
             "no moment is given", next_step="name one with its time zone, such as 2026-11-21T12:00:00Z, or set restore.time_window_end"
         )
-    moment = parse_moment(asked) if asked.strip() or configured is None else (configured - EPOCH) // timedelta(milliseconds=1)
+    moment = parse_moment(requested) if requested.strip() or configured is None else (configured - EPOCH) // timedelta(milliseconds=1)
     return AsOf(moment=moment, by=CutBy(by))

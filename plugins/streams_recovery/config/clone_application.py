@@ -11,7 +11,7 @@ def clone_of(config: ApplicationConfig) -> Clone:
     """The clone section; ``of`` names the application. Raises ``ConfigInvalid`` when there is none."""
     if config.clone is None:
         raise ConfigInvalid(
-            f"{config.name} is configured as nobody's clone",
+            f"{config.name} is not configured as a clone",
             next_step="write a clone section; docs/strategies/clone.md explains it",
         )
     return config.clone

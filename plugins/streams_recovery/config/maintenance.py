@@ -29,7 +29,7 @@ class Retention(Section):
     minimum: Annotated[Integer, Field(ge=1, le=1_000)] = 3
 
 
-class Verify(Section):
+class Check(Section):
     """When the repository is checked, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
 
     schedule: Schedule = "0 3 * * 0"

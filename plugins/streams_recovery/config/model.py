@@ -16,7 +16,7 @@ from streams_recovery.config.fields import (
     Section,
     StoreName,
 )
-from streams_recovery.config.maintenance import Compact, Retention, Run, Verify
+from streams_recovery.config.maintenance import Check, Compact, Retention, Run
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.runs import Runs
 from streams_recovery.config.sandbox import sandbox_problems
@@ -42,7 +42,7 @@ class ApplicationConfig(Section):
     backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
     restore: Restore = Restore()
     retention: Retention = Retention()
-    verify: Verify = Verify()
+    check: Check = Check()
     compact: Compact = Compact()
     drill: Drill | None = None
     reprocess: Reprocess | None = None

@@ -42,7 +42,7 @@ def require_encrypted(text: str, *, allowed: bool, setting: str) -> None:
     """Raise ``ValueError`` for plain http to another machine, unless the configuration has ``allowed`` it by this ``setting``."""
     if unencrypted(text) and not allowed:
         raise ValueError(
-            f"{text} is plain http to another machine: whoever is on the way can read what is sent and answer in its place; use https, or set {setting}: "
+            f"{text} is plain http to another machine: anyone on the network path can read what is sent and answer in its place; use https, or set {setting}: "
             "true where the network is trusted"
         )
 

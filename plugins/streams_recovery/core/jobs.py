@@ -99,7 +99,7 @@ class BackupResult:
 class PartitionToLoad:
     """Write these files, in this order, to one partition. ``first_offset`` is the end of the empty target partition, so t0.
 
-    ``present`` records from there on were left by an attempt that broke off: they must be the beginning of the files, and the rest goes behind
+    ``present`` records from there on were left by an attempt that failed: they must be the beginning of the files, and the rest goes behind
     them. ``topic_id`` says of which topic that was found. With a ``cut`` only the rows that it takes are written, and with a ``limit`` only so many of
     them from the first one on, ``present`` ones included.
     """

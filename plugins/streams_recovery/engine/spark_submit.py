@@ -18,7 +18,7 @@ from streams_recovery.engine.package import project_root
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.engine.spark_home import find_spark_home
 
-JobName = Literal["backup", "restore", "verify", "audit", "compact", "state"]
+JobName = Literal["backup", "restore", "verify", "check", "compact", "state"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"

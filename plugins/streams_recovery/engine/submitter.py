@@ -27,14 +27,14 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "backup": BackupResult,
         "restore": RestoreResult,
         "verify": VerifyResult,
-        "audit": CheckResult,
+        "check": CheckResult,
         "compact": CompactResult,
         "state": StateResult,
     }
 )
 """What each job leaves."""
 
-_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"audit", "compact", "state"})
+_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "state"})
 
 
 def needs_cluster(name: JobName) -> bool:

@@ -80,7 +80,7 @@ class Clients:
         return self._pure
 
     @contextmanager
-    def asking(self, doing: str) -> Iterator[None]:
+    def requesting(self, doing: str) -> Iterator[None]:
         """Whatever a client raises inside becomes one of our errors. ``doing`` completes the sentence "... failed"."""
         try:
             yield
@@ -95,7 +95,7 @@ class Clients:
         deadline = Deadline(self.timeout)
         while True:
             try:
-                with self.asking(doing):
+                with self.requesting(doing):
                     return ask()
             except TransientError as error:
                 never_answered = isinstance(error, BrokerUnavailable) and not error.facts.get("connected")
@@ -146,10 +146,12 @@ class Clients:
             self._last_failure = error
 
     def _not_reached(self, error: BaseException) -> RecoveryError:
-        told = self._last_failure
-        if told is not None and errors.turned_away(told):
-            return errors.rejected(self.connection, certificate_problem(self.connection) or told.str())
+        failure = self._last_failure
+        if failure is not None and errors.turned_away(failure):
+            return errors.rejected(self.connection, certificate_problem(self.connection) or failure.str())
         found = errors.translated(error, self.connection, "connecting", timeout=self._reach)
         if not isinstance(found, BrokerUnavailable):
             return found
-        return errors.unavailable(self.connection, told.str() if told else errors.text_of(error), timeout=self._reach, connected=False)
+        return errors.unavailable(
+            self.connection, failure.str() if failure else errors.text_of(error), timeout=self._reach, connected=False
+        )

@@ -123,7 +123,7 @@ class KafkaCluster:
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
         """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
-        with self._clients.asking(f"creating topic {name}"):
+        with self._clients.requesting(f"creating topic {name}"):
             wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(config)}
             answer = self._clients.pure.create_topics({name: wanted}, raise_errors=False)
         code, message = answer["topics"][0]["error_code"], answer["topics"][0].get("error_message")
@@ -141,7 +141,7 @@ class KafkaCluster:
         """Delete these topics and wait until no answer of the cluster has them any more. Those that do not exist are passed over."""
         if not names:
             return
-        with self._clients.asking("deleting topics"):
+        with self._clients.requesting("deleting topics"):
             answer = self._clients.pure.delete_topics(sorted(names), raise_errors=False)
         for topic in answer["topics"]:
             code = topic["error_code"]

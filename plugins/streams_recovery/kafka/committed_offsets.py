@@ -47,10 +47,10 @@ def read_committed_offsets(clients: Clients, group_id: str, partitions: Collecti
 
 def read_unsettled(clients: Clients, group_id: str, partitions: Collection[TopicPartition] | None) -> Committed:
     """What the group committed, metadata byte for byte, without regard to open transactions. None for ``partitions`` means all that have any."""
-    asked = None if partitions is None else [PurePartition(*partition) for partition in sorted(set(partitions))]
+    requested = None if partitions is None else [PurePartition(*partition) for partition in sorted(set(partitions))]
 
     def ask() -> dict[PurePartition, OffsetAndMetadata]:
-        return dict(clients.pure.list_group_offsets({group_id: asked})[group_id])
+        return dict(clients.pure.list_group_offsets({group_id: requested})[group_id])
 
     answer = clients.patiently(f"reading the offsets of group {group_id}", ask)
     found = {TopicPartition(*partition): _committed(item) for partition, item in answer.items()}
@@ -66,8 +66,8 @@ def _read_settled(
     """Offsets, and the partitions whose offsets an open transaction may change. Must not touch the answer's metadata, see above."""
 
     def ask() -> list[ClientPartition]:
-        asked = ConsumerGroupTopicPartitions(group_id, [ClientPartition(tp.topic, tp.partition) for tp in sorted(set(partitions))])
-        answers = clients.librdkafka.list_consumer_group_offsets([asked], require_stable=True, request_timeout=clients.timeout)
+        requested = ConsumerGroupTopicPartitions(group_id, [ClientPartition(tp.topic, tp.partition) for tp in sorted(set(partitions))])
+        answers = clients.librdkafka.list_consumer_group_offsets([requested], require_stable=True, request_timeout=clients.timeout)
         return list(answers[group_id].result().topic_partitions)
 
     offsets: dict[TopicPartition, int | None] = {}

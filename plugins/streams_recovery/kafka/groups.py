@@ -91,7 +91,7 @@ class ConsumerGroups:
                 kind=group.kind,
             )
         leaving = [MemberToRemove(member_id=member.member_id, group_instance_id=member.group_instance_id) for member in members]
-        with self._clients.asking(f"removing members of group {group_id}"):
+        with self._clients.requesting(f"removing members of group {group_id}"):
             answers = self._clients.pure.remove_group_members(group_id, leaving)
         for member, kind in answers.items():
             if kind.errno not in (0, errors.UNKNOWN_MEMBER_ID):

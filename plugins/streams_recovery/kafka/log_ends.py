@@ -71,11 +71,11 @@ def _ask_once(
 ) -> tuple[dict[TopicPartition, ListOffsetsResultInfo], dict[TopicPartition, KafkaException]]:
     answered: dict[TopicPartition, ListOffsetsResultInfo] = {}
     failed: dict[TopicPartition, KafkaException] = {}
-    with clients.asking("asking for offsets"):
+    with clients.requesting("asking for offsets"):
         request = {ClientPartition(tp.topic, tp.partition): spec for tp in partitions}
         answers = clients.librdkafka.list_offsets(request, isolation_level=isolation, request_timeout=clients.timeout)
-    for asked, future in answers.items():
-        partition = TopicPartition(asked.topic, asked.partition)
+    for requested, future in answers.items():
+        partition = TopicPartition(requested.topic, requested.partition)
         try:
             result = future.result()
         except KafkaException as error:
@@ -99,5 +99,5 @@ def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
 
 def _refresh_metadata(clients: Clients) -> None:
     # librdkafka answers from its cache, and only a question for all topics corrects it at once.
-    with clients.asking("reading the cluster's metadata"):
+    with clients.requesting("reading the cluster's metadata"):
         clients.librdkafka.list_topics(timeout=clients.timeout)

@@ -56,7 +56,7 @@ def _write(clients: Clients, group_id: str, now: Mapping[TopicPartition, Committ
     deleting = [PurePartition(*tp) for tp, found in sorted(wanted.items()) if found is None and now[tp] is not None]
     refused: Refusals = {}
     if setting:
-        with clients.asking(f"setting the offsets of group {group_id}"):
+        with clients.requesting(f"setting the offsets of group {group_id}"):
             refused |= _refusals(setting, clients.pure.alter_group_offsets(group_id, setting))
     if deleting and not refused:
         refused |= _delete(clients, group_id, deleting)
@@ -64,7 +64,7 @@ def _write(clients: Clients, group_id: str, now: Mapping[TopicPartition, Committ
 
 
 def _delete(clients: Clients, group_id: str, partitions: list[PurePartition]) -> Refusals:
-    with clients.asking(f"deleting offsets of group {group_id}"):
+    with clients.requesting(f"deleting offsets of group {group_id}"):
         try:
             return _refusals(partitions, clients.pure.delete_group_offsets(group_id, partitions))
         except errors.CLIENT_ERRORS as error:
@@ -79,8 +79,8 @@ def _sent(found: CommittedOffset) -> OffsetAndMetadata:
     return OffsetAndMetadata(found.offset, found.metadata, -1 if found.leader_epoch is None else found.leader_epoch)
 
 
-def _refusals(asked: Mapping[PurePartition, Any] | list[PurePartition], answers: Mapping[PurePartition, Any]) -> Refusals:
-    codes = {TopicPartition(*tp): int(answers[tp].errno) if tp in answers else _NO_ANSWER for tp in asked}
+def _refusals(requested: Mapping[PurePartition, Any] | list[PurePartition], answers: Mapping[PurePartition, Any]) -> Refusals:
+    codes = {TopicPartition(*tp): int(answers[tp].errno) if tp in answers else _NO_ANSWER for tp in requested}
     return {tp: code for tp, code in codes.items() if code != 0}
 
 
@@ -89,9 +89,9 @@ def _not_taken(clients: Clients, group_id: str, wanted: Wanted, refused: Refusal
         name = errors.name_of(next(code for code in refused.values() if code in _MEMBER_JOINED))
         why = f"a member joined while its offsets were set ({name}): offsets are taken from outside only while a group is empty"
         return in_use(describe_group(clients, group_id), why)
-    told = ", ".join(f"{tp} ({errors.name_of(code)})" for tp, code in sorted(refused.items())[:_SHOWN])
+    text = ", ".join(f"{tp} ({errors.name_of(code)})" for tp, code in sorted(refused.items())[:_SHOWN])
     worst = min(refused.values(), key=errors.transient)
-    error = errors.by_code(worst, f"group {group_id}: {len(refused)} of {len(wanted)} offsets were not taken: {told}")
+    error = errors.by_code(worst, f"group {group_id}: {len(refused)} of {len(wanted)} offsets were not taken: {text}")
     error.facts["refused"] = {str(tp): errors.name_of(code) for tp, code in refused.items()}
     return error
 
@@ -113,15 +113,15 @@ def _put_back(clients: Clients, group_id: str, before: Committed, error: Recover
     try:
         left = _restored(clients, group_id, before)
         if delete_group and not left:
-            with clients.asking(f"deleting group {group_id}"):
+            with clients.requesting(f"deleting group {group_id}"):
                 clients.pure.delete_groups([group_id])
     except RecoveryError as worse:
         left = dict.fromkeys(before, f"unknown: {worse.reason}")
     if not left:
         return type(error)(f"{error.reason}; all offsets are as they were before", next_step=error.next_step, **error.facts)
-    told = "; ".join(f"{tp} had {_shown(before[tp])}, now {now}" for tp, now in sorted(left.items())[:_SHOWN])
+    text = "; ".join(f"{tp} had {_shown(before[tp])}, now {now}" for tp, now in sorted(left.items())[:_SHOWN])
     return Damaged(
-        f"{error.reason}; and {len(left)} offsets of group {group_id} could not be put back: {told}",
+        f"{error.reason}; and {len(left)} offsets of group {group_id} could not be put back: {text}",
         next_step="keep the application stopped, stop every member of the group, and run this step again",
         group=group_id,
         left={str(tp): now for tp, now in left.items()},

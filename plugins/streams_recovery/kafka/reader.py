@@ -185,14 +185,14 @@ class RangeReader:
     def _watermarks(self) -> tuple[int, int]:
         """The log's first offset and its end. While the partition's leader changes it is asked for again."""
         give_up = self._clock() + ASK_SECONDS
-        asked = 0
+        requested = 0
         while True:
-            asked += 1
+            requested += 1
             try:
                 return self._own_client.watermarks(self._tp, timeout=ASK_SECONDS)
             except TransientError:
                 # One question may take all of the time: it was sent to a leader that was gone.
-                if asked >= _ASKS and self._clock() >= give_up:
+                if requested >= _ASKS and self._clock() >= give_up:
                     raise
             self._own_client.look_for_leader(self._tp)
 

@@ -113,7 +113,7 @@ class _Attempt:
         expected = self._ends[tp] + self._written[tp]
         if message.offset() != expected:
             self._failure = OffsetsUnstable(
-                f"somebody else writes to {tp}: a record came to offset {message.offset()}, not to {expected}",
+                f"another producer writes to {tp}: a record came to offset {message.offset()}, not to {expected}",
                 next_step="nothing was written; stop the application that writes there for as long as this takes, and run this step again",
                 topic=tp.topic,
                 partition=tp.partition,

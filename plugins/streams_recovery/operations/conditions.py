@@ -22,11 +22,11 @@ class ConditionState:
     """What was seen. ``told`` is for people, also when it is not ``done``. ``facts`` are for the next look, besides those that this one was given."""
 
     done: bool
-    told: str
+    message: str
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
-Watch = Callable[[RecoveryContext, Mapping[str, Any]], ConditionState]
+Condition = Callable[[RecoveryContext, Mapping[str, Any]], ConditionState]
 
 
 def ends_reached(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:
@@ -36,7 +36,7 @@ def ends_reached(recovery: RecoveryContext, facts: Mapping[str, Any]) -> Conditi
     until = facts.get("until")
     if until is not None:
         left = int(until) - recovery.clock()
-        return ConditionState(done=left <= 0, told=f"{max(0, left) // 1000} s are left")
+        return ConditionState(done=left <= 0, message=f"{max(0, left) // 1000} s are left")
     first = Reading(targets=dict(facts["ends"]), hop=0, lag={})
     reading = codec.decode(Reading, facts["reading"], where="what was read so far") if "reading" in facts else first
     return _read_on(recovery, {partition_of_text(name): int(end) for name, end in first.targets.items()}, reading)
@@ -50,17 +50,17 @@ def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], read
     lag = RecordLag(recovery, {partition_of_text(name): known for name, known in reading.lag.items()})
     unread = lag.look({**ends, **own_ends}, committed)
     if not unread:
-        return ConditionState(done=True, told=f"{len(ends) + len(own)} partitions are read")
+        return ConditionState(done=True, message=f"{len(ends) + len(own)} partitions are read")
     left = behind(lag.known, {partition_of_text(name): end for name, end in reading.targets.items()})
     now = reading if left else next_hop(reading, own_ends)
     if now is None:
         return ConditionState(
-            done=True, told=f"{len(ends)} partitions are read, with all that they caused; {len(unread)} have newer records"
+            done=True, message=f"{len(ends)} partitions are read, with all that they caused; {len(unread)} have newer records"
         )
-    told = _behind(left or unread, len(now.targets))
+    message = _behind(left or unread, len(now.targets))
     return ConditionState(
         done=False,
-        told=told,
+        message=message,
         facts={"reading": codec.encode(replace(now, lag={partition_text(tp): known for tp, known in lag.known.items()}))},
     )
 
@@ -73,17 +73,19 @@ def group_empty(recovery: RecoveryContext, facts: Mapping[str, Any]) -> Conditio
     """The application's group has no member."""
     group = recovery.groups.describe(recovery.application_id)
     members = ", ".join(member.client_id for member in group.members[:_NAMED])
-    return ConditionState(done=group.empty, told=f"group {recovery.application_id} is {group.state}" + (f": {members}" if members else ""))
+    return ConditionState(
+        done=group.empty, message=f"group {recovery.application_id} is {group.state}" + (f": {members}" if members else "")
+    )
 
 
 def application_state(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:
     """Every instance reports the Kafka Streams state ``state``; or, for ``GONE``, none is left. No instance at all has no state but that one."""
     wanted = str(facts["state"])
     statuses = recovery.application.status()
-    told = ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in statuses) or "there is no instance"
+    message = ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in statuses) or "there is no instance"
     if wanted == InstanceState.GONE.name:
-        return ConditionState(done=all(i.state is InstanceState.GONE for i in statuses), told=told)
-    return ConditionState(done=bool(statuses) and all(i.streams_state == wanted for i in statuses), told=told)
+        return ConditionState(done=all(i.state is InstanceState.GONE for i in statuses), message=message)
+    return ConditionState(done=bool(statuses) and all(i.streams_state == wanted for i in statuses), message=message)
 
 
 def restoration_done(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:  # noqa: ARG001
@@ -92,12 +94,12 @@ def restoration_done(recovery: RecoveryContext, facts: Mapping[str, Any]) -> Con
     """
     statuses = recovery.application.status()
     done = bool(statuses) and all(i.streams_state == "RUNNING" and not i.restoring for i in statuses)
-    told = ", ".join(f"{i.name} {i.streams_state or i.state}, {_left(i.restoring)}" for i in statuses) or "there is no instance"
-    return ConditionState(done=done, told=told)
+    message = ", ".join(f"{i.name} {i.streams_state or i.state}, {_left(i.restoring)}" for i in statuses) or "there is no instance"
+    return ConditionState(done=done, message=message)
 
 
 def _left(restoring: int | None) -> str:
     return "it does not tell what is left to restore" if restoring is None else f"{restoring} records left to restore"
 
 
-WATCHES: dict[str, Watch] = {watch.__name__: watch for watch in (ends_reached, group_empty, application_state, restoration_done)}
+WATCHES: dict[str, Condition] = {watch.__name__: watch for watch in (ends_reached, group_empty, application_state, restoration_done)}

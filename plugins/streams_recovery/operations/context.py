@@ -60,9 +60,9 @@ class RecoveryContext:
     layout: Layout
     savepoints: SavepointStore
     safety: SavepointStore
-    notes: RunArtifacts
+    artifacts: RunArtifacts
     hold_log: AppendLog[HoldEntry]
-    handovers: AppendLog[OwnershipEntry]
+    ownership: AppendLog[OwnershipEntry]
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
@@ -102,14 +102,14 @@ def open_context(
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
-    handovers = ownership_log(repository, layout)
+    ownership = ownership_log(repository, layout)
     with (
         KafkaCluster(connect, timeout=timeout) as cluster,
         ConsumerGroups(connect, timeout=timeout) as groups,
         Transactions(connect, timeout=timeout) as transactions,
     ):
         yield RecoveryContext(
-            config=current_owner(config, handovers),
+            config=current_owner(config, ownership),
             connections=connections,
             connect=connect,
             credentials=credentials,
@@ -120,10 +120,10 @@ def open_context(
             layout=layout,
             savepoints=SavepointStore(repository, layout),
             safety=SavepointStore(repository, layout.safety),
-            notes=RunArtifacts(repository, layout),
+            artifacts=RunArtifacts(repository, layout),
             hold_log=AppendLog(repository, layout.holds, HoldEntry),
-            handovers=handovers,
+            ownership=ownership,
             lock=ApplicationLock(repository, layout, clock),
-            application=StartedByRole(config, handovers),
+            application=StartedByRole(config, ownership),
             clock=clock,
         )

@@ -23,7 +23,7 @@ class RecordLag:
 
     def __init__(self, recovery: RecoveryContext, known: Mapping[TopicPartition, Lag] | None = None) -> None:
         """``known`` is what the last look of another one has found."""
-        self._bench = recovery
+        self._context = recovery
         self.known: Mapping[TopicPartition, Lag] = known or {}
 
     def look(
@@ -34,7 +34,7 @@ class RecordLag:
         """
         found = lagging.lags(self.known, ends, committed)
         looks, most = (1, len(found)) if down else (2, _AT_ONCE)
-        self.known = lagging.read(found, next_records(self._bench, lagging.to_read(found, looks=looks, most=most)))
+        self.known = lagging.read(found, next_records(self._context, lagging.to_read(found, looks=looks, most=most)))
         return lagging.behind(self.known, ends)
 
 

@@ -1,4 +1,4 @@
-"""What an application is, by the repository: live, a clone beside another one, or replaced by its clone. Every start goes by it."""
+"""What an application is, by the repository: live, a standby clone, or retired in favour of its clone. Every start goes by it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams_recovery.storage.repository import Repository
 
 def ownership_log(repository: Repository, layout: Layout) -> AppendLog[OwnershipEntry]:
     """The log of what an application has been."""
-    return AppendLog(repository, layout.handovers, OwnershipEntry)
+    return AppendLog(repository, layout.ownership, OwnershipEntry)
 
 
 def current_owner(config: ApplicationConfig, log: AppendLog[OwnershipEntry]) -> ApplicationConfig:

@@ -9,11 +9,11 @@ from streams_recovery.storage.append_log import AppendLog
 
 def pin_log(recovery: RecoveryContext) -> AppendLog[Pin]:
     """All of them, oldest first."""
-    return AppendLog(recovery.repository, recovery.layout.keeps, Pin)
+    return AppendLog(recovery.repository, recovery.layout.pins, Pin)
 
 
 def pin(recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None) -> None:
-    """Set or end a mark: that of ``restore_id``, or the one that persons set. Checks nothing: neither that the savepoint is there nor that nobody
+    """Set or end a pin: that of ``restore_id``, or the one that persons set. Checks nothing: neither that the savepoint is there nor that nobody
     expires it meanwhile.
     """
     pin_log(recovery).append(

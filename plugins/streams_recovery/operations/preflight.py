@@ -36,7 +36,7 @@ from streams_recovery.operations.discovery import internal_topics
 
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
-    """What stands against, or weakens, a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
+    """What blocks or weakens a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
     roles, probe = _known(recovery), _probe(recovery)
     rights = recovery.cluster.rights([*roles, probe], recovery.application_id)
     facts = _topic_facts(recovery, roles, _described(recovery, roles, rights))
@@ -61,7 +61,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
 def before_restore(
     recovery: RecoveryContext, manifest: Manifest | None, *, replacing: bool = False, saving: bool = True, cut: Collection[str] = ()
 ) -> tuple[PreflightFinding, ...]:
-    """What stands against, or weakens, a restore of ``manifest``; without one, only what depends on no savepoint. ``replacing`` tells whether
+    """What blocks or weakens a restore of ``manifest``; without one, only what depends on no savepoint. ``replacing`` tells whether
     topics that hold records may be replaced, ``saving`` whether what is there must be saved first; inputs that are ``cut`` are made again.
     """
     images = _images(recovery, manifest) if manifest else {}
@@ -107,7 +107,7 @@ def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 
 def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
     source = recovery.application_id if manifest is None else manifest.application_id
-    return judge.handed_over(recovery.handovers.last(), recovery.application_id, source)
+    return judge.outputs_transferred(recovery.ownership.last(), recovery.application_id, source)
 
 
 def _written_again(
@@ -139,7 +139,7 @@ def _is_made(image: TopicImage, found: TopicDescription | None, allowed: Answer)
 def required_for_restore(
     recovery: RecoveryContext, manifest: Manifest, safeguards: Safeguards, *, cut: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The warnings before a restore in place of ``manifest``. Raises ``Refused`` naming everything that stands against it at once. Inputs that are
+    """The warnings before a restore in place of ``manifest``. Raises ``Refused`` naming everything that blocks it at once. Inputs that are
     ``cut`` are made again.
     """
     found = before_restore(recovery, manifest, replacing=safeguards.replace, saving=safeguards.safety is SafetyPolicy.REQUIRED, cut=cut)

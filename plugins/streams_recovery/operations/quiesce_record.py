@@ -175,7 +175,7 @@ def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> None:
             raise
     except Damaged as error:
         LOGGER.warning("%s is let go although nobody can tell who holds its lock: %s", recovery.application_id, error.reason)
-        recovery.lock.check_nobody_else(ticket.lock)
+        recovery.lock.check_no_other_owner(ticket.lock)
         if unfinished_restore(recovery) is not None:
             raise
 

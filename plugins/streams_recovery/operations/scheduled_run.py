@@ -55,7 +55,7 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
     """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started.
 
     Raises ``ApplicationRunning`` when an instance runs already: something else starts this application, and stopping it at the end would take it
-    from whoever that is. Raises ``Refused`` after a restore that broke off, ``NotFound`` for inputs that do not exist, and ``LockHeld``.
+    from whoever that is. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``.
     """
     lock = _lock(recovery, run_id, "start")
     try:
@@ -90,7 +90,7 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
 
 def _lock(recovery: RecoveryContext, run_id: str, what: str) -> LockTicket:
     return recovery.lock.acquire(
-        f"increment {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of an increment of {recovery.application_id}"
+        f"scheduled run {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of a scheduled run of {recovery.application_id}"
     )
 
 
@@ -107,23 +107,23 @@ def _inputs(recovery: RecoveryContext) -> list[TopicPartition]:
     return [TopicPartition(name, number) for name in wanted for number in range(found[name].partitions)]
 
 
-def end(recovery: RecoveryContext, increment: ScheduledRun) -> ScheduledRunReport:
+def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
     """Stop the application and prove that it is down. Idempotent. Raises ``ApplicationRunning`` naming what remains, and ``LockHeld`` while another
     run works on the application: then it is stopped later.
     """
-    lock = _lock(recovery, increment.run_id, "stop")
+    lock = _lock(recovery, run.run_id, "stop")
     try:
         report = bring_down(recovery)
         # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
         quiesce_record.end(recovery)
-        ends = {partition_of_text(name): offset for name, offset in increment.ends.items()}
+        ends = {partition_of_text(name): offset for name, offset in run.ends.items()}
         committed = recovery.groups.committed(recovery.application_id, list(ends))
         after = {tp: known.offset for tp, known in committed.items() if known is not None}
-        before = {partition_of_text(name): offset for name, offset in increment.before.items()}
+        before = {partition_of_text(name): offset for name, offset in run.before.items()}
         behind, unread = _unread(recovery, ends)
         return ScheduledRunReport(
-            run_id=increment.run_id,
-            seconds=round((recovery.clock() - increment.started_at) / 1000, 1),
+            run_id=run.run_id,
+            seconds=round((recovery.clock() - run.started_at) / 1000, 1),
             processed={partition_text(tp): count for tp, count in processed(before, after).items()},
             behind=behind,
             unread=unread,

@@ -1,4 +1,4 @@
-"""Restores that broke off after they had begun to destroy: until one of them is finished, the application has no state worth saving."""
+"""Restores that failed after they had begun to destroy: until one of them is finished, the application has no state worth saving."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def restores_of(recovery: RecoveryContext) -> set[str]:
 
 def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
     """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
-    planned = recovery.notes.read_once(RestorePlan, restore_id, PLAN)
+    planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
     check_plan(planned, where=recovery.layout.work(restore_id, PLAN))
     return planned
 
@@ -84,7 +84,7 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
     restore_id = unfinished_restore(recovery)
     if restore_id is not None:
         raise Refused(
-            f"restore {restore_id} of {recovery.application_id} broke off after it had begun to replace internal topics: its state is no savepoint",
+            f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace internal topics: its state is no savepoint",
             next_step=f"go on with it by `streams-recovery resume {recovery.config.name} {restore_id}`, or restore again; if the application was "
             f"brought back in another way, say so with `streams-recovery dismiss {recovery.config.name} {restore_id}`",
             restore=restore_id,

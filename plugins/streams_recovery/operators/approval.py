@@ -41,4 +41,4 @@ class ApprovePlanOperator(ApprovalOperator):
         try:
             return super().execute_complete(context, event)
         except HITLRejectException as rejected:
-            raise AirflowFailException("The plan was rejected, or nobody answered in time: nothing was touched") from rejected
+            raise AirflowFailException("The plan was rejected, or the time for an approval is over. Nothing was changed") from rejected

@@ -66,12 +66,12 @@ class CutoverRequestedOperator(StepOperator):
     @property
     def request(self) -> rollout.CutoverRequest:
         """The request itself."""
-        asked = declared_params(self, self.params_json)
+        params = declared_params(self, self.params_json)
         return rollout.CutoverRequest(
-            step=rollout.Step(asked["step"]),
-            max_lag=asked.get("max_lag"),
-            reason=asked.get("reason") or "",
-            restore_first=asked.get("restore_first", False),
+            step=rollout.Step(params["step"]),
+            max_lag=params.get("max_lag"),
+            reason=params.get("reason") or "",
+            restore_first=params.get("restore_first", False),
         )
 
 

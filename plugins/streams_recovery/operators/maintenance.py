@@ -71,7 +71,7 @@ class ExpireOperator(StepOperator):
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
         """Expire."""
         if str(self.apply) != "True":
-            raise AirflowSkipException("Nothing was touched: set the param `apply` to carry out what the plan task shows")
+            raise AirflowSkipException("Nothing was changed: set the param `apply` to carry out what the plan task shows")
         report = maintenance.expire(recovery, run_id_of(context))
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)

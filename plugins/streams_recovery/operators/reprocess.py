@@ -72,7 +72,7 @@ class ClaimIntervalSensor(BaseSensorOperator):
         with airflow_errors(), context_of(self.application_name) as recovery:
             interval = interval_of(run.run_type, begin, end, (run.data_interval_start, run.data_interval_end))
             given = {name: "" if value is None else value for name, value in params.items()}
-            wanted = codec.decode(reprocessing.Asked, given, where="the params of the run")
+            wanted = codec.decode(reprocessing.ReprocessOptions, given, where="the params of the run")
             claimed = reprocessing.claim(recovery, reprocessing.requested(recovery, wanted, interval), run_id=run_id_of(context))
             if claimed is None:
                 self.log.info("All slots are taken, by the intervals %s", ", ".join(reprocessing.busy(recovery)))
@@ -185,7 +185,7 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         done = reprocessing.Done(
             planned=None if self.planned == NOTHING else received(Planned, self.planned, "plan"),
             ticket=ticket,
-            handed=_published(self.published),
+            published=_published(self.published),
             finished=self.report != NOTHING,
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )

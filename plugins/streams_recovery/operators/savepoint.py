@@ -49,7 +49,7 @@ class BeginSavepointOperator(StepOperator):
         """Skip or begin."""
         run = context["dag_run"]
         if late := too_late(run.run_type, run.run_after, self.schedule, timezone.utcnow()):
-            raise AirflowSkipException(f"No savepoint was taken and nothing was touched: {late}")
+            raise AirflowSkipException(f"No savepoint was taken and nothing was changed: {late}")
         return super().execute(context)
 
     def step(self, recovery: RecoveryContext, context: Context) -> savepoint.Ticket:

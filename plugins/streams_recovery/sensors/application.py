@@ -39,7 +39,7 @@ class WatchSensor(BaseOperator):
         facts = self.facts()
         with airflow_errors(), context_of(self.application_name) as recovery:
             found = WATCHES[self.watch](recovery, facts)
-        self.log.info("%s", found.told)
+        self.log.info("%s", found.message)
         if not found.done:
             settle = conf.getfloat("workers", "min_heartbeat_interval") + HEARD_SECONDS if self.settle is None else self.settle
             trigger = WatchTrigger(
@@ -50,13 +50,13 @@ class WatchSensor(BaseOperator):
                 settle=settle,
             )
             self.defer(trigger=trigger, method_name="seen", timeout=self.at_most)
-        return found.told
+        return found.message
 
     def seen(self, context: Context, event: Mapping[str, Any]) -> str:
         """What the triggerer saw."""
         if not event.get("done"):
             raise AirflowFailException(str(event.get("error", "the triggerer ended without having seen it")))
-        return str(event["told"])
+        return str(event["message"])
 
 
 class EndsReachedSensor(WatchSensor):

@@ -24,7 +24,7 @@ _ENTRY = re.compile(r"[0-9]{12}\.json")
 class AppendLog(Generic[T]):
     """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
     whoever creates number n has seen the entries before it. Needs no right to delete; where there is one, ``prune`` shortens a log from its
-    beginning, and its numbers go on. Objects with other names are no entries, and are passed over: an audit tells of them.
+    beginning, and its numbers go on. Objects with other names are no entries, and are passed over: a check tells of them.
 
     An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
     """

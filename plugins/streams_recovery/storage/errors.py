@@ -47,8 +47,8 @@ def about_names(error: BaseException) -> bool:
 
 def explained(error: Exception, *, doing: str, key: str, location: StorageLocation, attempts: int | None = None) -> RecoveryError:
     """The error to raise for one of the library's. ``attempts`` is how often the request was sent; None leaves it to what the library says."""
-    said = _said(error)
-    if "NoSuchBucket" in said:
+    message = _message(error)
+    if "NoSuchBucket" in message:
         return ConfigInvalid(f"there is no bucket for {location}", next_step="create it, or correct the storage section", key=key)
     if isinstance(error, FileNotFoundError):
         return missing(key, location)
@@ -56,16 +56,16 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
         return ConfigInvalid(f"{key!r:.200} is no valid key", next_step="use names from the allow-list", key=key)
     if isinstance(error, _FORBIDDEN) or status_of(error) == HTTPStatus.FORBIDDEN or _os_error(error) in _NOT_ALLOWED:
         return ConfigInvalid(
-            f"{doing} {key} in {location} is not allowed: {said}", next_step="correct the rights or the credentials", key=key
+            f"{doing} {key} in {location} is not allowed: {message}", next_step="correct the rights or the credentials", key=key
         )
     if not passes(error):
         return ConfigInvalid(
-            f"{doing} {key} in {location} was refused: {said}", next_step="correct the storage section of the configuration", key=key
+            f"{doing} {key} in {location} was refused: {message}", next_step="correct the storage section of the configuration", key=key
         )
-    sent = attempts or 1 + int(found[1] if (found := _RETRIES.search(said)) else 0)
+    sent = attempts or 1 + int(found[1] if (found := _RETRIES.search(message)) else 0)
     full = _os_error(error) in _NO_ROOM
     return RepositoryUnavailable(
-        f"{doing} {key} in {location} failed after {sent} attempt{'s' if sent > 1 else ''}: {said}",
+        f"{doing} {key} in {location} failed after {sent} attempt{'s' if sent > 1 else ''}: {message}",
         next_step="make room there; nothing half written was left" if full else "check that the store can be reached, then run again",
         key=key,
         attempts=sent,
@@ -84,11 +84,11 @@ def _os_error(error: BaseException) -> int | None:
     return int(found[1]) if found else None
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     # The server's own words are XML, which begins a line of its own after the declaration.
-    told = [found[1] for pattern in (_CODE, _MESSAGE) if (found := pattern.search(str(error)))]
+    parts = [found[1] for pattern in (_CODE, _MESSAGE) if (found := pattern.search(str(error)))]
     line = _first_line(error).partition(": <?xml")[0].partition(": <Error>")[0]
-    return f"{line} ({': '.join(told)})" if told else line
+    return f"{line} ({': '.join(parts)})" if parts else line
 
 
 def _first_line(error: BaseException) -> str:

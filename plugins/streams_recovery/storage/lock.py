@@ -78,9 +78,9 @@ class ApplicationLock:
         """True while the lock is still this ticket's. Adds no record: for those who look often."""
         return lease.holds(self._log.last(), ticket)
 
-    def check_nobody_else(self, ticket: LockTicket) -> None:
+    def check_no_other_owner(self, ticket: LockTicket) -> None:
         """Raise ``LockLost`` when somebody else has the lock by the newest record that can be read."""
-        lease.check_nobody_else(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
+        lease.check_no_other_owner(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
 
     def holder(self) -> LockRecord | None:
         """Who has the lock now, None when nobody has."""
@@ -89,7 +89,7 @@ class ApplicationLock:
 
 def _unreadable(error: EntryUnreadable) -> EntryUnreadable:
     return EntryUnreadable(
-        f"nobody can tell who holds the lock: {error.reason}",
+        f"it is unknown who holds the lock: {error.reason}",
         next_step=f"make sure that no run works on the application, then end this record with `streams-recovery unlock <name> '{error.facts['key']}'`, "
         "and find out who wrote it",
         **error.facts,

@@ -54,7 +54,7 @@ class SavepointStore:
             if unpacked(self._stored(key), key) != plain:
                 raise Damaged(
                     f"a different savepoint {published.savepoint_id} exists already",
-                    next_step="take a new savepoint; the one that exists was not touched",
+                    next_step="take a new savepoint; the one that exists was not changed",
                     key=key,
                 ) from None
             stored = self._stored(key)
@@ -134,7 +134,7 @@ class SavepointStore:
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
                 f"{key} holds savepoint {found.savepoint_id} of {found.application_id}",
-                next_step="somebody moved or exchanged manifests; choose another savepoint and find out who",
+                next_step="manifests were moved or exchanged; choose another savepoint and find out who did it",
                 key=key,
             )
         return found
@@ -173,16 +173,16 @@ class SavepointStore:
     def latest(
         self, consistency: Consistency | None = None, profile: Profile | None = None, *, read: Callable[[str], Manifest] | None = None
     ) -> Manifest | None:
-        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was reduced from
-        it, the reduced one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
+        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was compacted from
+        it, the compacted one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
         ``read`` is ``outline`` where no ranges are needed.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
             readable = self._sound(list(ids), read or self.read)
             moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
             if moment:
-                reduced = [found for found in moment if found.replaces is not None]
-                return (reduced or moment)[0]
+                compacted = [found for found in moment if found.replaces is not None]
+                return (compacted or moment)[0]
         return None
 
     def newest(self) -> Manifest | None:

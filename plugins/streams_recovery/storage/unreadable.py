@@ -15,5 +15,5 @@ def only_this_one(repository: Repository, layout: Layout, error: ConfigInvalid |
     of this object, and the next one would fail alike.
     """
     # The smallest listing there is; where nothing is, nothing comes back.
-    list(repository.keys(layout.keeps))
+    list(repository.keys(layout.pins))
     return error.reason

@@ -37,7 +37,7 @@ class WatchTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event, at the end."""
-        told = ""
+        message = ""
         await asyncio.sleep(self.settle)
         while True:
             started = time.monotonic()
@@ -50,11 +50,11 @@ class WatchTrigger(BaseTrigger):
                 return
             else:
                 if found.done:
-                    yield TriggerEvent({"done": True, "told": found.told})
+                    yield TriggerEvent({"done": True, "message": found.message})
                     return
-                if found.told != told:
-                    self.log.info("%s", found.told)
-                told = found.told
+                if found.message != message:
+                    self.log.info("%s", found.message)
+                message = found.message
                 # Not kept when the triggerer dies: whoever goes on looks at what this one has read once more.
                 self.facts = {**self.facts, **found.facts}
             await asyncio.sleep(max(0.0, self.interval - (time.monotonic() - started)))

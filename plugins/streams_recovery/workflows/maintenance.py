@@ -29,7 +29,7 @@ def _finish_append(recovery: RecoveryContext, ticket: AppendTicket, appended: Jo
 
 
 PLAN_CHECK: Final = Step(name="plan", call=maintenance.plan_check, result=CheckTicket, limit=timedelta(hours=1), **_AGAIN)
-READ_FILES: Final = JobStep(name="read_files", job="audit", call=maintenance.plan_reading, needs=(PLAN_CHECK,), locked=False, **_AGAIN)
+READ_FILES: Final = JobStep(name="read_files", job="check", call=maintenance.plan_reading, needs=(PLAN_CHECK,), locked=False, **_AGAIN)
 CONCLUDE_CHECK: Final = Step(
     name="conclude", call=_conclude_check, result=CheckReport, needs=(PLAN_CHECK, READ_FILES), limit=timedelta(hours=1), **_AGAIN
 )

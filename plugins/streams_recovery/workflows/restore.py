@@ -57,7 +57,7 @@ def _check_verify_deferred(
 def _finish(
     recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary | None, recovered: RecoveredSummary | None
 ) -> restore.RestoreReport:
-    queried = restore.queried_before(recovery, ticket) if recovered is None else recovered.asked
+    queried = restore.queried_before(recovery, ticket) if recovered is None else recovered.query_checks
     return restore.finish(recovery, ticket, restore.require_verified(recovery, ticket) if verified is None else verified, queried)
 
 

@@ -99,7 +99,7 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     assert [s.commit_interval_ms for s in application.status()] == [250, 250]
     report = application.stop(timeout=60)
     assert report.clean, report
-    assert [s.said_closed for s in report.instances] == [True, True]
+    assert [s.reported_closed for s in report.instances] == [True, True]
     states = [Path(state) / application_id for state in rig.states]
     assert all(any(state.rglob("CURRENT")) for state in states)
     assert application.wipe_state().removed == tuple(map(str, states))

@@ -87,8 +87,8 @@ def test_nothing_of_the_caller_is_in_the_environment(rig, monkeypatch):
     }
     assert set(found) <= allowed
     assert (found["MINE"], found["OVERLAY_ID"], found["LANG"]) == ("one", "scratch", "C.UTF-8")
-    for witness in [one.files(name).started().witness for name in ("one", "two")]:
-        assert "leaked" not in Path(f"/proc/{witness.pid}/environ").read_text() if sys.platform == "linux" else True
+    for supervisor in [one.files(name).started().supervisor for name in ("one", "two")]:
+        assert "leaked" not in Path(f"/proc/{supervisor.pid}/environ").read_text() if sys.platform == "linux" else True
 
 
 def test_instances_outlive_whoever_started_them(rig):

@@ -57,7 +57,7 @@ class Here:
         return self.recovery.cluster.describe_topics([self.input.topic])[self.input.topic].topic_id
 
     def kept(self) -> set[str]:
-        return set(pinned(AppendLog(self.recovery.repository, self.recovery.layout.keeps, Pin).read_all()))
+        return set(pinned(AppendLog(self.recovery.repository, self.recovery.layout.pins, Pin).read_all()))
 
 
 @contextmanager

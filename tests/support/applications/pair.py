@@ -133,14 +133,14 @@ def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> C
 
 
 def open_switch(old: RecoveryContext, clone: RecoveryContext, wanted: CutoverRequest, *, run: str | None = None) -> CutoverTicket:
-    """A switch whose plan was approved."""
+    """A cut-over whose plan was approved."""
     planned = rollout.plan_cutover(old, clone, wanted)
     run = run or uuid.uuid4().hex
     return rollout.open_cutover(old, clone, wanted, run_id=run, requested_by="test", approved_hash=planned.hash)
 
 
 def switched(both: Both, wanted: CutoverRequest, *, run: str | None = None) -> CutoverReport:
-    """A whole switch, each of its steps taken twice, as a task that is repeated takes it."""
+    """A whole cut-over, each of its steps taken twice, as a task that is repeated takes it."""
     with both.clone() as clone:
         ticket = open_switch(both.old, clone, wanted, run=run)
         stopped = [rollout.stop(both.old, clone, ticket) for _ in range(2)]

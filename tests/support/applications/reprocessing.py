@@ -22,7 +22,7 @@ from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import interval, restore
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.operations.interval import Asked, Claimed, ReprocessRequest
+from streams_recovery.operations.interval import Claimed, ReprocessOptions, ReprocessRequest
 from streams_recovery.operations.restore.open import note
 from streams_recovery.waiting import poll
 from tests.support.applications.restore_steps import saved, written
@@ -56,7 +56,7 @@ class Again:
 
     def request(self, start: int, end: int, **asked: Any) -> ReprocessRequest:
         plain = {"lateness": "PT0S", **asked}
-        return interval.requested(self.own, Asked(**plain), Interval(start=ZERO + start, end=ZERO + end))
+        return interval.requested(self.own, ReprocessOptions(**plain), Interval(start=ZERO + start, end=ZERO + end))
 
     def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
         found = interval.claim(self.own, request, run_id=run)
@@ -103,7 +103,7 @@ class Again:
         recovery: RecoveryContext,
         claimed: Claimed,
         ticket: restore.RestoreTicket | None,
-        handed: interval.PublishReport | None = None,
+        published: interval.PublishReport | None = None,
         run: str = "run-1",
         *,
         finished: bool = True,
@@ -112,9 +112,9 @@ class Again:
         if ticket is not None:
             if finished:
                 note(recovery, ticket, Phase.CLOSED)
-            interval.remove(recovery, ticket, handed)
+            interval.remove(recovery, ticket, published)
         planned = interval.Planned(records=1, savepoint=None, text="")
-        done = interval.Done(planned=planned, ticket=ticket, handed=handed, finished=finished, left=())
+        done = interval.Done(planned=planned, ticket=ticket, published=published, finished=finished, left=())
         return interval.conclude(self.own, claimed.request, done, run_id=run, requested_by="test")
 
     def here(self) -> set[str]:

@@ -68,7 +68,7 @@ def load(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef:
     assert job.spec is not None
     assert job.result_key is not None
     access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
-    spec = recovery.notes.read(RestoreSpec, job.spec)
+    spec = recovery.artifacts.read(RestoreSpec, job.spec)
     done = load_share(Share(partitions=spec.partitions, throttle=None, stall_seconds=spec.stall_seconds), access)
     logs = tuple(TopicPartition(wanted.topic, wanted.partition) for wanted in whole(spec.partitions)) if spec.read_back else ()
     read = read_share(ReadShare(partitions=logs), access).partitions
@@ -85,7 +85,7 @@ def compare(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef | None:
     """What the job of a comparison does, here, if there is one. It needs Spark for keys: so many are said."""
     if job.spec is None or job.result_key is None:
         return None
-    spec = recovery.notes.read(VerifySpec, job.spec)
+    spec = recovery.artifacts.read(VerifySpec, job.spec)
     access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     partitions = tuple(compare_rows(wanted, access, access.connection) for wanted in spec.partitions)
     keys = tuple(

@@ -123,9 +123,9 @@ class Rig:
         gone(self.process(name))
 
     def kill_witness(self, name):
-        witness = self.files(name).started().witness
-        os.kill(witness.pid, signal.SIGKILL)
-        gone(witness)
+        supervisor = self.files(name).started().supervisor
+        os.kill(supervisor.pid, signal.SIGKILL)
+        gone(supervisor)
 
     def get(self, number, path):
         with urllib.request.urlopen(self.urls[number] + path, timeout=5) as answer:

@@ -34,7 +34,7 @@ def cut(recovery: RecoveryContext, mode: QuiesceMode = QuiesceMode.STOP) -> CutD
         taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
     finally:
         savepoint.finish(recovery, ticket)
-    return recovery.notes.read(CutDraft, taken.draft)
+    return recovery.artifacts.read(CutDraft, taken.draft)
 
 
 def publish(small: Small) -> str:
@@ -81,7 +81,7 @@ def copied(recovery: RecoveryContext, plan: JobPlan) -> ArtifactRef | None:
             copy_what_is_left(
                 recovery.connection, recovery.repository, recovery.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex
             )
-            for wanted in recovery.notes.read(BackupSpec, plan.spec).ranges
+            for wanted in recovery.artifacts.read(BackupSpec, plan.spec).ranges
         ]
         result = BackupResult(
             ranges=tuple(piece for outcome in done for piece in outcome.copied),

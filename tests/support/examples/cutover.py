@@ -15,7 +15,7 @@ def side(application_id: str, **changes: object) -> Side:
     """One that runs and has read input to 10."""
     plain = Side(
         application_id=application_id,
-        role=Role.BESIDE if application_id == CLONE else Role.LIVE,
+        role=Role.STANDBY if application_id == CLONE else Role.LIVE,
         other=None,
         alive=("one (pid 1)",),
         unknown=(),
@@ -26,7 +26,7 @@ def side(application_id: str, **changes: object) -> Side:
         outputs=("next.out",) if application_id == CLONE else ("out",),
         committed={"in 0": 10},
         unread={},
-        handed=None,
+        retired_offsets=None,
         unfinished=None,
     )
     return replace(plain, **changes)  # type: ignore[arg-type]

@@ -67,5 +67,5 @@ REPORT = RestoreReport(
     sizes=Sizes(records=9, payload_bytes=90, partitions=3, replaced=0, to_catch_up=0),
     seconds={"load": 61.0},
     point=None,
-    asked=(),
+    query_checks=(),
 )

@@ -1,4 +1,4 @@
-"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a reduced savepoint, and one with each kind of damage.
+"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a compacted savepoint, and one with each kind of damage.
 
 Run it only when the format changes (``python -m tests.support.repository.make_golden``), and read the difference: what is here was written by another
 release as far as the tests are concerned.
@@ -43,7 +43,7 @@ from streams_recovery.storage.compressed import packed
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.project import GOLDEN
-from tests.support.repository.golden import FIRST, REDUCED, SECOND, T0
+from tests.support.repository.golden import COMPACTED, FIRST, SECOND, T0
 
 APPLICATION = "golden"
 LAYOUT = Layout(APPLICATION)
@@ -161,8 +161,8 @@ def good(root: Path) -> Manifest:
     return publish(root, manifest(SECOND, 1, FIRST, (grown, unread, inputs)))
 
 
-def reduced(root: Path) -> None:
-    """The good one, and a third savepoint of the second one's cut: of one changelog partition only the newest row of each living key is left. The
+def compacted(root: Path) -> None:
+    """The good one, and a third savepoint of the second one's cut: of one changelog partition only the newest row of each existing key is left. The
     partition with a gap stays as it was.
     """
     source = good(root)
@@ -171,8 +171,8 @@ def reduced(root: Path) -> None:
     rows = pa.concat_tables(pq.read_table(root / file.key) for file in whole.files())
     newest = {row["key"]: row for row in rows.to_pylist() if row["key"] is not None}
     offsets = sorted(row["offset"] for row in newest.values() if row["value"] is not None)
-    piece = replace(segment(root, TopicPartition(CHANGELOG, 0), 0, offsets[-1] + 1, offsets), reduced=Compaction.LATEST_PER_KEY)
-    rest = CopiedRange(start=piece.end, end=whole.end, file=None, reduced=Compaction.LATEST_PER_KEY)
+    piece = replace(segment(root, TopicPartition(CHANGELOG, 0), 0, offsets[-1] + 1, offsets), compacted=Compaction.LATEST_PER_KEY)
+    rest = CopiedRange(start=piece.end, end=whole.end, file=None, compacted=Compaction.LATEST_PER_KEY)
     digest = RowDigest()
     for row in sorted((row for row in newest.values() if row["value"] is not None), key=lambda row: row["key"]):
         digest.update(rows.filter(pc.equal(rows["offset"], row["offset"])).combine_chunks().to_batches()[0])
@@ -189,8 +189,8 @@ def reduced(root: Path) -> None:
     )
     partitions = (replace(whole, ranges=Ranges.of((piece, rest))), gapped)
     smaller = replace(changelog, full_since=source.captured_at, partitions=partitions)
-    provenance = replace(source.provenance, run_id="run-reduced", reduced_from=CompactedFrom(savepoint_id=SECOND, proofs=(proof,)))
-    publish(root, replace(source, savepoint_id=REDUCED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
+    provenance = replace(source.provenance, run_id="run-compacted", compacted_from=CompactedFrom(savepoint_id=SECOND, proofs=(proof,)))
+    publish(root, replace(source, savepoint_id=COMPACTED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
 
 
 def newest_file(root: Path) -> Path:
@@ -298,10 +298,10 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 def main() -> None:
     """Make all of them anew."""
-    for name in ("good", "reduced", *DAMAGES):
+    for name in ("good", "compacted", *DAMAGES):
         shutil.rmtree(GOLDEN / name, ignore_errors=True)
     good(GOLDEN / "good")
-    reduced(GOLDEN / "reduced")
+    compacted(GOLDEN / "compacted")
     for name, damage in DAMAGES.items():
         shutil.copytree(GOLDEN / "good", GOLDEN / name)
         damage(GOLDEN / name)

@@ -23,7 +23,7 @@ class Play:
     def succeed(self, dag_id: str, *, approve: Callable[[str], bool] = lambda _: True, seconds: float = PATIENCE, **conf: object) -> str:
         """A run that has to succeed: its id."""
         run_id = self.airflow.trigger(dag_id, conf)
-        state = self.airflow.wait(dag_id, run_id, seconds=seconds, told=lambda *_: None, approve=approve)
+        state = self.airflow.wait(dag_id, run_id, seconds=seconds, on_change=lambda *_: None, approve=approve)
         assert state == "success", f"{dag_id} {conf}: {state}\n{self.airflow.failures(dag_id, run_id)}"
         return run_id
 
@@ -31,7 +31,7 @@ class Play:
         """A run to its end: its state, its tasks' last states, and what its failed tasks logged."""
         tasks: dict[str, str] = {}
         run_id = self.airflow.trigger(dag_id, conf)
-        state = self.airflow.wait(dag_id, run_id, seconds=seconds, told=tasks.__setitem__, approve=lambda _: approve)
+        state = self.airflow.wait(dag_id, run_id, seconds=seconds, on_change=tasks.__setitem__, approve=lambda _: approve)
         return state, tasks, self.airflow.failures(dag_id, run_id)
 
 

@@ -29,4 +29,4 @@ def cut_of(recovery: RecoveryContext, mode: QuiesceMode, run: str) -> CutDraft:
             savepoint.resume(recovery, ticket)
     finally:
         savepoint.finish(recovery, ticket)
-    return recovery.notes.read(CutDraft, taken.draft)
+    return recovery.artifacts.read(CutDraft, taken.draft)

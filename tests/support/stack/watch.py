@@ -15,7 +15,7 @@ def topic_settings(on: Stage) -> dict[str, dict[str, str]]:
     return {name: found.config for name, found in cluster.describe_topics(cluster.topic_names()).items()}
 
 
-class Watch:
+class Condition:
     """What a run has done so far, by what it left in the repository since this was made."""
 
     def __init__(self, on: Stage) -> None:

@@ -128,7 +128,7 @@ def test_a_store_and_its_path(answering):
 
 def test_an_answer_that_breaks_off_may_be_asked_for_again(answering):
     url, _ = answering(200, b'{"k": 1}', length=100)
-    with pytest.raises(ApplicationNotReady, match="broke off"):
+    with pytest.raises(ApplicationNotReady, match="bytes too early"):
         http_control.store(url, "/state/{store}", "totals")
 
 

@@ -17,8 +17,8 @@ from streams_recovery.application.instance_record import Ended, InstanceFiles, S
 from streams_recovery.application.process_identity import Place, Process, birth, session_of
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
 
-ASKED = StopRequest(run="r", by="somebody", at=1, state_before="RUNNING", said_closed=None)
-CLEAN = Ended(run="r", status=143, left_behind=0, asked=ASKED, at=2)
+ASKED = StopRequest(run="r", by="somebody", at=1, state_before="RUNNING", reported_closed=None)
+CLEAN = Ended(run="r", status=143, left_behind=0, stop_request=ASKED, at=2)
 
 
 def ended(**changes):
@@ -29,19 +29,23 @@ def ended(**changes):
     status=st.integers(-31, 255),
     left=st.integers(0, 2),
     before=st.sampled_from([None, "RUNNING", "REBALANCING", "PAUSED", "ERROR", "PENDING_ERROR", "NOT_RUNNING"]),
-    asked=st.booleans(),
+    requested=st.booleans(),
     said=st.sampled_from([None, True, False]),
 )
-def test_clean_needs_everything_at_once(status, left, before, asked, said):
-    end = ended(status=status, left_behind=left, asked=replace(ASKED, state_before=before, said_closed=said) if asked else None)
-    wanted = asked and status in (0, 143) and left == 0 and said is not False and before not in ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
+def test_clean_needs_everything_at_once(status, left, before, requested, said):
+    end = ended(
+        status=status, left_behind=left, stop_request=replace(ASKED, state_before=before, reported_closed=said) if requested else None
+    )
+    wanted = (
+        requested and status in (0, 143) and left == 0 and said is not False and before not in ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
+    )
     assert end.clean is wanted
 
 
 def test_a_signal_is_not_an_exit_status():
     # A JVM that closed says 143. One that the signal itself ended ran no shutdown hook.
     assert not ended(status=-signal.SIGTERM).clean
-    assert str(ended(status=-9, asked=None)) == "killed by SIGKILL, not asked to"
+    assert str(ended(status=-9, stop_request=None)) == "killed by SIGKILL, not asked to"
     assert str(CLEAN) == "exit status 143, asked by somebody"
 
 
@@ -50,7 +54,7 @@ def test_records_of_another_run_are_not_read(tmp_path):
     files.home.mkdir()
     assert (files.started(), files.stop_request("r"), files.ended("r")) == (None, None, None)
     here = Process(pid=1, born="b")
-    started = Started(run="r", place=Place(host="h", boot="b", namespace="n"), witness=here, process=here, at=1)
+    started = Started(run="r", place=Place(host="h", boot="b", namespace="n"), supervisor=here, process=here, at=1)
     for record in (started, ASKED, CLEAN):
         files.write(record)
     assert (files.started(), files.stop_request("r"), files.ended("r")) == (started, ASKED, CLEAN)
@@ -61,13 +65,13 @@ def test_records_of_another_run_are_not_read(tmp_path):
 def test_a_second_request_keeps_what_the_first_one_found(tmp_path):
     """It finds an instance that closes, or has closed."""
     files = InstanceFiles(tmp_path, "one")
-    files.ask_to_stop("r", "RUNNING", said_closed=False)
-    files.ask_to_stop("r", "NOT_RUNNING", said_closed=True)
+    files.ask_to_stop("r", "RUNNING", reported_closed=False)
+    files.ask_to_stop("r", "NOT_RUNNING", reported_closed=True)
     assert (found := files.stop_request("r")) is not None
-    assert (found.state_before, found.said_closed) == ("RUNNING", True)
-    files.ask_to_stop("s", "ERROR", said_closed=None)
+    assert (found.state_before, found.reported_closed) == ("RUNNING", True)
+    files.ask_to_stop("s", "ERROR", reported_closed=None)
     assert (found := files.stop_request("s")) is not None
-    assert (found.state_before, found.said_closed) == ("ERROR", None)
+    assert (found.state_before, found.reported_closed) == ("ERROR", None)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"run": 1}', b"[]"])

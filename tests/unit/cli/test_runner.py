@@ -260,7 +260,7 @@ def test_a_job_is_planned_submitted_and_believed_by_what_it_left(renewed: list[t
 
 def test_a_job_without_a_lock_renews_none_and_one_without_a_cluster_gets_no_connection(renewed: list[tuple[str, object]]) -> None:
     stage = Stage()
-    read = JobStep(name="read", job="audit", call=lambda _recovery: planned(), locked=False)
+    read = JobStep(name="read", job="check", call=lambda _recovery: planned(), locked=False)
     assert stage.take(read).error is None
     assert (renewed, stage.submitted[0].connection) == ([], None)
 

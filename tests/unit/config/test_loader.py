@@ -69,7 +69,7 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: true", "expected a whole number"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: soon", "expected a whole number"),
         ("topics:", "restore: {time_window_end: 2026-11-21T01:00:00}\ntopics:", "restore.time_window_end"),
-        ("topics:", "verify: {level: sample=0%}\ntopics:", "verify.level: 'sample=0%' is no level"),
+        ("topics:", "check: {level: sample=0%}\ntopics:", "check.level: 'sample=0%' is no level"),
         ("topics:", 'compact: {schedule: "0 0 31 2 *"}\ntopics:', "compact.schedule: '0 0 31 2 *' is a day that never comes"),
     ],
 )

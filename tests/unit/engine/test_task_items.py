@@ -54,19 +54,19 @@ def items(count: int) -> list[RangeLost]:
 
 def test_each_task_is_sent_its_own_items_and_results_come_in_their_order() -> None:
     spark, doubled = Spark(), items(9)
-    found = task_runner.spread(cast("SparkSession", spark), doubled, lambda one: one, RangeLost, lambda _: 1)
+    found = task_runner.run_tasks(cast("SparkSession", spark), doubled, lambda one: one, RangeLost, lambda _: 1)
     assert found == doubled
     sent = [[number for number, _ in pickle.loads(share)] for share in spark.shares]
     assert sorted(number for several in sent for number in several) == list(range(9))
     assert len(sent) == 4, "two tasks for each of two slots"
-    assert task_runner.spread(cast("SparkSession", spark), [], lambda one: one, RangeLost, None) == []
+    assert task_runner.run_tasks(cast("SparkSession", spark), [], lambda one: one, RangeLost, None) == []
 
 
 def test_what_goes_to_every_task_does_not_grow_with_the_job() -> None:
     sizes = []
     for count in (10, 1_000):
         spark = Spark()
-        task_runner.spread(cast("SparkSession", spark), items(count), lambda one: one, RangeLost, lambda _: 1)
+        task_runner.run_tasks(cast("SparkSession", spark), items(count), lambda one: one, RangeLost, lambda _: 1)
         sizes.append(len(spark.closure))
     assert sizes[0] == sizes[1]
 

@@ -57,7 +57,7 @@ def test_a_clone_is_started_with_the_outputs_that_are_its_at_that_moment(tmp_pat
     config, log, started = configured(tmp_path, clone=True), log_in(tmp_path), tmp_path / "started"
     application = StartedByRole(config, log)
     told = []
-    for role in (None, Role.LIVE, Role.BESIDE):
+    for role in (None, Role.LIVE, Role.STANDBY):
         if role is not None:
             log.append(entry(role))
         application.start()
@@ -68,8 +68,8 @@ def test_a_clone_is_started_with_the_outputs_that_are_its_at_that_moment(tmp_pat
 @pytest.mark.parametrize("clone", [True, False])
 def test_an_application_that_was_replaced_is_not_started(tmp_path: Path, clone: bool) -> None:
     config, log = configured(tmp_path, clone=clone), log_in(tmp_path)
-    log.append(entry(Role.REPLACED))
-    with pytest.raises(Refused, match="next handed its outputs over to orders"):
+    log.append(entry(Role.RETIRED))
+    with pytest.raises(Refused, match="next transferred its outputs to orders"):
         StartedByRole(config, log).start()
     assert not (tmp_path / "started").exists()
 

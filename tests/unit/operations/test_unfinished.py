@@ -1,4 +1,4 @@
-"""Journals of restores that somebody else wrote into hide no restore that broke off, and end no savepoint for good once a person has spoken."""
+"""Journals of restores that somebody else wrote into hide no restore that failed, and end no savepoint for good once a person has spoken."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_newer_restore_that_is_dismissed_hides_no_older_one_that_broke_off(gol
     with pytest.raises(Damaged, match=NEW):
         unfinished.refuse_if_unfinished(recovery)
     unfinished.dismiss(recovery, NEW)
-    with pytest.raises(Refused, match=f"restore {OLD} of golden broke off"):
+    with pytest.raises(Refused, match=f"restore {OLD} of golden failed"):
         unfinished.refuse_if_unfinished(recovery)
 
 

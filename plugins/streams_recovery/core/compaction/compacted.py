@@ -1,4 +1,4 @@
-"""A savepoint made from another one: what a reduction job brought is judged, and becomes a manifest only when the state is proven to be the same."""
+"""A savepoint made from another one: what a compaction job brought is judged, and becomes a manifest only when the state is proven to be the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompact
     """
     found = {one.tp: one for one in done}
     if len(found) != len(done) or set(found) != {wanted.tp for wanted in planned}:
-        raise Damaged("the job did not reduce what was planned", next_step="run the reduction again", planned=len(planned), done=len(done))
+        raise Damaged(
+            "the job did not compact what was planned", next_step="run the compaction again", planned=len(planned), done=len(done)
+        )
     stays = {one.topic: f"{one.foreign} rows of {one.tp} are not what such a store writes" for one in done if one.foreign}
     accepted = []
     for wanted in planned:
@@ -37,15 +39,15 @@ def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompact
         one = found[wanted.tp]
         if problem := _problem(wanted, one):
             raise Damaged(
-                f"{wanted.tp} is not the same after its reduction: {problem}",
-                next_step="nothing was published, and the savepoint is as it was; verify the repository, then run the reduction again",
+                f"{wanted.tp} is not the same after its compaction: {problem}",
+                next_step="nothing was published, and the savepoint is as it was; verify the repository, then run the compaction again",
                 topic=wanted.topic,
                 partition=wanted.partition,
             )
         accepted.append(one)
     if not any(one.proof.keys for one in accepted):
         raise Refused(
-            "nothing can be reduced: " + ("; ".join(f"{topic}: {why}" for topic, why in stays.items()) or "no key was compared"),
+            "nothing can be compacted: " + ("; ".join(f"{topic}: {why}" for topic, why in stays.items()) or "no key was compared"),
             next_step="the savepoint is as it was; correct `stores` in the configuration if a kind is wrong there",
         )
     return Verdict(accepted=tuple(accepted), stays=stays)
@@ -76,18 +78,18 @@ def _newest(files: Sequence[SegmentFile]) -> int | None:
 
 def _tile(wanted: PartitionToCompact, ranges: Sequence[CopiedRange]) -> bool:
     edges = [wanted.start, *(copied.end for copied in ranges)]
-    return edges[-1] == wanted.end and [copied.start for copied in ranges] == edges[:-1] and all(copied.reduced for copied in ranges)
+    return edges[-1] == wanted.end and [copied.start for copied in ranges] == edges[:-1] and all(copied.compacted for copied in ranges)
 
 
 def assembled(source: Manifest, accepted: Sequence[PartitionCompacted], *, savepoint_id: str, provenance: Provenance) -> Manifest:
-    """The savepoint of the same cut as ``source`` with these partitions reduced. ``provenance`` says who asked; the proof is added to it."""
+    """The savepoint of the same cut as ``source`` with these partitions compacted. ``provenance`` says who asked; the proof is added to it."""
     pieces = {one.tp: one.ranges for one in accepted}
     topics = tuple(_topic(topic, source.captured_at, pieces) for topic in source.topics)
     shares = any(
         image.rows and TopicPartition(topic.name, image.partition) not in pieces for topic in source.topics for image in topic.partitions
     )
     made = CompactedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in accepted))
-    provenance = replace(provenance, reduced_from=made, intended=source.provenance.intended)
+    provenance = replace(provenance, compacted_from=made, intended=source.provenance.intended)
     manifest = replace(source, savepoint_id=savepoint_id, parent_id=None, topics=topics, provenance=provenance)
     return replace(manifest, parent_id=source.savepoint_id) if shares else manifest
 
@@ -101,5 +103,5 @@ def _topic(topic: TopicImage, captured_at: int, pieces: Mapping[TopicPartition, 
         for image in topic.partitions
     )
     # A topic of which a part is still as old as before has to be copied again when it would have been.
-    whole = all(copied.reduced for image in images for copied in image.ranges if copied.file)
+    whole = all(copied.compacted for image in images for copied in image.ranges if copied.file)
     return replace(topic, partitions=images, full_since=captured_at if whole else topic.full_since)

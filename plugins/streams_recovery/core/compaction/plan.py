@@ -1,4 +1,4 @@
-"""Which changelogs of a savepoint may be reduced to the newest row of each key, and what a Spark job has to do for it.
+"""Which changelogs of a savepoint may be compacted to the newest row of each key, and what a Spark job has to do for it.
 
 Allowed is what Kafka Streams itself restores key by key: key-value, list and suppress stores, and, with every key kept, window and session
 stores. In a versioned store all rows of a key count, and of an unknown one nothing is assumed. What a store's topic settings say against its kind
@@ -17,7 +17,7 @@ from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Par
 
 # Their keys carry the time that decides which windows are still alive: a deleted key is state, too.
 WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
-REDUCIBLE = WINDOWED | {StoreKind.KEY_VALUE, StoreKind.LIST, StoreKind.SUPPRESS}
+COMPACTABLE = WINDOWED | {StoreKind.KEY_VALUE, StoreKind.LIST, StoreKind.SUPPRESS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class PartitionToCompact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactSpec:
-    """Reduce these partitions. A file gets at most ``max_records`` rows; ``compression_level`` is zstd's."""
+    """Compact these partitions. A file gets at most ``max_records`` rows; ``compression_level`` is zstd's."""
 
     application_id: str
     partitions: tuple[PartitionToCompact, ...]
@@ -59,7 +59,7 @@ class CompactSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCompacted:
-    """One partition as the job reduced it, and what it found when it read both logs again. ``foreign`` rows are not what the store's kind writes;
+    """One partition as the job compacted it, and what it found when it read both logs again. ``foreign`` rows are not what the store's kind writes;
     ``problems`` are those of the new files.
     """
 
@@ -78,7 +78,7 @@ class PartitionCompacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """Everything the job reduced."""
+    """Everything the job compacted."""
 
     partitions: tuple[PartitionCompacted, ...]
     seconds: float
@@ -86,7 +86,7 @@ class CompactResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCompaction:
-    """What is planned for one changelog: ``partitions`` to reduce, and why the others, or all, stay as they are."""
+    """What is planned for one changelog: ``partitions`` to compact, and why the others, or all, stay as they are."""
 
     topic: str
     kind: StoreKind
@@ -96,7 +96,7 @@ class TopicCompaction:
 
     @property
     def rows(self) -> int:
-        """Rows to reduce."""
+        """Rows to compact."""
         return sum(partition.rows for partition in self.partitions)
 
     @property
@@ -115,20 +115,20 @@ class CompactionPlan:
 
     @property
     def partitions(self) -> tuple[PartitionToCompact, ...]:
-        """Everything to reduce."""
+        """Everything to compact."""
         return tuple(partition for topic in self.topics for partition in topic.partitions)
 
 
 def plan_compaction(source: Manifest, declared: Mapping[str, StoreKind | None]) -> CompactionPlan:
-    """What of a savepoint may be reduced and is worth it. ``declared`` has kinds by the names of stores; None for one that was not said."""
+    """What of a savepoint may be compacted and is worth it. ``declared`` has kinds by the names of stores; None for one that was not said."""
     changelogs = (topic for topic in source.topics if topic.role is TopicRole.CHANGELOG)
     planned = tuple(_planned(topic, source.application_id, declared) for topic in changelogs)
     return CompactionPlan(application_id=source.application_id, savepoint_id=source.savepoint_id, topics=planned)
 
 
 def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, StoreKind | None]) -> TopicCompaction:
-    said = declared.get(store_name(topic.name, application_id))
-    kind = store_kind(topic.name, application_id, topic.config, said)
+    declared_kind = declared.get(store_name(topic.name, application_id))
+    kind = store_kind(topic.name, application_id, topic.config, declared_kind)
     if why := why_never(topic, kind):
         return TopicCompaction(topic=topic.name, kind=kind, partitions=(), stays=(why,), expected_rows=None)
     stays = {image.partition: why for image in topic.partitions if (why := _not_now(image))}
@@ -146,10 +146,10 @@ def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, Stor
 
 
 def why_never(topic: TopicImage, kind: StoreKind) -> str | None:
-    """Why no partition of a changelog may be reduced to the newest row of each key, None when it may."""
+    """Why no partition of a changelog may be compacted to the newest row of each key, None when it may."""
     if kind is StoreKind.UNKNOWN:
         return "the kind of its store is not known; declare it under `stores`"
-    if kind not in REDUCIBLE:
+    if kind not in COMPACTABLE:
         return f"of a {kind} store every row counts"
     if topic.store not in (None, StoreKind.UNKNOWN, kind):
         return f"its store is said to be {kind} now, and was {topic.store} when the savepoint was taken"
@@ -166,7 +166,7 @@ def _not_now(image: PartitionImage) -> str | None:
         return "it has a gap"
     if not image.rows:
         return "it holds no record"
-    return "it is compacted already" if all(copied.reduced for copied in image.ranges) else None
+    return "it is compacted already" if all(copied.compacted for copied in image.ranges) else None
 
 
 def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionToCompact:
@@ -181,8 +181,8 @@ def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionT
 
 
 def _expected(images: Iterable[PartitionImage]) -> int | None:
-    """About how many rows will be left: as many as a reduction left before, if there was one. None when nothing is known."""
-    before = [[copied.file.rows if copied.file else 0 for copied in image.ranges if copied.reduced] for image in images]
+    """About how many rows will be left: as many as a compaction left before, if there was one. None when nothing is known."""
+    before = [[copied.file.rows if copied.file else 0 for copied in image.ranges if copied.compacted] for image in images]
     return sum(map(sum, before)) if before and all(before) else None
 
 

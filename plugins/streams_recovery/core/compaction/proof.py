@@ -1,4 +1,4 @@
-"""What a manifest says of ranges that were reduced: how, from which savepoint, and the proof that the state is the same."""
+"""What a manifest says of ranges that were compacted: how, from which savepoint, and the proof that the state is the same."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 class Compaction(enum.StrEnum):
-    """How the rows of a range were chosen from all that were there. ``latest-per-key``: the newest row of each key, see core.reduction."""
+    """How the rows of a range were chosen from all that were there. ``latest-per-key``: the newest row of each key, see core.compaction."""
 
     LATEST_PER_KEY = "latest-per-key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProof:
-    """That the reduced rows of one partition stand for the state of all its rows. ``keys`` are those of all rows, deleted ones included. The states
+    """That the compacted rows of one partition stand for the state of all its rows. ``keys`` are those of all rows, deleted ones included. The states
     are keys with the newest row of each, counted and digested (SHA-256) before and after; in those of windowed stores deleted keys count.
     """
 
@@ -37,7 +37,7 @@ class CompactionProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFrom:
-    """The savepoint that this one was made from without asking the cluster, and the proof of every partition that was reduced."""
+    """The savepoint that this one was made from without asking the cluster, and the proof of every partition that was compacted."""
 
     savepoint_id: str
     proofs: tuple[CompactionProof, ...]

@@ -24,7 +24,7 @@ _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
 
 
 def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
-    """What stands against, or weakens, a savepoint of these topics. ``topics`` need not hold more than the internal ones and the inputs."""
+    """What blocks or weakens a savepoint of these topics. ``topics`` need not hold more than the internal ones and the inputs."""
     internal = [topic for topic in topics if topic.role.internal]
     settings = {topic.name: topic.settings for topic in internal}
     replicas = {topic.name: topic.replication_factor for topic in internal}
@@ -62,7 +62,7 @@ def before_restore(
     *,
     replacing: bool = False,
 ) -> tuple[PreflightFinding, ...]:
-    """What stands against, or weakens, a restore of ``manifest``. ``made`` are the topics that it makes, by the names they get; ``existing`` those
+    """What blocks or weakens a restore of ``manifest``. ``made`` are the topics that it makes, by the names they get; ``existing`` those
     of them that the cluster has. ``replacing`` tells whether those may be replaced by the savepoint's.
     """
     settings = {name: _created_settings(cluster, image) for name, image in made.items()}
@@ -80,15 +80,15 @@ def before_restore(
     )
 
 
-def handed_over(last: OwnershipEntry | None, application_id: str, source: str) -> tuple[PreflightFinding, ...]:
+def outputs_transferred(last: OwnershipEntry | None, application_id: str, source: str) -> tuple[PreflightFinding, ...]:
     """What an application must not be given a state for: one whose clone writes its outputs; and a live clone, that of the application it replaced."""
-    if last is None or (last.role is not Role.REPLACED and not (last.role is Role.LIVE and source == last.other)):
+    if last is None or (last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other)):
         return ()
-    if last.role is Role.REPLACED:
-        text = f"{application_id} handed its outputs over to {last.other} and cannot be started"
+    if last.role is Role.RETIRED:
+        text = f"{application_id} transferred its outputs to {last.other} and cannot be started"
     else:
         text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
-    return (PreflightFinding(severity=Severity.BLOCKING, kind="handover", text=text, remedy="roll the clone back first"),)
+    return (PreflightFinding(severity=Severity.BLOCKING, kind="outputs-transferred", text=text, remedy="roll the clone back first"),)
 
 
 def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:

@@ -1,4 +1,4 @@
-"""Auditing a repository: is everything that its savepoints name still there, and still what was written?
+"""Checking a repository: is everything that its savepoints name still there, and still what was written?
 
 Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, the same share
 each time. A verdict counts what was checked; one that checked nothing is not good.
@@ -86,7 +86,7 @@ class CheckReport:
     were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
     """
 
-    audit_id: str
+    check_id: str
     application_id: str
     level: str
     savepoints: int
@@ -165,7 +165,7 @@ def _described(wanted: FileToCheck) -> tuple[object, ...]:
 
 
 def sampled(files: Sequence[FileToCheck], percent: float) -> tuple[FileToCheck, ...]:
-    """The share of ``files`` to read, at least one of them. A file is chosen by its name, so that a repeated audit reads the same ones."""
+    """The share of ``files`` to read, at least one of them. A file is chosen by its name, so that a repeated check reads the same ones."""
     if percent <= 0 or not files:
         return ()
     ranked = sorted(files, key=lambda wanted: hashlib.sha256(wanted.file.key.encode()).digest())
@@ -208,11 +208,11 @@ def finding(wanted: FileToCheck, cause: Cause, problem: str) -> Finding:
     )
 
 
-def findings_of(read: Sequence[FileToCheck], audited: Mapping[str, FileChecked]) -> list[Finding]:
+def findings_of(read: Sequence[FileToCheck], checked: Mapping[str, FileChecked]) -> list[Finding]:
     """Findings about the files that were to be read. One that no task reported on is a finding too."""
     found = []
     for wanted in read:
-        done = audited.get(wanted.file.key)
+        done = checked.get(wanted.file.key)
         if done is None:
             found.append(finding(wanted, Cause.NOT_READ, "was not read"))
         elif done.cause is not None:

@@ -1,4 +1,4 @@
-"""What an audit can find, by what has to be done about it."""
+"""What a check can find, by what has to be done about it."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Cause(enum.StrEnum):
 _FIRST_EXIT_CODE: Final = 20
 _PUT_BACK: Final = "put it back from a copy of the repository, or from an older version of the object where the bucket keeps them"
 _NEXT_STEPS: Final = {
-    Cause.UNREACHABLE: "check that the store can be reached, then audit again: nothing is known of the savepoints",
-    Cause.NOTHING_CHECKED: "check the storage section of the configuration; a repository without files protects nobody",
-    Cause.NOT_READ: "correct the rights or the store, then audit again: nothing is known of what could not be read",
+    Cause.UNREACHABLE: "check that the store can be reached, then check again: nothing is known of the savepoints",
+    Cause.NOTHING_CHECKED: "check the storage section of the configuration; a repository without files cannot restore anything",
+    Cause.NOT_READ: "correct the rights or the store, then check again: nothing is known of what could not be read",
     Cause.DAMAGED_RECORD: f"{_PUT_BACK}, and find out who deletes there: runs that need this log are refused until then",
-    Cause.UNKNOWN_FORMAT: "audit with the release of this software that wrote the savepoint, or a newer one",
+    Cause.UNKNOWN_FORMAT: "check with the release of this software that wrote the savepoint, or a newer one",
     Cause.ALTERED_FILE: f"{_PUT_BACK}, and take a new savepoint now; those named cannot be trusted",
     Cause.MISSING_FILE: f"{_PUT_BACK}, and take a new savepoint now; those named cannot be trusted",
     Cause.DAMAGED_MANIFEST: f"{_PUT_BACK}, and take a new savepoint now; those named cannot be trusted",
@@ -99,7 +99,7 @@ def manifest_finding(key: str, savepoint_id: str, error: Damaged) -> Finding:
 
 
 def lost_manifests(
-    alive: Collection[str], expired: Collection[str], *, published: Collection[str], marked: Collection[str], in_use: Collection[str]
+    alive: Collection[str], expired: Collection[str], *, published: Collection[str], pinned: Collection[str], in_use: Collection[str]
 ) -> dict[str, str]:
     """Savepoints that must exist and do not, with what proves it.
 
@@ -108,7 +108,7 @@ def lost_manifests(
     A later savepoint's parent proves nothing: savepoints may expire before those that share their files.
     """
     why = dict.fromkeys(set(published) - set(expired), "it was published and has not expired")
-    why |= dict.fromkeys(marked, "it is marked to be kept, so no expiry removed it")
+    why |= dict.fromkeys(pinned, "it is pinned, so no expiry removed it")
     why |= dict.fromkeys(in_use, "an unfinished restore needs it, so no expiry removed it")
     copied = "; a copy of it is under expired/"
     return {

@@ -1,4 +1,4 @@
-"""Whether a manifest describes what can be: moments, settings, whole logs, and proofs of what was reduced."""
+"""Whether a manifest describes what can be: moments, settings, whole logs, and proofs of what was compacted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.checked_numbers import check_epoch, check_replicas, check_settings
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.repository.range_columns import REDUCED, RangeColumns
+from streams_recovery.core.repository.range_columns import COMPACTED, RangeColumns
 from streams_recovery.core.timestamps import LAST_MOMENT
 
 
@@ -33,13 +33,13 @@ def check_topic(topic: TopicImage, where: str) -> None:
 
 def check_pieces(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, pieces: RangeColumns, where: str) -> None:
     """Raise ``Damaged`` unless what there is up to ``before``, these pieces behind it, and the partition's gaps are the archived part of its log, and nothing
-    but a changelog is reduced.
+    but a changelog is compacted.
     """
     check_tiling(topic, partition, before, pieces.runs(), where)
     # Only a changelog stands for a state; of every other topic each record counts.
-    if topic.role is not TopicRole.CHANGELOG and any(flag & REDUCED for flag in pieces.flags):
+    if topic.role is not TopicRole.CHANGELOG and any(flag & COMPACTED for flag in pieces.flags):
         raise Damaged(
-            f"{where}: {topic.name}-{partition.partition} is reduced, and it is no changelog",
+            f"{where}: {topic.name}-{partition.partition} is compacted, and it is no changelog",
             next_step="do not use this savepoint; choose another one",
             topic=topic.name,
             partition=partition.partition,
@@ -71,8 +71,8 @@ def check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFa
 
 
 def check_proof(manifest: Manifest, where: str) -> None:
-    """Raise ``Damaged`` for a reduced savepoint whose proofs are not about what it holds. Needs no ranges."""
-    source = manifest.provenance.reduced_from
+    """Raise ``Damaged`` for a compacted savepoint whose proofs are not about what it holds. Needs no ranges."""
+    source = manifest.provenance.compacted_from
     if source is None:
         return
     images = {TopicPartition(topic.name, image.partition): image for topic in manifest.topics for image in topic.partitions}
@@ -83,10 +83,10 @@ def check_proof(manifest: Manifest, where: str) -> None:
 
 
 def unproven(source: CompactedFrom | None, what: str, where: str) -> Damaged:
-    """The error for a reduced savepoint that may hold another state."""
+    """The error for a compacted savepoint that may hold another state."""
     named = source.savepoint_id if source is not None else None
     return Damaged(
-        f"{where} is reduced from {named}, and it is not proven that it holds the same state{what}",
+        f"{where} is compacted from {named}, and it is not proven that it holds the same state{what}",
         next_step="do not use this savepoint; use the one it was made from",
         savepoint=named,
     )

@@ -112,18 +112,18 @@ class Layout:
         return f"{self.application_id}/reprocessed/"
 
     @property
-    def handovers(self) -> str:
+    def ownership(self) -> str:
         """Prefix of the numbered records of what the application is to the outputs: who writes them."""
-        return f"{self.application_id}/handovers/"
+        return f"{self.application_id}/ownership/"
 
     @property
     def read_up_to(self) -> str:
         """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
         return f"{self.application_id}/read-up-to/"
 
-    def audit(self, audit_id: str) -> str:
-        """Prefix of the numbered verdicts of one audit: one, or more when its last step was repeated."""
-        return f"{self.application_id}/audits/{checked_name('audit id', audit_id)}/"
+    def check(self, check_id: str) -> str:
+        """Prefix of the numbered verdicts of one check: one, or more when its last step was repeated."""
+        return f"{self.application_id}/checks/{checked_name('check id', check_id)}/"
 
     @property
     def segments(self) -> str:
@@ -131,9 +131,9 @@ class Layout:
         return f"{self.application_id}/segments/"
 
     @property
-    def keeps(self) -> str:
+    def pins(self) -> str:
         """Prefix of the numbered words of people on single savepoints."""
-        return f"{self.application_id}/keeps/"
+        return f"{self.application_id}/pins/"
 
     @property
     def retired_prefix(self) -> str:

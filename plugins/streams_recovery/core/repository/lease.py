@@ -80,7 +80,7 @@ def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: 
     )
 
 
-def check_nobody_else(last: LockRecord | None, ticket: LockTicket, *, now: int) -> None:
+def check_no_other_owner(last: LockRecord | None, ticket: LockTicket, *, now: int) -> None:
     """Raise ``LockLost`` when another acquisition than this one holds the lock at ``now`` (ms)."""
     if holder(last, now) is not None:
         _own(last, ticket)
@@ -116,7 +116,7 @@ def ending_unreadable(key: str, *, now: int) -> LockRecord:
 def _own(last: LockRecord | None, ticket: LockTicket) -> LockRecord:
     if last is not None and holds(last, ticket):
         return last
-    now_with = f"{last.owner} ({last.kind})" if last else "nobody"
+    now_with = f"{last.owner} ({last.kind})" if last else "no run"
     raise LockLost(
         f"{ticket.owner} no longer holds the lock it took as number {ticket.number}; the newest record is of {now_with}",
         next_step="do not go on with this run; see what the other one did and start again",

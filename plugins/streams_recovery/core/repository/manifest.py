@@ -114,7 +114,7 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who asked for this savepoint, why, and with which versions. ``reduced_from`` is None for one that was taken from a cluster. ``intended`` are
+    """Who asked for this savepoint, why, and with which versions. ``compacted_from`` is None for one that was taken from a cluster. ``intended`` are
     changes of state since the savepoint before that would be damage, had nobody said that they were meant.
     """
 
@@ -122,7 +122,7 @@ class Provenance:
     requested_by: str
     reason: str
     software: dict[str, str]
-    reduced_from: CompactedFrom | None = None
+    compacted_from: CompactedFrom | None = None
     intended: tuple[str, ...] = ()
 
 
@@ -165,8 +165,8 @@ class Manifest:
 
     @property
     def replaces(self) -> str | None:
-        """The savepoint of the same cut and state that this one was reduced from and can stand for, None when there is none."""
-        source = self.provenance.reduced_from
+        """The savepoint of the same cut and state that this one was compacted from and can stand for, None when there is none."""
+        source = self.provenance.compacted_from
         return source.savepoint_id if source is not None and source.proven else None
 
     def topic(self, name: str) -> TopicImage | None:

@@ -9,13 +9,13 @@ from streams_recovery.core.errors import Refused
 
 
 class Role(enum.StrEnum):
-    """``live``: it writes the outputs that others read. ``beside``: a clone that writes outputs of its own. ``replaced``: its clone writes the outputs, so
+    """``live``: it writes the outputs that others read. ``standby``: a clone that writes outputs of its own. ``retired``: its clone writes the outputs, so
     it must not run.
     """
 
     LIVE = "live"
-    BESIDE = "beside"
-    REPLACED = "replaced"
+    STANDBY = "standby"
+    RETIRED = "retired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +44,17 @@ class ReadUpTo:
 
 
 def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
-    """What an application is, by its newest entry. Without one a clone is beside, and any other application is live."""
+    """What an application is, by its newest entry. Without one a clone is a standby, and any other application is live."""
     if last is not None:
         return last.role
-    return Role.BESIDE if is_clone else Role.LIVE
+    return Role.STANDBY if is_clone else Role.LIVE
 
 
 def require_startable(last: OwnershipEntry | None, application_id: str) -> None:
     """Raise ``Refused`` for an application whose clone writes the outputs: two would write them, each once for every record."""
-    if last is not None and last.role is Role.REPLACED:
+    if last is not None and last.role is Role.RETIRED:
         raise Refused(
-            f"{application_id} handed its outputs over to {last.other} (run {last.run}), so it must not be started",
+            f"{application_id} transferred its outputs to {last.other} (run {last.run}), so it must not be started",
             next_step=f"to go back to it, roll the clone back: `streams-recovery roll-back <name of {last.other}>`, or streams_clone with step roll_back",
             other=last.other,
         )

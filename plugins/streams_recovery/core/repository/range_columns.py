@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.archive_facts import ArchiveFacts, stored_bytes_a_row
 from streams_recovery.core.repository.segment_file import CopiedRange, SegmentFile
 
-FILE, REDUCED = 1, 2
+FILE, COMPACTED = 1, 2
 HASH: Final = 32
 NUMBERS: Final = ("start", "end", "first", "last", "rows", "bytes", "payload_bytes", "min_timestamp", "max_timestamp")
 _ENDING: Final = ".parquet"
@@ -25,7 +25,7 @@ _IS_FILE: Final = bytes(flag & FILE for flag in range(256))
 
 
 class RangeColumns(Sequence[CopiedRange]):
-    """Ranges in the order of offsets. ``flags`` has ``FILE`` and ``REDUCED`` for each; ``hashes`` has 32 bytes and ``attempts`` a name for each that has a
+    """Ranges in the order of offsets. ``flags`` has ``FILE`` and ``COMPACTED`` for each; ``hashes`` has 32 bytes and ``attempts`` a name for each that has a
     file, ``at_file`` how many of them there are before a range. A range without a file has its own offsets in place of a file's, and 0 for all else.
     """
 
@@ -66,7 +66,7 @@ class RangeColumns(Sequence[CopiedRange]):
                 max_timestamp=newest,
                 payload_bytes=payload,
             )
-        return CopiedRange(start=start, end=end, file=file, reduced=Compaction.LATEST_PER_KEY if self.flags[at] & REDUCED else None)
+        return CopiedRange(start=start, end=end, file=file, compacted=Compaction.LATEST_PER_KEY if self.flags[at] & COMPACTED else None)
 
     def _key(self, start: int, end: int, attempt: str) -> str:
         return f"{self._prefix}{start:020}-{end:020}-{attempt}{_ENDING}"
@@ -83,7 +83,7 @@ class RangeColumns(Sequence[CopiedRange]):
         key does not follow from its range.
         """
         file = piece.file
-        flag = (FILE if file else 0) | (REDUCED if piece.reduced else 0)
+        flag = (FILE if file else 0) | (COMPACTED if piece.compacted else 0)
         if self._goes_on(piece.start, flag):
             self.numbers["end"][-1] = self.numbers["last"][-1] = piece.end
             return

@@ -15,7 +15,7 @@ from typing import Final
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.range_columns import FILE, HASH, REDUCED, RangeColumns
+from streams_recovery.core.repository.range_columns import COMPACTED, FILE, HASH, RangeColumns
 
 MOST_RANGES: Final = 1 << 22
 STEPS: Final = ("skip", "span", "lead", "tail", "rows", "bytes", "payload_bytes", "min_timestamp", "time_span")
@@ -71,7 +71,7 @@ def decode(data: bytes, application_id: str, topic: str, ranges: int, *, where: 
         at += _WIDTH * ranges
     flags = data[at : at + ranges]
     files = sum(flag & FILE for flag in flags)
-    right = fixed <= len(data) == fixed + files * HASH + header.attempts and not flags.translate(None, bytes(range((FILE | REDUCED) + 1)))
+    right = fixed <= len(data) == fixed + files * HASH + header.attempts and not flags.translate(None, bytes(range((FILE | COMPACTED) + 1)))
     _expect(right, "has not as many bytes as its ranges have", where)
     names = data[len(data) - header.attempts :] if header.attempts else b""
     _expect(not files if not names else _ATTEMPTS.fullmatch(names) is not None, "has names of attempts that are none", where)

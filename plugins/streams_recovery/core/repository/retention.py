@@ -29,7 +29,7 @@ class KeepRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSavepoint:
     """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
-    ``replaces`` is the savepoint of the same cut that it was reduced from, with proof, None when there is none. ``profile`` tells whether it has state,
+    ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when there is none. ``profile`` tells whether it has state,
     ``survives`` whether it is enough when the whole cluster is lost.
     """
 
@@ -98,22 +98,22 @@ class ObjectLock:
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 
 
-def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, marks: Iterable[Pin], *, now: int) -> list[Decision]:
+def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Iterable[Pin], *, now: int) -> list[Decision]:
     """One decision for every savepoint, newest first, at ``now`` (ms).
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
     stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
-    reduced from meets no rule: the two are one moment, and the other one stands for it. One of a moment that has not come meets no rule
+    compacted from meets no rule: the two are one moment, and the other one stands for it. One of a moment that has not come meets no rule
     and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with state and minimal ones are judged apart: one
     without state never takes the place of one that has it.
     """
-    said = list(marks)
+    known = list(pins)
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
-    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, said, now)]
+    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, known, now)]
     return sorted(decisions, key=lambda decision: (decision.captured_at, decision.savepoint_id), reverse=True)
 
 
-def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, marks: Sequence[Pin], now: int) -> list[Decision]:
+def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Sequence[Pin], now: int) -> list[Decision]:
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
     replaced = _replaced(savepoints)
@@ -129,10 +129,10 @@ def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, marks: 
     for rule, form in _BUCKETS.items():
         for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
             reasons[held.savepoint_id].append(f"{rule} {bucket}")
-    for savepoint_id, restores in pinned(marks).items():
+    for savepoint_id, restores in pinned(pins).items():
         if savepoint_id in reasons:
             reasons[savepoint_id] += [
-                "marked" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
+                "pinned" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
             ]
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
@@ -174,11 +174,11 @@ def _newest_of_each(newest_first: Sequence[HeldSavepoint], form: str, count: int
     return found
 
 
-def pinned(marks: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
+def pinned(pins: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
     """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``marks`` in the order in which they were
     made.
     """
-    latest = {(mark.savepoint_id, mark.restore_id): mark.keep for mark in marks}
+    latest = {(mark.savepoint_id, mark.restore_id): mark.keep for mark in pins}
     found: dict[str, tuple[str | None, ...]] = {}
     for (savepoint_id, restore_id), keep in latest.items():
         if keep:

@@ -44,14 +44,14 @@ class SegmentFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRange:
     """The offsets ``[start, end)`` of one partition, read to the end. ``file`` is None when no readable record was there:
-    transaction markers, aborted records and compacted-away records take offsets but are no rows. From a ``reduced``
-    range rows are missing that later rows replace, in it or in reduced ranges behind it: together they are the same state, not the same log.
+    transaction markers, aborted records and compacted-away records take offsets but are no rows. From a ``compacted``
+    range rows are missing that later rows replace, in it or in compacted ranges behind it: together they are the same state, not the same log.
     """
 
     start: int
     end: int
     file: SegmentFile | None
-    reduced: Compaction | None = None
+    compacted: Compaction | None = None
 
     def __post_init__(self) -> None:
         inside = self.file is None or self.start <= self.file.first_offset <= self.file.last_offset < self.end

@@ -55,12 +55,12 @@ def _within_tables(topic: TopicImage) -> TopicImage:
 def with_ranges(manifest: Manifest, tables: Mapping[str, Mapping[int, RangeColumns]], *, where: str) -> Manifest:
     """``manifest`` as it was read, with its ranges out of these ``tables``, by hash. Raises ``Damaged`` when they are not what it says of them."""
     filled = replace(manifest, topics=tuple(_filled(topic, manifest.application_id, tables, where) for topic in manifest.topics))
-    source = manifest.provenance.reduced_from
+    source = manifest.provenance.compacted_from
     proven = {(proof.topic, proof.partition) for proof in source.proofs} if source is not None else set()
     for topic in filled.topics:
         for image in topic.partitions:
-            if (topic.name, image.partition) in proven and not all(copied.reduced for copied in image.ranges):
-                raise unproven(manifest.provenance.reduced_from, f": see {topic.name}-{image.partition}", where)
+            if (topic.name, image.partition) in proven and not all(copied.compacted for copied in image.ranges):
+                raise unproven(manifest.provenance.compacted_from, f": see {topic.name}-{image.partition}", where)
     return filled
 
 
@@ -71,8 +71,8 @@ def _filled(topic: TopicImage, application_id: str, tables: Mapping[str, Mapping
         pieces = held[0] if len(held) == 1 else RangeColumns(application_id, TopicPartition(topic.name, image.partition))
         for one in held if len(held) > 1 else ():
             pieces.extend(one)
-        said = image.ranges.facts
-        if replace(pieces.facts(said.savepoints), ranges=sum(map(len, held))) != said:
+        stated = image.ranges.facts
+        if replace(pieces.facts(stated.savepoints), ranges=sum(map(len, held))) != stated:
             raise Damaged(
                 f"{where}: its tables do not hold what it says of {topic.name}-{image.partition}",
                 next_step="do not use this savepoint; verify the repository and choose another one",

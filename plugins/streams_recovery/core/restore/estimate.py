@@ -110,7 +110,7 @@ def seconds_of(journal: Collection[JournalEntry], *, began_at: int) -> dict[str,
     return {step: max(_LEAST_SECONDS, (first[end] - first[begin]) / 1000) for step, (begin, end) in STEPS.items()}
 
 
-def told(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """As people say it."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

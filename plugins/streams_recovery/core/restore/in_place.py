@@ -142,7 +142,7 @@ def check_stood_still(first: Mapping[TopicPartition, Any], second: Mapping[Topic
     if moved:
         named = ", ".join(moved[:_NAMED]) + (f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else "")
         raise Refused(
-            f"somebody writes to {named}: within {seconds:g} s something came",
+            f"a producer writes to {named}: within {seconds:g} s something came",
             next_step="nothing was changed; stop every producer of the inputs, take a savepoint, and begin again",
             topics=moved,
         )

@@ -1,4 +1,4 @@
-"""What a load that broke off left behind, and what may be done with it: go on behind it, or begin with an empty topic again."""
+"""What a load that failed left behind, and what may be done with it: go on behind it, or begin with an empty topic again."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from streams_recovery.core.sandbox.interval import IntervalSlice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoad:
-    """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes. ``reduced`` ones are the same state, not the same log."""
+    """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes. ``compacted`` ones are the same state, not the same log."""
 
     partition: int
     files: tuple[SegmentFile, ...]
     cut: RowCut | None = None
-    reduced: bool = False
+    compacted: bool = False
 
     @property
     def rows(self) -> int:
@@ -182,7 +182,7 @@ class RestorePlan:
         return frozenset(step.name for step in self.create if step.role in (TopicRole.INPUT, TopicRole.GLOBAL))
 
     @property
-    def held_back(self) -> dict[TopicPartition, int]:
+    def deferred(self) -> dict[TopicPartition, int]:
         """Inputs of an interval of which the application gets only so many records at first, those before the first of the interval or later, and the
         others once it has processed these. Empty where it has processed all that comes before, or nothing comes behind.
 

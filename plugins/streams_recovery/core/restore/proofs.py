@@ -121,7 +121,7 @@ def with_empty(
 
 def wants_keys(tp: TopicPartition, load: PartitionLoad, keyed: Collection[str], *, requested: bool) -> bool:
     """Whether the keys of a partition are to be compared although its rows are equal. ``keyed`` are the topics that have keys."""
-    return tp.topic in keyed and load.rows > 0 and (requested or load.reduced)
+    return tp.topic in keyed and load.rows > 0 and (requested or load.compacted)
 
 
 def needs(
@@ -162,7 +162,7 @@ def judged(
     for tp, need in ((tp, _need(load, verified.get(tp), now[tp], keys=False)) for tp, load in work.items()):
         found, compared = verified.get(tp), by_partition.get(tp)
         if found is None or need is not None:
-            problems[tp] = _told(need, work[tp], found, compared)
+            problems[tp] = _problem_text(need, work[tp], found, compared)
         elif compared is not None and compared.keys_different:
             problems[tp] = f"{_keys(compared)}, though its records are the same"
         elif compared is None and wants_keys(tp, work[tp], keyed, requested=requested):
@@ -185,7 +185,7 @@ def _proof(found: PartitionVerified, compared: KeysVerified | None) -> Partition
     )
 
 
-def _told(need: Need | None, load: PartitionLoad, found: PartitionVerified | None, compared: KeysVerified | None) -> str:
+def _problem_text(need: Need | None, load: PartitionLoad, found: PartitionVerified | None, compared: KeysVerified | None) -> str:
     if found is None or need is not Need.DIFFERENT:
         return str(need)
     if found.archived_rows != load.rows:

@@ -82,12 +82,12 @@ class RestoreReport:
     sizes: Sizes
     seconds: dict[str, float] | None
     point: PointInTime | None
-    asked: tuple[QueryCheck, ...]
+    query_checks: tuple[QueryCheck, ...]
 
     @property
     def verdict(self) -> Verdict:
         """Differences and gaps first: what was compared besides does not make up for them."""
-        if self.missing or not all(topic.proven for topic in self.topics) or any(store.different for store in self.asked):
+        if self.missing or not all(topic.proven for topic in self.topics) or any(store.different for store in self.query_checks):
             return Verdict.DIFFERENT
         return Verdict.EQUAL if sum(topic.rows for topic in self.topics) else Verdict.NOTHING_COMPARED
 

@@ -1,4 +1,4 @@
-"""Handing outputs over from an application to its clone, or back: what stands against it, and what comes twice by it. Pure.
+"""Transferring outputs from an application to its clone, or back: what blocks it, and what comes twice by it. Pure.
 
 Whatever input the clone had read wrote to outputs of its own, so before it writes the real ones, the old application must have read at least as much:
 then nothing is missing there. What it had read beyond that, the clone reads again: so much comes twice. On the way back the old application goes
@@ -29,10 +29,10 @@ class Step(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two applications. ``other`` is the one its role is towards, None when it was never handed anything. ``alive`` and ``unknown`` name
+    """One of the two applications. ``other`` is the one its role is towards, None when no outputs were ever transferred to it. ``alive`` and ``unknown`` name
     instances; ``clean`` tells that every one that is gone was seen to close cleanly. Offsets committed on inputs and unread records of repartition
-    topics are by ``<topic> <partition>``. ``handed`` are the offsets it had when it was replaced, None unless it is.
-    ``unfinished`` is a restore of it that broke off half way.
+    topics are by ``<topic> <partition>``. ``retired_offsets`` are the offsets it had when it was retired, None unless it is.
+    ``unfinished`` is a restore of it that failed half way.
     """
 
     application_id: str
@@ -47,7 +47,7 @@ class Side:
     outputs: tuple[str, ...]
     committed: dict[str, int]
     unread: dict[str, int]
-    handed: dict[str, int] | None
+    retired_offsets: dict[str, int] | None
     unfinished: str | None
 
     @property
@@ -91,7 +91,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPlan:
-    """What a switch would do. Of the counts, which move while a person reads the plan, ``again`` is input whose output comes twice, ``tail`` what lies
+    """What a cut-over would do. Of the counts, which move while a person reads the plan, ``again`` is input whose output comes twice, ``tail`` what lies
     unread in repartition topics of the one that is to be started, and ``lag`` how far the clone is behind its input.
     """
 
@@ -168,16 +168,16 @@ def _warnings(pair: Pair, step: Step) -> Iterable[str]:
 
 
 def problems(pair: Pair, step: Step, *, max_lag: int, restore_first: bool = False) -> tuple[str, ...]:
-    """Everything that stands against a switch, all at once. With ``restore_first`` a way back leaves the old application down, to be restored."""
+    """Everything that blocks a cut-over, all at once. With ``restore_first`` a way back leaves the old application down, to be restored."""
     if step is Step.CUT_OVER:
         return (*_both(pair), *_against_cut_over(pair, max_lag))
     return (*_both(pair), *(() if restore_first else _against_roll_back(pair)))
 
 
 def upgrade_problems(pair: Pair) -> tuple[str, ...]:
-    """Everything that stands against stopping the old application and starting the clone from that very savepoint, with the real outputs."""
+    """Everything that blocks stopping the old application and starting the clone from that very savepoint, with the real outputs."""
     found = [*_both(pair), *_same_topics(pair)]
-    if pair.clone.role is not Role.BESIDE:
+    if pair.clone.role is not Role.STANDBY:
         found.append(f"{pair.clone.application_id} is {pair.clone.role} already")
     found += [_broken_off(pair.old)] if pair.old.unfinished else []
     if pair.clone.alive:
@@ -209,15 +209,15 @@ def _against_cut_over(pair: Pair, max_lag: int) -> Iterable[str]:
         return
     yield from _state_problems(pair)
     if sum(pair.lag.values()) > max_lag:
-        yield f"{clone.application_id} is {sum(pair.lag.values())} records behind its input, more than {max_lag}: {told(pair.lag)}"
+        yield f"{clone.application_id} is {sum(pair.lag.values())} records behind its input, more than {max_lag}: {counts_text(pair.lag)}"
     if not old.alive:
         if pair.clone_ahead:
             yield (
                 f"{old.application_id} is down, and {clone.application_id} has read input that it has not, whose output would be missing: "
-                f"{told(pair.clone_ahead)}"
+                f"{counts_text(pair.clone_ahead)}"
             )
         if old.unread and not pair.old_has_read:
-            yield f"{old.application_id} is down with unread records in repartition topics, whose output would be missing: {told(old.unread)}"
+            yield f"{old.application_id} is down with unread records in repartition topics, whose output would be missing: {counts_text(old.unread)}"
 
 
 def _state_problems(pair: Pair) -> Iterable[str]:
@@ -239,7 +239,7 @@ def _state_problems(pair: Pair) -> Iterable[str]:
 
 
 def _broken_off(side: Side) -> str:
-    return f"restore {side.unfinished} of {side.application_id} broke off half way"
+    return f"restore {side.unfinished} of {side.application_id} failed half way"
 
 
 def _against_roll_back(pair: Pair) -> Iterable[str]:
@@ -251,13 +251,13 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
         yield f"{_broken_off(old)}; {instead}"
     gone = beyond(pair.starts, old.committed)
     if gone:
-        yield f"{old.application_id} would skip input that was deleted since it stopped: {told(gone)}; {instead}"
-    moved = [name for name, offset in sorted((old.handed or {}).items()) if old.committed.get(name, 0) != offset]
+        yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"
+    moved = [name for name, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(name, 0) != offset]
     if moved:
-        yield f"offsets of {old.application_id} are not those it had when it was replaced: {', '.join(moved[:_NAMED])}; {instead}"
+        yield f"offsets of {old.application_id} are not those it had when it was retired: {', '.join(moved[:_NAMED])}; {instead}"
 
 
-def told(counts: Counts) -> str:
+def counts_text(counts: Counts) -> str:
     """Partitions with their counts, the first few."""
     shown = ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())[:_NAMED])
     more = len(counts) - _NAMED

@@ -55,7 +55,7 @@ class Restored:
 
 
 def furthest(journal: Collection[JournalEntry]) -> Phase:
-    """The last phase a restore came to by itself: one that was broken off is closed without having recovered."""
+    """The last phase a restore came to by itself: one that was interrupted is closed without having recovered."""
     phases = {entry.phase for entry in journal}
     own = phases if Phase.RECOVERED in phases else phases - {Phase.CLOSED}
     return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)

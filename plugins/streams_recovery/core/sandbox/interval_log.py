@@ -23,49 +23,49 @@ class Base(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessRequest:
     """One interval to process again. With ``tombstones``, keys whose result of the interval did not come again are deleted from replaced outputs; else
-    they stop the hand-over.
+    they stop the publishing.
     """
 
     slice: IntervalSlice
     base: Base
-    hand_over: PublishPolicy
+    publish: PublishPolicy
     tombstones: bool
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReprocessOptions:
     """A request as it is written. An empty text leaves it to the configuration."""
 
     lateness: str = ""
     overlap: str = ""
     beyond: str = ""
     base: str = ""
-    hand_over: str = PublishPolicy.SIDE_BY_SIDE
+    publish: str = PublishPolicy.SIDE_BY_SIDE
     tombstones: bool = False
     confirm: str = ""
     reason: str = ""
 
 
-def reprocess_request(asked: Asked, interval: Interval, application_id: str, tables: tuple[str, ...]) -> ReprocessRequest:
+def reprocess_request(requested: ReprocessOptions, interval: Interval, application_id: str, tables: tuple[str, ...]) -> ReprocessRequest:
     """What ``asked`` means, once its empty texts were filled in. Raises ``ConfigInvalid`` for what is no duration, and ``Refused`` unless the id of the
     application was typed whose outputs are to be written.
     """
-    hand_over = PublishPolicy(asked.hand_over)
-    if hand_over is PublishPolicy.REPLACE and asked.confirm != application_id:
+    publish = PublishPolicy(requested.publish)
+    if publish is PublishPolicy.REPLACE and requested.confirm != application_id:
         raise Refused(
-            f"results are put into the outputs of {application_id} only when its id is typed to confirm it, not {asked.confirm!r}",
+            f"results are put into the outputs of {application_id} only when its id is typed to confirm it, not {requested.confirm!r}",
             next_step="nothing was changed; type it exactly, or leave the results side by side",
         )
-    if asked.tombstones and hand_over is PublishPolicy.SIDE_BY_SIDE:
-        raise ConfigInvalid("tombstones belong to hand_over replace", next_step="leave them out, or replace")
-    lengths = {"lateness": asked.lateness, "overlap": asked.overlap, "beyond": asked.beyond}
+    if requested.tombstones and publish is PublishPolicy.SIDE_BY_SIDE:
+        raise ConfigInvalid("tombstones belong to publish replace", next_step="leave them out, or replace")
+    lengths = {"lateness": requested.lateness, "overlap": requested.overlap, "beyond": requested.beyond}
     return ReprocessRequest(
         slice=IntervalSlice(interval=interval, tables=tables, **{name: milliseconds(text) for name, text in lengths.items()}),
-        base=Base(asked.base),
-        hand_over=hand_over,
-        tombstones=asked.tombstones,
-        reason=asked.reason,
+        base=Base(requested.base),
+        publish=publish,
+        tombstones=requested.tombstones,
+        reason=requested.reason,
     )
 
 
@@ -92,7 +92,7 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishReport:
-    """What was handed over."""
+    """What was published."""
 
     how: PublishPolicy
     outputs: tuple[OutputReport, ...]
@@ -115,7 +115,7 @@ class ReprocessEntry:
     savepoint_id: str | None
     records: int | None
     reached: Phase | None
-    handed: PublishReport | None
+    published: PublishReport | None
     left: tuple[str, ...]
     succeeded: bool
 
@@ -123,13 +123,13 @@ class ReprocessEntry:
     def outcome(self) -> str:
         """In a few words."""
         if self.succeeded:
-            return "handed over" if self.handed else "no input: 0 records, nothing was started"
+            return "published" if self.published else "no input: 0 records, nothing was started"
         got = "before it began" if self.reached is None else f"after {self.reached}"
         return f"failed {got}{', something is left' if self.left else ''}"
 
 
-def succeeded(records: int | None, reached: Phase | None, handed: PublishReport | None, left: tuple[str, ...]) -> bool:
-    """True for an interval that has no input, and for one that was processed, handed over and removed."""
+def succeeded(records: int | None, reached: Phase | None, published: PublishReport | None, left: tuple[str, ...]) -> bool:
+    """True for an interval that has no input, and for one that was processed, published and removed."""
     if left or records is None:
         return False
-    return records == 0 if reached is None else reached is Phase.CLOSED and handed is not None
+    return records == 0 if reached is None else reached is Phase.CLOSED and published is not None

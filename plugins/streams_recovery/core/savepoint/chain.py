@@ -163,6 +163,6 @@ def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
     merged: list[CopiedRange] = []
     for piece in sorted(pieces, key=lambda one: one.start):
         last = merged[-1] if merged else None
-        idle = last and piece.file is None and last.file is None and last.end == piece.start and last.reduced == piece.reduced
+        idle = last and piece.file is None and last.file is None and last.end == piece.start and last.compacted == piece.compacted
         merged.append(replace(piece, start=merged.pop().start) if idle else piece)
     return tuple(merged)

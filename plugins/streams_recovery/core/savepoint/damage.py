@@ -178,7 +178,7 @@ def require_whole(application_id: str, found: Collection[Damage], wanted: Change
     if not refused:
         return
     kinds = {one.kind for one in refused}
-    steps = ["nothing was touched"]
+    steps = ["nothing was changed"]
     if DamageKind.MISSING in kinds:
         steps.append("correct `stores` in the configuration if that store has no changelog (logged: false, or its source)")
     if DamageKind.CLAIMED in kinds:

@@ -16,7 +16,7 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.state.partitioner import default_partition
-from streams_recovery.core.state.table import Entry, Headers, Identity, living
+from streams_recovery.core.state.table import Entry, Headers, Identity, undeleted
 from streams_recovery.core.state.windowed_keys import split_key
 
 WRITABLE = WINDOWED | {StoreKind.KEY_VALUE}
@@ -104,7 +104,7 @@ def edited(base: Base, table: Sequence[Wanted]) -> Edit:
         if at in now:
             raise ConfigInvalid(f"the key {row.key.hex()} is in the table twice", next_step="leave one row of each key in it")
         now[at] = row
-    alive, ends = living(base.entries), {image.partition: image.end for image in base.images}
+    alive, ends = undeleted(base.entries), {image.partition: image.end for image in base.images}
     partitions: dict[int, list[Entry]] = {image.partition: [] for image in base.images}
     changed = 0
     for at, entry in base.entries.items():
@@ -139,7 +139,7 @@ def _check_partitions(base: Base) -> int:
         named = ", ".join(f"{entry.key.hex()} in {entry.partition}, not {_partition(base, entry.key)}" for entry in wrong[:_NAMED])
         raise Refused(
             f"{len(wrong)} of {len(base.entries)} keys do not lie where Kafka's default partitioner puts them: {named}",
-            next_step="this application chooses partitions in its own way, so nobody else can write its state; correct the store's kind if it is wrong",
+            next_step="this application chooses partitions in its own way, so its state cannot be written from outside; correct a wrong kind of the store",
         )
     return len(base.entries)
 
@@ -191,7 +191,7 @@ def edited_range(image: PartitionImage, entries: Sequence[Entry], file: SegmentF
     end = max(image.end, entries[-1].offset + 1 if entries else 0)
     if end == start:
         return end, ()
-    return end, (CopiedRange(start=start, end=end, file=file, reduced=Compaction.LATEST_PER_KEY),)
+    return end, (CopiedRange(start=start, end=end, file=file, compacted=Compaction.LATEST_PER_KEY),)
 
 
 def edited_manifest(

@@ -58,7 +58,7 @@ def newest(kind: StoreKind, entries: Iterable[Entry]) -> dict[Identity, Entry]:
     return found
 
 
-def living(table: Mapping[Identity, Entry]) -> dict[Identity, Entry]:
+def undeleted(table: Mapping[Identity, Entry]) -> dict[Identity, Entry]:
     """Those that are not deleted."""
     return {at: entry for at, entry in table.items() if entry.value is not None}
 
@@ -89,7 +89,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffCounts:
-    """A comparison in numbers of living keys. ``compared`` are the keys of either side."""
+    """A comparison in numbers of existing keys. ``compared`` are the keys of either side."""
 
     before: int
     after: int
@@ -116,8 +116,8 @@ class DiffCounts:
 
 
 def differences(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry]) -> Iterator[Difference]:
-    """Every living key that is not the same on both sides, in the order of partitions and keys. Offsets do not count."""
-    old, new = living(before), living(after)
+    """Every existing key that is not the same on both sides, in the order of partitions and keys. Offsets do not count."""
+    old, new = undeleted(before), undeleted(after)
     for at in sorted({*old, *new}):
         one, other = old.get(at), new.get(at)
         if one is None or other is None:
@@ -138,7 +138,7 @@ def different_parts(one: Entry, other: Entry) -> tuple[str, ...]:
 
 def counted(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry], found: Iterable[Difference]) -> DiffCounts:
     """The comparison that ``found`` belongs to, in numbers."""
-    old, new = living(before), living(after)
+    old, new = undeleted(before), undeleted(after)
     kinds = [difference.change for difference in found]
     return DiffCounts(
         before=len(old),

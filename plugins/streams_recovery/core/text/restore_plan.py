@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
-from streams_recovery.core.restore.estimate import told
+from streams_recovery.core.restore.estimate import duration_text
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
 
@@ -52,13 +52,13 @@ def markdown(plan: RestorePlan) -> str:
 def _claimed(plan: RestorePlan) -> list[str]:
     if not plan.claimed:
         return []
-    told = (
+    explanation = (
         f"By their names these could be internal topics of `{plan.application_id}`. Each is taken for one of another application, because a consumer "
         "group of that name exists. Name its store under `stores` in the configuration if it is this application's."
     )
     becomes = {topic.name: "created again" for topic in plan.create} | {topic.name: "deleted" for topic in plan.delete}
     return [
-        told,
+        explanation,
         "",
         "| topic | taken for one of | here |",
         "|---|---|---|",
@@ -103,9 +103,9 @@ def _duration(plan: RestorePlan) -> list[str]:
     expected = plan.observed.estimate
     if expected is None:
         return []
-    steps = ", ".join(f"{step} {told(seconds)}" for step, seconds in expected.seconds.items())
+    steps = ", ".join(f"{step} {duration_text(seconds)}" for step, seconds in expected.seconds.items())
     basis = f"by the last {expected.measured} restores and drills" if expected.measured else "by default rates: none was measured here yet"
-    return [f"Estimated time: **{told(expected.total)}** ({steps}), {basis}.", ""]
+    return [f"Estimated time: **{duration_text(expected.total)}** ({steps}), {basis}.", ""]
 
 
 def _loaded(plan: RestorePlan) -> list[str]:
@@ -152,7 +152,7 @@ def _point(plan: RestorePlan) -> list[str]:
     state = "the state of this savepoint and its" if plan.point.with_state else "no state, and all archived"
     cuts = [(topic.name, part.partition, part.cut) for topic in plan.create for part in topic.partitions if part.cut is not None]
     more = len(cuts) - _SHOWN_OFFSETS
-    leads = plan.held_back
+    leads = plan.deferred
     held = sum(cut.rows - leads[tp] for name, number, cut in cuts if (tp := TopicPartition(name, number)) in leads)
     when = f"As of **{moment(as_of.moment)}** ({as_of.moment} ms) by **{as_of.by}**: {state} input up to there"
     if plan.point.slice is not None:
@@ -242,8 +242,8 @@ def _deletions(plan: RestorePlan) -> list[str]:
 
 
 def _topic_row(topic: TopicToCreate, plan: RestorePlan) -> str:
-    living = plan.observed.offsets_replaced.get(topic.name)
-    replaced = f"**{living:,} offsets**" if living else "an empty topic" if topic.replaces else "nothing"
+    existing = plan.observed.offsets_replaced.get(topic.name)
+    replaced = f"**{existing:,} offsets**" if existing else "an empty topic" if topic.replaces else "nothing"
     return f"| {topic.name} | {topic.role} | {len(topic.partitions)} | {topic.rows:,} | {topic.payload_bytes:,} | {replaced} |"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from streams_recovery.core.restore.estimate import told
+from streams_recovery.core.restore.estimate import duration_text
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict
 from streams_recovery.core.text.restore_plan import moment
@@ -72,7 +72,7 @@ def page(report: RestoreReport, sha256: str) -> str:
 
 
 def _asked(report: RestoreReport) -> list[str]:
-    if not report.asked:
+    if not report.query_checks:
         return []
     return [
         "## What the application answered",
@@ -83,7 +83,7 @@ def _asked(report: RestoreReport) -> list[str]:
         "|---|---:|---:|---:|---:|---:|",
         *(
             f"| {one.store} | {one.sampled} | {one.equal} | {one.changed} | {one.unreadable} | {len(one.different)} |"
-            for one in report.asked
+            for one in report.query_checks
         ),
         "",
     ]
@@ -97,7 +97,9 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
         (
             "steps",
-            ", ".join(f"{step} {told(value)}" for step, value in report.seconds.items()) if report.seconds else "in several attempts",
+            ", ".join(f"{step} {duration_text(value)}" for step, value in report.seconds.items())
+            if report.seconds
+            else "in several attempts",
         ),
         ("offsets set", f"{report.offsets}, inputs by `{_plain(report.strategy)}`"),
         ("way back", f"safety savepoint `{report.safety_savepoint}`" if report.safety_savepoint else "none was taken"),

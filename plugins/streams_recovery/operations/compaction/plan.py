@@ -1,4 +1,4 @@
-"""What a reduction would do, and the Spark job for it."""
+"""What a compaction would do, and the Spark job for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams_recovery.operations.compaction.values import CompactRequest, Compac
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import JobPlan
 
-SPEC, RESULT = "reduce-spec", "reduce-result"
+SPEC, RESULT = "compact-spec", "compact-result"
 
 
 def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
@@ -35,7 +35,7 @@ def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
 
 
 def begin(recovery: RecoveryContext, request: CompactRequest, planned: CompactionPlan) -> CompactTicket:
-    """Leave a Spark job its specification if there is something to reduce."""
+    """Leave a Spark job its specification if there is something to compact."""
     savepoint_id = same_moment(planned.savepoint_id, request.run)
     backup = recovery.config.backup
     spec = CompactSpec(
@@ -48,7 +48,7 @@ def begin(recovery: RecoveryContext, request: CompactRequest, planned: Compactio
         request=request,
         savepoint_id=savepoint_id,
         source_id=planned.savepoint_id,
-        spec=recovery.notes.write(savepoint_id, SPEC, spec) if spec.partitions else None,
+        spec=recovery.artifacts.write(savepoint_id, SPEC, spec) if spec.partitions else None,
         partitions=len(spec.partitions),
         offsets=sum(partition.end - partition.start for partition in spec.partitions),
         stays={topic.topic: "; ".join(topic.stays) for topic in planned.topics if topic.stays},
@@ -56,8 +56,8 @@ def begin(recovery: RecoveryContext, request: CompactRequest, planned: Compactio
 
 
 def plan_job(recovery: RecoveryContext, ticket: CompactTicket) -> JobPlan:
-    """The job of a reduction. Each attempt has a place of its own for its result: an earlier one may still run somewhere."""
-    result_key = None if ticket.spec is None else recovery.notes.reserve(ticket.savepoint_id, f"{RESULT}-{uuid.uuid4().hex}")
+    """The job of a compaction. Each attempt has a place of its own for its result: an earlier one may still run somewhere."""
+    result_key = None if ticket.spec is None else recovery.artifacts.reserve(ticket.savepoint_id, f"{RESULT}-{uuid.uuid4().hex}")
     return JobPlan(spec=ticket.spec, result_key=result_key, ranges=ticket.partitions, offsets=ticket.offsets)
 
 

@@ -30,17 +30,17 @@ def publish(
         if earlier is not None:
             return _summary(recovery, recovery.savepoints.read(earlier), stays=ticket.stays)
         if ticket.spec is None or result is None:
-            raise Damaged("no reduction ran", next_step="clear the Spark task of this run and run it again")
+            raise Damaged("no compaction ran", next_step="clear the Spark task of this run and run it again")
         source = recovery.savepoints.read(ticket.source_id)
         refuse_if_compacted(recovery, source)
-        done = recovery.notes.read_own(CompactResult, ticket.savepoint_id, result)
-        verdict = judge(recovery.notes.read(CompactSpec, ticket.spec).partitions, done.partitions)
+        done = recovery.artifacts.read_own(CompactResult, ticket.savepoint_id, result)
+        verdict = judge(recovery.artifacts.read(CompactSpec, ticket.spec).partitions, done.partitions)
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
         manifest = assembled(source, verdict.accepted, savepoint_id=ticket.savepoint_id, provenance=provenance)
         if not manifest.whole(sizes(recovery)):
             raise Damaged(
                 f"files of savepoint {ticket.savepoint_id} are missing or have another size than was written",
-                next_step="nothing was published; run the reduction again",
+                next_step="nothing was published; run the compaction again",
                 savepoint=ticket.savepoint_id,
             )
         recovery.savepoints.publish(manifest)
@@ -54,7 +54,7 @@ def _locked(recovery: RecoveryContext, ticket: CompactTicket, seconds: float) ->
 
     def attempt() -> LockTicket | None:
         try:
-            return recovery.lock.acquire(ticket.request.run, lease_seconds=LEASE_SECONDS, purpose=f"reduction of {ticket.source_id}")
+            return recovery.lock.acquire(ticket.request.run, lease_seconds=LEASE_SECONDS, purpose=f"compaction of {ticket.source_id}")
         except LockHeld as error:
             held.append(error)
             return None
@@ -67,7 +67,7 @@ def _locked(recovery: RecoveryContext, ticket: CompactTicket, seconds: float) ->
 
 
 def _summary(recovery: RecoveryContext, manifest: Manifest, *, stays: dict[str, str]) -> CompactSummary:
-    made = manifest.provenance.reduced_from
+    made = manifest.provenance.compacted_from
     proofs = made.proofs if made is not None else ()
     before, after = (sum(getattr(proof, name) for proof in proofs) for name in ("rows_before", "rows_after"))
     return CompactSummary(

@@ -1,4 +1,4 @@
-"""A reduction for people."""
+"""A compaction for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def compaction_text(plan: CompactionPlan) -> str:
     what = f"{rows:,} records with {size:,} bytes in {len(plan.partitions)} partitions would be read, and the newest of each key kept."
     return "\n".join(
         [
-            f"### Reduction of savepoint `{plan.savepoint_id}` of `{plan.application_id}`",
+            f"### Compaction of savepoint `{plan.savepoint_id}` of `{plan.application_id}`",
             "",
             what if plan.partitions else "There is nothing to compact.",
             "",

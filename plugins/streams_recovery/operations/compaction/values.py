@@ -1,4 +1,4 @@
-"""What the steps of a reduction hand to each other."""
+"""What the steps of a compaction hand to each other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class CompactRequest:
     @property
     def run(self) -> str:
         """The name that ids are made of. Runs that take savepoints on the same schedule have the same run id."""
-        return f"reduction {self.run_id}"
+        return f"compaction {self.run_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTicket:
-    """A reduction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. What is to be done is a
+    """A compaction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. What is to be done is a
     note in the repository, ``spec``, None when there is nothing to compact. It holds no lock: the savepoint it reads never changes, and what it
     writes is nothing until it is published.
     """
@@ -40,7 +40,7 @@ class CompactTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactSummary:
-    """A published reduction in numbers. ``stays`` has the changelogs that are as they were, each with its reason."""
+    """A published compaction in numbers. ``stays`` has the changelogs that are as they were, each with its reason."""
 
     application_id: str
     savepoint_id: str

@@ -51,11 +51,11 @@ def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> P
 
 def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> int:
     """How many records the interval has; refused when it could not be processed."""
-    asked = restore_request(source, request)
-    records = restore.records_of(recovery, asked)
+    wanted = restore_request(source, request)
+    records = restore.records_of(recovery, wanted)
     if records:
-        topics = {topic.name: len(topic.partitions) for topic in restore.resolve(recovery, asked).manifest.topics}
-        if request.hand_over is PublishPolicy.REPLACE:
+        topics = {topic.name: len(topic.partitions) for topic in restore.resolve(recovery, wanted).manifest.topics}
+        if request.publish is PublishPolicy.REPLACE:
             check_outputs(recovery, topics, request)
     return records
 
@@ -72,8 +72,10 @@ def open_interval(
     """Take the lock of the interval's application. Nobody has approved a plan: it may replace nothing, and the same records are taken whatever was
     archived since.
     """
-    asked = restore_request(source, request, planned.savepoint)
-    return restore.open_restore(recovery, asked, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(recovery, asked).hash)
+    wanted = restore_request(source, request, planned.savepoint)
+    return restore.open_restore(
+        recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(recovery, wanted).hash
+    )
 
 
 def outputs_of(recovery: RecoveryContext) -> dict[str, str]:

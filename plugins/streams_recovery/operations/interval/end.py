@@ -26,12 +26,12 @@ from streams_recovery.storage.run_artifacts import RunArtifacts
 _NEWEST = 100
 
 
-def remove(recovery: RecoveryContext, ticket: RestoreTicket, handed: PublishReport | None) -> Removed:
-    """Stop the interval's application and take away all of it, but for results that were published side by side: ``handed`` is what ``publish_results``
+def remove(recovery: RecoveryContext, ticket: RestoreTicket, published: PublishReport | None) -> Removed:
+    """Stop the interval's application and take away all of it, but for results that were published side by side: ``published`` is what ``publish_results``
     returned, None when it did not come so far. Then its slot is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the slot
     stays taken then.
     """
-    keep = outputs_of(recovery).values() if handed is not None and handed.how is PublishPolicy.SIDE_BY_SIDE else ()
+    keep = outputs_of(recovery).values() if published is not None and published.how is PublishPolicy.SIDE_BY_SIDE else ()
     removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
     if isinstance(ticket.request, Interval):
         release(recovery, ticket.request.source, ticket.request.slice.interval.name, run_id=None)
@@ -40,13 +40,13 @@ def remove(recovery: RecoveryContext, ticket: RestoreTicket, handed: PublishRepo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How far an interval came. ``planned``, ``ticket`` and ``handed`` are what its steps returned, None where one did not succeed; it is ``finished``
+    """How far an interval came. ``planned``, ``ticket`` and ``published`` are what its steps returned, None where one did not succeed; it is ``finished``
     when the last step of its restore has succeeded, and ``left`` names what could not be removed.
     """
 
     planned: Planned | None
     ticket: RestoreTicket | None
-    handed: PublishReport | None
+    published: PublishReport | None
     finished: bool
     left: tuple[str, ...]
 
@@ -57,7 +57,7 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
     """
     interval = request.slice.interval
     journal, savepoint = ((), None) if done.ticket is None else _restored(recovery, done.ticket)
-    # What is removed is closed by that, wherever it broke off.
+    # What is removed is closed by that, wherever it failed.
     own = journal if done.finished else tuple(step for step in journal if step.phase is not Phase.CLOSED)
     reached = furthest(own) if journal else None
     records = None if done.planned is None else done.planned.records
@@ -73,9 +73,9 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
         savepoint_id=savepoint,
         records=records,
         reached=reached,
-        handed=done.handed,
+        published=done.published,
         left=done.left,
-        succeeded=succeeded(records, reached, done.handed, done.left),
+        succeeded=succeeded(records, reached, done.published, done.left),
     )
     if not done.left:
         release(recovery, recovery.application_id, interval.name, run_id=run_id)
@@ -93,7 +93,7 @@ def raise_unless_succeeded(entry: ReprocessEntry) -> None:
         left = f"; left: {', '.join(entry.left)}" if entry.left else ""
         raise Damaged(
             f"the interval {entry.outcome}{left}",
-            next_step="see the first task of this run that failed; the application itself was not touched, and the interval can be run again",
+            next_step="see the first task of this run that failed; the application itself was not changed, and the interval can be run again",
             run=entry.run,
         )
 

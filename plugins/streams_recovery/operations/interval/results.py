@@ -92,9 +92,7 @@ def publish_results(
         )
     with renewed_lock(recovery, ticket):
         return (
-            _replaced(recovery, ticket, request, again_seconds)
-            if request.hand_over is PublishPolicy.REPLACE
-            else _beside(recovery, request)
+            _replaced(recovery, ticket, request, again_seconds) if request.publish is PublishPolicy.REPLACE else _beside(recovery, request)
         )
 
 
@@ -144,7 +142,7 @@ def _replace_once(recovery: RecoveryContext, request: ReprocessRequest) -> Publi
     if any(report.written or report.tombstones for report in reports):
         append(
             recovery.connection,
-            f"{recovery.application_id}-hand-over",
+            f"{recovery.application_id}-publish",
             ends,
             (row for part in work for row in part.rows(recovery, interval)),
         )
@@ -170,7 +168,7 @@ def _still_end(recovery: RecoveryContext, tp: TopicPartition) -> int:
     end, stable = recovery.cluster.high_watermarks([tp])[tp], recovery.cluster.last_stable_offsets([tp])[tp]
     if end != stable:
         raise OffsetsUnstable(
-            f"somebody writes to {tp}: its last stable offset is {stable} and it ends at {end}",
+            f"a producer writes to {tp}: its last stable offset is {stable} and it ends at {end}",
             next_step="nothing was written; stop the application that writes there for as long as this takes, and run this step again",
             topic=tp.topic,
             partition=tp.partition,
@@ -182,7 +180,7 @@ def _check(work: list[_Partition], request: ReprocessRequest) -> None:
     different = [str(part.target) for part in work if part.decided is Every.DIFFERENT]
     if different:
         raise Refused(
-            f"{', '.join(different[:_NAMED])} have other results of the interval, and whoever reads them sees every record: those that are there "
+            f"{', '.join(different[:_NAMED])} have other results of the interval, and their readers see every record: those that are there "
             "cannot be taken back, and more would double them",
             next_step="nothing was written; leave the results side by side and let readers change over, or compact these outputs",
             partitions=different,

@@ -10,7 +10,7 @@ from streams_recovery.core.errors import ConfigInvalid, LockHeld
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.sandbox import slots
 from streams_recovery.core.sandbox.interval import Interval
-from streams_recovery.core.sandbox.interval_log import Asked, ReprocessRequest, reprocess_request
+from streams_recovery.core.sandbox.interval_log import ReprocessOptions, ReprocessRequest, reprocess_request
 from streams_recovery.core.sandbox.slots import SlotEntry
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
@@ -34,7 +34,7 @@ def section(recovery: RecoveryContext) -> Reprocess:
     return found
 
 
-def requested(recovery: RecoveryContext, asked: Asked, interval: Interval) -> ReprocessRequest:
+def requested(recovery: RecoveryContext, asked: ReprocessOptions, interval: Interval) -> ReprocessRequest:
     """What is asked of the application that ``recovery`` is of, the configuration's where nothing is. Raises ``ConfigInvalid`` and ``Refused``."""
     own = section(recovery)
     filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "overlap", "beyond", "base")}

@@ -16,7 +16,7 @@ _STREAM_THREAD = re.compile(r"-StreamThread-\d+-consumer$")
 def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
     """Evict the members that instances proven gone left behind, and wait until the group stays empty.
 
-    A classic member stays in the group after a clean close until its session times out. Evicting the member of a living instance would
+    A classic member stays in the group after a clean close until its session times out. Evicting the member of a running instance would
     show an empty group for a moment, let offsets be written, and then the instance would rejoin on top of them: so only what the
     application port has proven gone is evicted, never a member that is no stream thread. Raises ``ApplicationRunning`` naming members that
     stay: those, or all when the port cannot prove that its instances are gone.

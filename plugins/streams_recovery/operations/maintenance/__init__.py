@@ -1,7 +1,7 @@
 """Looking after a repository: checking what it holds, and expiring what nobody needs."""
 
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
-from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, mark, plan_expiry
+from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, pin, plan_expiry
 from streams_recovery.operations.maintenance.text import expiry_text
 from streams_recovery.operations.maintenance.undelete import UndeletePlan, plan_undelete, undelete
 
@@ -14,7 +14,7 @@ __all__ = [
     "conclude_check",
     "expire",
     "expiry_text",
-    "mark",
+    "pin",
     "plan_check",
     "plan_expiry",
     "plan_reading",

@@ -28,7 +28,7 @@ from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 ALL = "all"
-STRUCTURE, SPEC, RESULT = "audit-structure", "audit-spec", "audit-result"
+STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class CheckTicket:
     ``structure`` is what was found so far. ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
     """
 
-    audit_id: str
+    check_id: str
     level: str
     structure: ArtifactRef
     job: JobPlan
@@ -73,7 +73,7 @@ def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id:
     logs = check_logs(recovery, every_entry=depth.percent == check.EVERYTHING) if whole else RecordsChecked(read=0, findings=())
     files, described = check.files_of(manifests, opened)
     present, misfits = _present(recovery, files)
-    audit_id = new_id(recovery.clock(), run_id)
+    check_id = new_id(recovery.clock(), run_id)
     structure = Structure(
         savepoints=len(manifests),
         minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
@@ -82,10 +82,10 @@ def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id:
         findings=(*gone, *found, *described, *misfits, *logs.findings),
     )
     return CheckTicket(
-        audit_id=audit_id,
+        check_id=check_id,
         level=depth.name,
-        structure=recovery.notes.write(audit_id, STRUCTURE, structure),
-        job=_job(recovery, audit_id, check.sampled(present, depth.percent)),
+        structure=recovery.artifacts.write(check_id, STRUCTURE, structure),
+        job=_job(recovery, check_id, check.sampled(present, depth.percent)),
     )
 
 
@@ -172,8 +172,8 @@ def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[
     return present, found
 
 
-def _job(recovery: RecoveryContext, audit_id: str, files: tuple[FileToCheck, ...]) -> JobPlan:
-    spec = recovery.notes.write(audit_id, SPEC, CheckSpec(application_id=recovery.application_id, files=files)) if files else None
+def _job(recovery: RecoveryContext, check_id: str, files: tuple[FileToCheck, ...]) -> JobPlan:
+    spec = recovery.artifacts.write(check_id, SPEC, CheckSpec(application_id=recovery.application_id, files=files)) if files else None
     offsets = sum(wanted.end - wanted.start for wanted in files)
     return JobPlan(spec=spec, result_key=None, ranges=len(files), offsets=offsets)
 
@@ -184,33 +184,33 @@ def plan_reading(recovery: RecoveryContext, ticket: CheckTicket) -> JobPlan:
     """
     if ticket.job.spec is None:
         return ticket.job
-    return replace(ticket.job, result_key=recovery.notes.reserve(ticket.audit_id, f"{RESULT}-{uuid.uuid4().hex}"))
+    return replace(ticket.job, result_key=recovery.artifacts.reserve(ticket.check_id, f"{RESULT}-{uuid.uuid4().hex}"))
 
 
 def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: ArtifactRef | None) -> CheckReport:
     """The verdict, kept in the repository whatever it is. ``result`` is that of the attempt that counts, None when no job was run. Does not raise for
     damage: see ``raise_unless_good``.
     """
-    structure = recovery.notes.read(Structure, ticket.structure)
+    structure = recovery.artifacts.read(Structure, ticket.structure)
     read: tuple[FileToCheck, ...] = ()
-    audited = {}
+    checked = {}
     if ticket.job.spec is not None:
-        read = recovery.notes.read(CheckSpec, ticket.job.spec).files
+        read = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
         if result is not None:
-            audited = {done.key: done for done in recovery.notes.read_own(CheckResult, ticket.audit_id, result).files}
+            checked = {done.key: done for done in recovery.artifacts.read_own(CheckResult, ticket.check_id, result).files}
     report = CheckReport(
-        audit_id=ticket.audit_id,
+        check_id=ticket.check_id,
         application_id=recovery.application_id,
         level=ticket.level,
         savepoints=structure.savepoints,
         minimal=structure.minimal,
         records=structure.records,
         files=structure.present,
-        files_read=sum(done.read for done in audited.values()),
-        rows_read=sum(done.rows for done in audited.values()),
-        findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, audited)))),
+        files_read=sum(done.read for done in checked.values()),
+        rows_read=sum(done.rows for done in checked.values()),
+        findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, checked)))),
     )
-    AppendLog(recovery.repository, recovery.layout.audit(ticket.audit_id), CheckReport, most_bytes=MOST_BYTES).append(report)
+    AppendLog(recovery.repository, recovery.layout.check(ticket.check_id), CheckReport, most_bytes=MOST_BYTES).append(report)
     return report
 
 
@@ -225,6 +225,6 @@ def raise_unless_good(report: CheckReport) -> None:
         if report.findings
         else f"the check of {report.application_id} checked nothing ({counted})",
         next_step=report.causes[0].next_step,
-        audit=report.audit_id,
+        check=report.check_id,
         causes=[cause.value for cause in report.causes],
     )

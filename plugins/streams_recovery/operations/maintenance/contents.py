@@ -48,7 +48,7 @@ class Holdings:
     named: bytes
     broken: frozenset[str]
     unreadable: tuple[str, ...]
-    marks: tuple[Pin, ...]
+    pins: tuple[Pin, ...]
     in_use: frozenset[str]
 
     def held(self) -> list[HeldSavepoint]:
@@ -98,7 +98,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
         named=opened.named,
         broken=opened.broken,
         unreadable=(*unreadable, *torn, *gone, *opened.unreadable),
-        marks=tuple(pins.pin_log(recovery).read_all()),
+        pins=tuple(pins.pin_log(recovery).read_all()),
         in_use=needed_savepoints(recovery),
     )
 

@@ -56,33 +56,33 @@ class ExpireReport:
     versions_kept: bool
 
 
-def mark(
+def pin(
     recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
 ) -> tuple[str, ...]:
-    """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's mark. Takes the application's lock
+    """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's pin. Takes the application's lock
     for a moment, so that no expiry decides meanwhile. Returns the restores whose later input it has, which keep it too. Raises ``NotFound``,
-    also for a restore that has set no mark, and ``LockHeld``.
+    also for a restore that has set no pin, and ``LockHeld``.
     """
-    owner = f"mark {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
-    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"marking of {savepoint_id}")
+    owner = f"pin {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
+    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"pinning of {savepoint_id}")
     try:
-        before = _marked(recovery, savepoint_id)
+        before = _pinned(recovery, savepoint_id)
         if keep or not before:
-            # One that is marked can be released whatever became of it.
+            # One that is pinned can be released whatever became of it.
             recovery.savepoints.outline(savepoint_id)
         if restore_id is not None and restore_id not in before:
             raise NotFound(
                 f"restore {restore_id} keeps no savepoint {savepoint_id}; restores that do: {', '.join(filter(None, before)) or 'none'}",
-                next_step="name one of those, or leave the restore out to end the mark that a person set",
+                next_step="name one of those, or leave the restore out to end the pin that a person set",
                 savepoint=savepoint_id,
             )
         pins.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
-        return tuple(filter(None, _marked(recovery, savepoint_id)))
+        return tuple(filter(None, _pinned(recovery, savepoint_id)))
     finally:
         recovery.lock.release(lock)
 
 
-def _marked(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, ...]:
+def _pinned(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, ...]:
     return retention.pinned(pins.pin_log(recovery).read_all()).get(savepoint_id, ())
 
 
@@ -93,7 +93,7 @@ def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
 
 def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
     now = recovery.clock()
-    decisions = retention.decide(found.held(), _rules(recovery), found.marks, now=now)
+    decisions = retention.decide(found.held(), _rules(recovery), found.pins, now=now)
     files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
     return ExpirePlan(
         application_id=recovery.application_id,

@@ -59,13 +59,13 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.locks, kind=LockRecord, shortened=True),
         _Family(prefix=layout.quiesce_records, kind=QuiesceRecord, shortened=True),
         _Family(prefix=layout.holds, kind=HoldEntry),
-        _Family(prefix=layout.keeps, kind=Pin),
+        _Family(prefix=layout.pins, kind=Pin),
         _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
         _Family(prefix=layout.drills, kind=DrillEntry),
         _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
         _Family(prefix=layout.slots, kind=SlotEntry),
         _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
-        _Family(prefix=layout.handovers, kind=OwnershipEntry),
+        _Family(prefix=layout.ownership, kind=OwnershipEntry),
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
     ]
@@ -114,7 +114,7 @@ def lost(recovery: RecoveryContext) -> dict[str, str]:
         _readable(lambda: needed_savepoints(recovery)),
     )
     alive = {*recovery.savepoints.ids(), *recovery.safety.ids()}
-    return findings.lost_manifests(alive, recovery.savepoints.expired(), published=published, marked=kept, in_use=in_use)
+    return findings.lost_manifests(alive, recovery.savepoints.expired(), published=published, pinned=kept, in_use=in_use)
 
 
 def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:

@@ -15,7 +15,7 @@ class Remover:
     """Removes objects of one repository. One that is locked is not touched: a server that locks it would hide it, keep it and be paid for it."""
 
     def __init__(self, recovery: RecoveryContext) -> None:
-        self._bench = recovery
+        self._context = recovery
         self._protection = _protection(recovery)
 
     @property
@@ -26,7 +26,7 @@ class Remover:
     def locked(self, key: str) -> str | None:
         """Until when the store holds an object, None when it does not."""
         lock = None if self._protection is None else self._protection.lock_of(key)
-        why = None if lock is None else lock.holds(self._bench.clock())
+        why = None if lock is None else lock.holds(self._context.clock())
         return f"{key}: {why}" if why else None
 
     def remove(self, key: str) -> str | None:
@@ -34,7 +34,7 @@ class Remover:
         if locked := self.locked(key):
             return locked
         try:
-            self._bench.repository.delete([key])
+            self._context.repository.delete([key])
         except PermanentError as error:
             return f"{key}: {error.reason}"
         return None

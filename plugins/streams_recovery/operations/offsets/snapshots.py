@@ -121,13 +121,13 @@ def note_with_savepoint(recovery: RecoveryContext, savepoint_id: str, topics: Co
         requested_by="savepoint",
         reason=f"with savepoint {savepoint_id}",
     )
-    return recovery.notes.write(savepoint_id, NOTE, snapshot)
+    return recovery.artifacts.write(savepoint_id, NOTE, snapshot)
 
 
 def keep_with_savepoint(recovery: RecoveryContext, noted: ArtifactRef | None) -> None:
     """Keep such a note, if there is one, before the savepoint exists."""
     if noted is not None:
-        keep(recovery, recovery.notes.read(OffsetSnapshot, noted))
+        keep(recovery, recovery.artifacts.read(OffsetSnapshot, noted))
 
 
 def _log(recovery: RecoveryContext, snapshot_id: str) -> AppendLog[OffsetSnapshot]:

@@ -35,7 +35,7 @@ _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlan:
     """What would be appended: the records of ``topics``, which are ``rows`` by ``<topic> <partition>``, behind ``ends``, of which ``present`` are there
-    from an attempt that broke off.
+    from an attempt that failed.
     """
 
     application_id: str
@@ -101,7 +101,7 @@ def plan_append(recovery: RecoveryContext, restore_id: str) -> AppendPlan:
     """What appending the later input of a restore, or of the last one (``latest``), would do. Changes nothing.
 
     Raises ``NotFound`` for a restore that set nothing aside; ``Refused`` when it is appended already, when a restore is half way, when the inputs
-    are others by now, and when somebody writes to them: two writers would mix, and what came twice could not be told.
+    are others by now, and when a producer writes to them: two writers would mix, and what came twice could not be told.
     """
     refuse_if_unfinished(recovery)
     found = _quarantine(recovery, restore_id)
@@ -170,7 +170,7 @@ def _check_present(rows: Mapping[str, int], present: Mapping[str, int]) -> None:
     wrong = [str(partition_of_text(name)) for name, count in present.items() if not 0 <= count <= rows[name]]
     if wrong:
         raise Refused(
-            f"somebody else has written to {', '.join(wrong)} since the append that broke off",
+            f"another producer has written to {', '.join(wrong)} since the append that failed",
             next_step="nothing was changed; what is there cannot be told from what is missing: compare and append the rest by hand",
             topics=wrong,
         )
@@ -186,7 +186,7 @@ def open_append(recovery: RecoveryContext, restore_id: str, *, run_id: str, requ
         check_approved(planned.hash, approved_hash)
         if not any(entry.kind == "begins" for entry in quarantine_log(recovery, planned.restore_id).read_all()):
             _note(recovery, planned.restore_id, "begins", run_id, ends=planned.ends)
-        stored = recovery.notes.write(_run(planned.restore_id), _PLAN, planned)
+        stored = recovery.artifacts.write(_run(planned.restore_id), _PLAN, planned)
     except BaseException:
         recovery.lock.release(lock)
         raise
@@ -213,14 +213,14 @@ def _note(
 
 
 def plan_append_job(recovery: RecoveryContext, ticket: AppendTicket) -> JobPlan:
-    """The Spark job: one writer a partition, behind what is there; what an attempt that broke off has left is compared first."""
+    """The Spark job: one writer a partition, behind what is there; what an attempt that failed has left is compared first."""
     require_lock(recovery, ticket)
-    work = _work(recovery, recovery.notes.read(AppendPlan, ticket.plan))
+    work = _work(recovery, recovery.artifacts.read(AppendPlan, ticket.plan))
     # What is in front of them is not the archive's, and what comes behind them may be anybody's.
-    spec = recovery.notes.write(_run(ticket.restore_id), _SPEC, restore_spec(recovery, ticket, work, read_back=False))
+    spec = recovery.artifacts.write(_run(ticket.restore_id), _SPEC, restore_spec(recovery, ticket, work, read_back=False))
     return JobPlan(
         spec=spec,
-        result_key=recovery.notes.answer(spec.key, _RESULT),
+        result_key=recovery.artifacts.answer(spec.key, _RESULT),
         ranges=len(work),
         offsets=sum(part.rows - part.present for part in work),
     )
@@ -251,10 +251,10 @@ def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: Artif
     require_lock(recovery, ticket)
     if result is None:
         raise Damaged("no append ran", next_step="run the append again")
-    planned = recovery.notes.read(AppendPlan, ticket.plan)
+    planned = recovery.artifacts.read(AppendPlan, ticket.plan)
     loaded = {
         TopicPartition(one.topic, one.partition): one
-        for one in recovery.notes.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
+        for one in recovery.artifacts.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
     }
     rows = {partition_of_text(name): count for name, count in planned.rows.items()}
     now = recovery.cluster.high_watermarks(list(rows))

@@ -35,7 +35,7 @@ def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> E
     planned, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     if not held:
         return EndsSummary(partitions=0, closed_cleanly=True, seconds=0)
-    ended = drain_to(recovery, ticket, planned, planned.held_back)
+    ended = drain_to(recovery, ticket, planned, planned.deferred)
     if not ended.closed_cleanly:
         raise Damaged(
             f"{recovery.application_id} was stopped in the middle of its interval and did not close",
@@ -54,7 +54,7 @@ def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobP
     if not held:
         return NO_JOB
     check_down(recovery)
-    require_read(recovery, planned, planned.held_back)
+    require_read(recovery, planned, planned.deferred)
     standing = load_progress(recovery, {tp: load.rows for tp, load in held.items()})
     ids = {name: topic.topic_id for name, topic in recovery.cluster.describe_topics({tp.topic for tp in held}).items()}
     refused = refused_topics(recovery, ticket)
@@ -90,7 +90,7 @@ def check_verify_deferred(
         return before
     found = proven(recovery, ticket, planned, held, fed, compared)
     summary = verify_summary((*(one for one in before.partitions if TopicPartition(one.topic, one.partition) not in held), *found))
-    note(recovery, ticket, Phase.INPUT_COMPLETE, result=recovery.notes.write(ticket.restore_id, VERIFIED, summary))
+    note(recovery, ticket, Phase.INPUT_COMPLETE, result=recovery.artifacts.write(ticket.restore_id, VERIFIED, summary))
     return summary
 
 
@@ -109,5 +109,5 @@ def start_on_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> Start
 def _held(recovery: RecoveryContext, ticket: RestoreTicket, *, before: Phase) -> tuple[RestorePlan, dict[TopicPartition, PartitionLoad]]:
     guarded(recovery, ticket, at_least=Phase.RECOVERED, before=before)
     planned = stored_plan(recovery, ticket)
-    held = planned.held_back
+    held = planned.deferred
     return planned, {tp: load for tp, load in work_of(planned).items() if tp in held}

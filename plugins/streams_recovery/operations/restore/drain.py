@@ -38,7 +38,7 @@ def drain(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
 
 def whole_input(planned: RestorePlan) -> Phase:
     """The phase from which on the application has been given all of its input."""
-    return Phase.INPUT_COMPLETE if planned.held_back else Phase.RECOVERED
+    return Phase.INPUT_COMPLETE if planned.deferred else Phase.RECOVERED
 
 
 def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> EndsSummary:

@@ -65,7 +65,7 @@ def look(
     """Prove that the inputs that are there can be cut. Takes as long as they have to stand still. Inputs that are gone need no proof. The groups
     ``may_move`` may be moved.
 
-    Raises ``Refused`` with everything that stands against it: records that are not archived, open transactions, other groups that have members or
+    Raises ``Refused`` with everything that blocks it: records that are not archived, open transactions, other groups that have members or
     were not named; and then, when somebody wrote while it looked.
     """
     inputs = _living_inputs(recovery, begin, present)
@@ -139,7 +139,7 @@ def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> 
 def _other_groups(
     recovery: RecoveryContext, may_move: Collection[str], begin: RestoreSource, inputs: Collection[TopicImage]
 ) -> tuple[tuple[MovedOffset, ...], list[str]]:
-    """Offsets of every other group on these inputs as they will be, and what stands against moving them."""
+    """Offsets of every other group on these inputs as they will be, and what blocks moving them."""
     names, moved, problems = {topic.name for topic in inputs}, [], []
     kinds = recovery.cluster.groups() if names else {}
     # Share groups have no committed offsets of their own.
@@ -225,7 +225,7 @@ def _check_ends(recovery: RecoveryContext, here: InPlace) -> None:
     come = sorted(str(tp) for tp, end in ends.items() if end != proven[tp])
     if come:
         raise PlanChanged(
-            f"somebody has written to {', '.join(come)} since it was proven to stand still",
+            f"a producer has written to {', '.join(come)} since the check that its producers are stopped",
             next_step="no input was touched; stop every producer of the inputs, take a savepoint, and begin again",
             topics=come,
         )

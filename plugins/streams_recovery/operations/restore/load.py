@@ -24,8 +24,8 @@ from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
 LOAD_SPEC = "load-spec"
 LOAD_AGAIN = (
-    "somebody else wrote to it: stop whoever did, then load again; the topic is compared, and created again where its records differ, unless it is an input "
-    "or a global"
+    "another producer wrote to it: stop that producer, then load again; the topic is compared, and created again where its records differ, "
+    "unless it is an input or a global"
 )
 
 
@@ -95,7 +95,7 @@ def check_down(recovery: RecoveryContext) -> None:
 
 
 def plan_load(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
-    """The specification of the Spark job that loads the topics. Where an earlier attempt broke off, the job goes on behind the records it left, once
+    """The specification of the Spark job that loads the topics. Where an earlier attempt failed, the job goes on behind the records it left, once
     they were compared; topics of which that cannot be true are created again here.
     """
     written = guarded(recovery, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
@@ -104,7 +104,7 @@ def plan_load(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
     if not planned.loads:
         return NO_JOB
     standing = {found.tp: found for found in begin_again(recovery, ticket, planned, written)}
-    return load_job(recovery, ticket, work_of(planned), standing, planned.held_back)
+    return load_job(recovery, ticket, work_of(planned), standing, planned.deferred)
 
 
 def load_job(
@@ -132,10 +132,10 @@ def load_job(
     )
     if not partitions:
         return NO_JOB
-    spec = recovery.notes.write(ticket.restore_id, LOAD_SPEC, restore_spec(recovery, ticket, partitions))
+    spec = recovery.artifacts.write(ticket.restore_id, LOAD_SPEC, restore_spec(recovery, ticket, partitions))
     return JobPlan(
         spec=spec,
-        result_key=recovery.notes.answer(spec.key, LOAD_RESULT),
+        result_key=recovery.artifacts.answer(spec.key, LOAD_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.rows - partition.present for partition in partitions),
     )
@@ -154,7 +154,7 @@ def check_written(
     recovery: RecoveryContext, expected: Mapping[TopicPartition, int], result: ArtifactRef | None, *, next_step: str = LOAD_AGAIN
 ) -> LoadSummary:
     """What a job has written, which must be as many rows as are expected, and all that is in the logs. Raises ``Damaged``."""
-    loaded = () if result is None else recovery.notes.read(RestoreResult, result).partitions
+    loaded = () if result is None else recovery.artifacts.read(RestoreResult, result).partitions
     by_partition = {TopicPartition(done.topic, done.partition): done for done in loaded}
     ends = recovery.cluster.high_watermarks(list(expected))
     starts = recovery.cluster.log_starts(list(expected))

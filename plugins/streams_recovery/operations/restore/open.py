@@ -56,8 +56,8 @@ def guarded(recovery: RecoveryContext, ticket: RestoreTicket, *, at_least: Phase
 
 def stored_plan(recovery: RecoveryContext, ticket: RestoreTicket) -> RestorePlan:
     """The plan this restore carries out. Raises ``Altered`` unless it is the one that was approved, and it alone is there."""
-    recovery.notes.refuse_others(ticket.restore_id, PLAN)
-    planned = recovery.notes.read(RestorePlan, ticket.plan)
+    recovery.artifacts.refuse_others(ticket.restore_id, PLAN)
+    planned = recovery.artifacts.read(RestorePlan, ticket.plan)
     check_plan(planned, where=ticket.plan.key)
     if planned.hash != ticket.plan_hash:
         raise Altered(
@@ -88,13 +88,13 @@ def open_restore(
             request=request,
             requested_by=requested_by,
             plan_hash=current.hash,
-            plan=recovery.notes.write_once(restore_id, PLAN, current),
+            plan=recovery.artifacts.write_once(restore_id, PLAN, current),
             lock=lock,
             started_at=now,
             running=running,
             after_unfinished=after_unfinished,
         )
-        recovery.notes.write_once(restore_id, TICKET, ticket)
+        recovery.artifacts.write_once(restore_id, TICKET, ticket)
         note(recovery, ticket, Phase.OPENED)
     except BaseException:
         recovery.lock.release(lock)

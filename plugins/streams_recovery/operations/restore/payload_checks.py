@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile, TopicImage
-from streams_recovery.core.savepoint import warnings as cautions
+from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.queries import first_values
 
@@ -47,7 +47,7 @@ def check_values(topics: Sequence[TopicImage]) -> None:
 
 def warnings(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[TopicImage]) -> tuple[str, ...]:
     """What to say before these topics are made. Reads the beginning of one file a topic."""
-    return (*cautions.of_restore(manifest), *cautions.registry(manifest, _framed(recovery, topics)))
+    return (*savepoint_warnings.of_restore(manifest), *savepoint_warnings.registry(manifest, _framed(recovery, topics)))
 
 
 def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str]:
@@ -55,7 +55,7 @@ def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str
     for topic in topics:
         # One file tells, and the smallest is read soonest.
         files = sorted((file.bytes, file.key, file) for _, file in _files([topic]))
-        if files and cautions.has_schema_ids(first_values(recovery.repository, files[0][2], _SAMPLE)):
+        if files and savepoint_warnings.has_schema_ids(first_values(recovery.repository, files[0][2], _SAMPLE)):
             found.append(topic.name)
     return found
 

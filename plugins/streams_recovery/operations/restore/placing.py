@@ -78,5 +78,5 @@ def partition_load(topic: str, image: PartitionImage, source: RestoreSource) -> 
     """The files of one partition, and which of their rows are taken."""
     cut = source.cuts.get(TopicPartition(topic, image.partition))
     files = tuple(image.files()) if cut is None else cut.files
-    reduced = any(copied.reduced for copied in image.ranges if copied.file)
-    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, reduced=reduced)
+    compacted = any(copied.compacted for copied in image.ranges if copied.file)
+    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, compacted=compacted)

@@ -56,7 +56,7 @@ def pinned_request(recovery: RecoveryContext, request: RestoreRequest, planned: 
 
 
 def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:
-    """The plan of a restore that sources from ``source``. What the preflight finds in the way is refused first, all of it at once.
+    """The plan of a restore that begins from ``source``. What the preflight finds in the way is refused first, all of it at once.
 
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
     """
@@ -122,13 +122,13 @@ def _staying(
 
 def _warnings(recovery: RecoveryContext) -> tuple[str, ...]:
     unlogged = [name for name, store in recovery.config.stores.items() if not store.logged]
-    return tuple(f"store {name} has no changelog: it sources empty, and fills only with what is processed from now on" for name in unlogged)
+    return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
 def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource) -> ChosenOffsets:
     cluster, inputs = recovery.cluster, input_images(placed)
     kept = [tp for tp, (one, _) in inputs.items() if not one.made]
-    # What is made sources at 0 and ends behind the rows that will be loaded.
+    # What is made begins at 0 and ends behind the rows that will be loaded.
     new = {tp: partition_load(one.image.name, image, source).rows for tp, (one, image) in inputs.items() if one.made}
     logs = Logs(
         starts=dict.fromkeys(new, 0) | cluster.log_starts(kept),

@@ -18,7 +18,7 @@ from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.segments.queries import last_rows
 from streams_recovery.waiting import poll
 
-ASKED: Final = "asked"
+QUERIED: Final = "queried"
 KEYS: Final = 100
 _PARTITIONS: Final = 4
 # What the application wrote since is read to leave those keys out. More than this is not read, and the store is not asked.
@@ -58,7 +58,7 @@ def query_stores(recovery: RecoveryContext, planned: RestorePlan, *, patience: f
 def queried_before(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[QueryCheck, ...]:
     """What ``ask_stores`` found, by the journal of a restore that is resumed after that; nothing when it did not run."""
     result = result_of(entries(recovery, ticket), Phase.RECOVERED)
-    return () if result is None else recovery.notes.read(Queried, result).stores
+    return () if result is None else recovery.artifacts.read(Queried, result).stores
 
 
 def _asked(recovery: RecoveryContext, store: str, topic: TopicToCreate, patience: float) -> list[QueryCheck]:

@@ -32,7 +32,7 @@ class Checked:
     """What the steps of a restore found out: whether topics and savepoint are equal, and what the application answered."""
 
     verified: VerifySummary
-    asked: tuple[QueryCheck, ...]
+    query_checks: tuple[QueryCheck, ...]
 
 
 def report_of(
@@ -70,7 +70,7 @@ def report_of(
         sizes=sizes_of(planned),
         seconds=seconds_of(journal, began_at=ticket.started_at),
         point=planned.point,
-        asked=checked.asked,
+        query_checks=checked.query_checks,
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""

@@ -1,4 +1,4 @@
-"""Going on with a restore that broke off after it had begun to replace topics, from the phase its journal says."""
+"""Going on with a restore that failed after it had begun to replace topics, from the phase its journal says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:
 
 
 def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
-    """The plan of a restore that broke off, for somebody to approve again: by the repository alone nobody can tell who began it. Raises what ``resume``
+    """The plan of a restore that failed, for somebody to approve again: by the repository alone nobody can tell who began it. Raises what ``resume``
     raises.
     """
     ticket = _ticket(recovery, restore_id)
@@ -30,7 +30,7 @@ def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
 
 
 def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_hash: str, take_over: bool) -> RestoreTicket:
-    """Take the lock for a restore that broke off, and return its ticket under the new lock. With ``take_over`` also from the run that broke off:
+    """Take the lock for a restore that failed, and return its ticket under the new lock. With ``take_over`` also from the run that failed:
     should that one live after all, its job and its next step find the lock lost and end.
 
     Raises ``NotFound`` for an unknown restore, ``Refused`` for one that is complete, destroyed nothing yet, or was followed by another one,
@@ -55,7 +55,7 @@ def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_
 
 def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
     try:
-        return recovery.notes.read_once(RestoreTicket, restore_id, TICKET)
+        return recovery.artifacts.read_once(RestoreTicket, restore_id, TICKET)
     except NotFound:
         raise NotFound(
             f"there is no restore {restore_id} of {recovery.application_id}",
@@ -70,7 +70,7 @@ def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
         raise Refused(f"restore {ticket.restore_id} is over", next_step="nothing is left to do; to restore again, begin a new one")
     if may_restart(phase):
         raise Refused(
-            f"restore {ticket.restore_id} broke off in phase {phase}, before it had replaced anything",
+            f"restore {ticket.restore_id} failed in phase {phase}, before it had replaced anything",
             next_step="begin a new restore: its plan is made of what is there now",
             phase=phase.value,
         )

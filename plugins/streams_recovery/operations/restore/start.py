@@ -18,7 +18,7 @@ from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
 from streams_recovery.operations.restore.drain import inputs_of, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
-from streams_recovery.operations.restore.query_check import ASKED, Queried, query_stores
+from streams_recovery.operations.restore.query_check import QUERIED, Queried, query_stores
 from streams_recovery.operations.restore.rebuild_checks import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.values import (
@@ -146,10 +146,12 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     planned = stored_plan(recovery, ticket)
     if not planned.from_input and (planned.point is None or planned.point.with_state):
         _check_no_new_topics(recovery, planned)
-    asked = query_stores(recovery, planned)
-    note(recovery, ticket, Phase.RECOVERED, result=recovery.notes.write(ticket.restore_id, ASKED, Queried(stores=asked)))
+    query_checks = query_stores(recovery, planned)
+    note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, QUERIED, Queried(stores=query_checks)))
     names = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
-    return RecoveredSummary(instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), asked=asked)
+    return RecoveredSummary(
+        instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), query_checks=query_checks
+    )
 
 
 def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> None:
@@ -163,15 +165,17 @@ def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> Non
         )
 
 
-def finish(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary, asked: tuple[QueryCheck, ...] = ()) -> RestoreReport:
+def finish(
+    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary, query_checks: tuple[QueryCheck, ...] = ()
+) -> RestoreReport:
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and ``asked`` are what
     the steps before found.
     """
     require_lock(recovery, ticket)
     planned = stored_plan(recovery, ticket)
-    if planned.held_back:
+    if planned.deferred:
         guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
-    checked = Checked(verified=verified, asked=asked)
+    checked = Checked(verified=verified, query_checks=query_checks)
     report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
     report = keep_evidence(recovery.repository, recovery.layout, report)
     quiesce_record.end(recovery)

@@ -50,12 +50,12 @@ def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescriptio
 
 def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
     """Raise ``Refused`` naming inputs that would stay as they are: a moment is brought back from copies that end there."""
-    living = [one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made]
-    if living:
+    existing = [one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made]
+    if existing:
         raise Refused(
-            f"inputs that go on behind the moment would be read: {', '.join(living)}",
+            f"inputs that go on behind the moment would be read: {', '.join(existing)}",
             next_step="nothing was changed; map each input to a name of its own (restore.topic_map), which the application reads instead",
-            topics=living,
+            topics=existing,
         )
 
 

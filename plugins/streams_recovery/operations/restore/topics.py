@@ -24,7 +24,7 @@ from streams_recovery.waiting import poll
 
 LOAD_RESULT: Final = "load-result"
 STRANGERS: Final = (
-    "find out who created them or wrote to them, and stop that; copy these records if somebody needs them, delete the topics, and resume this "
+    "find out who created them or wrote to them, and stop that; copy these records if they are needed, delete the topics, and resume this "
     "restore"
 )
 # Longer than a job whose lock was taken needs to notice it and to end.
@@ -52,7 +52,7 @@ def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
 
 def rows_at_first(planned: RestorePlan) -> dict[TopicPartition, int]:
     """Records of each partition that are loaded before the application starts."""
-    return {tp: load.rows for tp, load in work_of(planned).items()} | planned.held_back
+    return {tp: load.rows for tp, load in work_of(planned).items()} | planned.deferred
 
 
 def load_progress(
@@ -95,8 +95,8 @@ def _settled(
     if settled is None:
         moving = sorted(str(tp) for tp, end in latest[-1].items() if end != latest[-2].get(tp))
         raise OffsetsUnstable(
-            f"somebody still writes to {', '.join(moving[:5])}",
-            next_step="end the Spark job of the run that broke off, then run this step again",
+            f"a producer still writes to {', '.join(moving[:5])}",
+            next_step="end the Spark job of the run that failed, then run this step again",
             topics=moving,
         )
     return settled

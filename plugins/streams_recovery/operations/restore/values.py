@@ -16,7 +16,7 @@ from streams_recovery.operations.savepoint.values import JobPlan, Ticket
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTicket:
     """A restore under way. ``plan_hash`` is the plan that was approved, ``plan`` where it is stored; ``running`` are the instances that ran when it was
-    opened; ``after_unfinished`` is an earlier restore that broke off after it had begun to destroy, and that this one takes over from.
+    opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from.
     """
 
     application_id: str
@@ -60,7 +60,7 @@ class SafetySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareSummary:
-    """Topics created, empty and under hold. ``replaced`` were deleted first: living ones, empty ones, partial ones of an earlier attempt."""
+    """Topics created, empty and under hold. ``replaced`` were deleted first: ones with records, empty ones, partial ones of an earlier attempt."""
 
     created: tuple[str, ...]
     replaced: tuple[str, ...]
@@ -68,7 +68,7 @@ class PrepareSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSummary:
-    """What is in the topics. ``present`` of the rows had been written by an attempt that broke off; ``workers`` are the Spark executors that wrote.
+    """What is in the topics. ``present`` of the rows had been written by an attempt that failed; ``workers`` are the Spark executors that wrote.
     ``result`` is what the job left, checked against plan and logs; None when there was nothing to load.
     """
 
@@ -135,7 +135,7 @@ class RecoveredSummary:
     instances: tuple[str, ...]
     partitions_caught_up: int
     seconds: float
-    asked: tuple[QueryCheck, ...]
+    query_checks: tuple[QueryCheck, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

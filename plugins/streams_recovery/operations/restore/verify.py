@@ -33,7 +33,7 @@ def plan_verify(recovery: RecoveryContext, ticket: RestoreTicket, loaded: Artifa
 
 
 def _whole(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
-    held = planned.held_back
+    held = planned.deferred
     return {tp: load for tp, load in work_of(planned).items() if tp not in held}
 
 
@@ -69,10 +69,10 @@ def compare_job(
     )
     chosen = tuple(topic for topic in keyed if any(tp.topic == topic for tp in wanted))
     spec = VerifySpec(application_id=recovery.application_id, partitions=partitions, keyed=chosen)
-    noted = recovery.notes.write(ticket.restore_id, VERIFY_SPEC, spec)
+    noted = recovery.artifacts.write(ticket.restore_id, VERIFY_SPEC, spec)
     return JobPlan(
         spec=noted,
-        result_key=recovery.notes.answer(noted.key, VERIFY_RESULT),
+        result_key=recovery.artifacts.answer(noted.key, VERIFY_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.end - partition.start for partition in partitions),
     )
@@ -97,7 +97,7 @@ def _of_load(
     loaded: ArtifactRef | None,
     now: Mapping[TopicPartition, LogState],
 ) -> dict[TopicPartition, PartitionVerified]:
-    return with_empty({} if loaded is None else read_back(recovery.notes.read(RestoreResult, loaded)), work, now)
+    return with_empty({} if loaded is None else read_back(recovery.artifacts.read(RestoreResult, loaded)), work, now)
 
 
 def _keys_requested(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
@@ -131,13 +131,13 @@ def proven(
     partitions and keys.
     """
     now = logs_now(recovery, work)
-    again = recovery.notes.read(VerifyResult, compared) if compared else VerifyResult(partitions=(), keys=(), seconds=0)
+    again = recovery.artifacts.read(VerifyResult, compared) if compared else VerifyResult(partitions=(), keys=(), seconds=0)
     verified = _of_load(recovery, work, loaded, now) | {TopicPartition(one.topic, one.partition): one for one in again.partitions}
     found = judged(work, verified, again.keys, now, keyed_topics(planned), requested=_keys_requested(recovery, ticket))
     if found.problems:
-        told = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
+        message = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
         raise Damaged(
-            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id or planned.inputs_from}: {told}",
+            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id or planned.inputs_from}: {message}",
             next_step="let nothing rely on these topics; run the comparison again if one changed or was not compared, else restore again, and verify the "
             "repository if it repeats",
             partitions=sorted(map(str, found.problems)),
@@ -156,7 +156,7 @@ def verify_cleared(recovery: RecoveryContext, ticket: RestoreTicket, verified: V
 
 
 def _note_verified(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary) -> None:
-    note(recovery, ticket, Phase.VERIFIED, result=recovery.notes.write(ticket.restore_id, VERIFIED, verified))
+    note(recovery, ticket, Phase.VERIFIED, result=recovery.artifacts.write(ticket.restore_id, VERIFIED, verified))
 
 
 def require_verified(recovery: RecoveryContext, ticket: RestoreTicket) -> VerifySummary:
@@ -170,4 +170,4 @@ def require_verified(recovery: RecoveryContext, ticket: RestoreTicket) -> Verify
             next_step="stop the application, and restore it again",
             restore=ticket.restore_id,
         )
-    return recovery.notes.read(VerifySummary, result)
+    return recovery.artifacts.read(VerifySummary, result)

@@ -1,4 +1,4 @@
-"""An application and its clone: handing the outputs over to the clone and back, and an upgrade in one go.
+"""An application and its clone: transferring the outputs to the clone and back, and an upgrade in one go.
 
 A cut-over is plan, (approve), open, stop, transfer outputs, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
 """

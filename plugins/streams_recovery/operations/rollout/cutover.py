@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, Refused
 from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
-from streams_recovery.core.rollout.cutover import Step, told
+from streams_recovery.core.rollout.cutover import Step, counts_text
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
@@ -20,7 +20,7 @@ from streams_recovery.operations.rollout.open import hold_both, running
 from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
 from streams_recovery.waiting import while_falling
 
-REPORT = "switch-report"
+REPORT = "cut-over-report"
 
 
 def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> StoppedForCutover:
@@ -65,7 +65,7 @@ def _require_nothing_missing(old: RecoveryContext, clone: RecoveryContext) -> No
     left = missing(old, clone)
     if left:
         raise ApplicationNotReady(
-            f"{old.application_id} stopped before it had read what {clone.application_id} has, so output would be missing: {told(left)}",
+            f"{old.application_id} stopped before it had read what {clone.application_id} has, so output would be missing: {counts_text(left)}",
             next_step=f"start {old.application_id} and run the cut-over again",
             missing=left,
         )
@@ -90,7 +90,7 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
         _require_nothing_missing(old, clone)
         if left := unread(old):
             raise ApplicationNotReady(
-                f"{old.application_id} is down with unread records in repartition topics: {told({partition_text(tp): n for tp, n in left.items()})}",
+                f"{old.application_id} is down with unread records in repartition topics: {counts_text({partition_text(tp): n for tp, n in left.items()})}",
                 next_step=f"start {old.application_id} and run the cut-over again",
             )
     note_read(clone, target)
@@ -124,8 +124,8 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
         require_down(old)
         _require_nothing_missing(old, clone)
         again, tail = _ahead(old, clone), _tail(clone)
-        if role(old) is not Role.REPLACED:
-            _append(old, clone, ticket.run, Role.REPLACED, {}, {})
+        if role(old) is not Role.RETIRED:
+            _append(old, clone, ticket.run, Role.RETIRED, {}, {})
         # What a savepoint that was killed had held would be started by the next one.
         quiesce_record.end(old)
         quiesce_record.end(clone)
@@ -138,8 +138,8 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     # First: it would be brought back as one beside an application that does not run.
     quiesce_record.end(clone)
     if role(clone) is Role.LIVE:
-        _append(clone, old, ticket.run, Role.BESIDE, {}, {})
-    if role(old) is Role.REPLACED:
+        _append(clone, old, ticket.run, Role.STANDBY, {}, {})
+    if role(old) is Role.RETIRED:
         quiesce_record.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), _tail(old))
         _append(old, clone, ticket.run, Role.LIVE, again, tail)
@@ -149,7 +149,7 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
     """What changed hands by this run, or by the one that this run finishes."""
     live = clone if ticket.step is Step.CUT_OVER else old
-    last = live.handovers.last()
+    last = live.ownership.last()
     if last is None or (ticket.step is Step.ROLL_BACK and last.run != ticket.run):
         # Nothing was cut over, so nothing was taken back.
         return OutputsTransferred(live=live.application_id, again={}, tail={})
@@ -170,7 +170,7 @@ def _tail(recovery: RecoveryContext) -> dict[str, int]:
 def _append(
     recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, again: Mapping[str, int], tail: Mapping[str, int]
 ) -> None:
-    recovery.handovers.append(entry(recovery, other, run, now, again=again, tail=tail))
+    recovery.ownership.append(entry(recovery, other, run, now, again=again, tail=tail))
 
 
 def entry(
@@ -239,7 +239,7 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
     if role(live) is not Role.LIVE or role(other) is Role.LIVE:
         raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again")
     done = transferred(old, clone, ticket)
-    lasts = {recovery.application_id: recovery.handovers.last() for recovery in (old, clone)}
+    lasts = {recovery.application_id: recovery.ownership.last() for recovery in (old, clone)}
     report = CutoverReport(
         step=ticket.step,
         run=ticket.run,
@@ -255,7 +255,7 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
         started_at=ticket.started_at,
         finished_at=clone.clock(),
     )
-    clone.notes.write(ticket.run, REPORT, report)
+    clone.artifacts.write(ticket.run, REPORT, report)
     clone.lock.release(ticket.clone.lock)
     old.lock.release(ticket.old.lock)
     return report

@@ -50,7 +50,7 @@ def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
 
 def role(recovery: RecoveryContext) -> Role:
     """What an application is now."""
-    return role_of(recovery.handovers.last(), is_clone=recovery.config.clone is not None)
+    return role_of(recovery.ownership.last(), is_clone=recovery.config.clone is not None)
 
 
 def input_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
@@ -113,7 +113,7 @@ def _records(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int
 
 
 def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) -> Side:
-    last = recovery.handovers.last()
+    last = recovery.ownership.last()
     statuses = recovery.application.status()
     alive = tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.RUNNING)
     topics = recovery.config.topics
@@ -132,7 +132,7 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
         # While it runs, that changes with every record.
         unread={} if alive else _spaced(unread(recovery)),
         unfinished=unfinished_restore(recovery),
-        handed=None if last is None or last.role is not Role.REPLACED else last.offsets,
+        retired_offsets=None if last is None or last.role is not Role.RETIRED else last.offsets,
     )
 
 
@@ -143,7 +143,7 @@ def has_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> b
 
 
 def note_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
-    """Write it down, for whoever finishes a cut-over that breaks off."""
+    """Write it down, for whoever finishes a cut-over that fails."""
     _read_log(clone).append(ReadUpTo(offsets=_spaced(offsets)))
 
 

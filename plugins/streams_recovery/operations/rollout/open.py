@@ -1,4 +1,4 @@
-"""The beginning of a switch, and the way out of one that failed."""
+"""The beginning of a cut-over, and the way out of one that failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTi
 
 
 def plan_cutover(old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
-    """What this switch would do now. Changes nothing. Raises ``Refused`` naming everything that stands against it at once."""
+    """What this cut-over would do now. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
     return _planned(look(old, clone), clone, request)
 
 
@@ -66,9 +66,9 @@ def open_cutover(
 
 
 def _locks(old: RecoveryContext, clone: RecoveryContext, run_id: str, purpose: str) -> tuple[LockTicket, LockTicket]:
-    first = old.lock.acquire(f"switch {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+    first = old.lock.acquire(f"cut-over {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
     try:
-        return first, clone.lock.acquire(f"switch {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+        return first, clone.lock.acquire(f"cut-over {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
     except BaseException:
         old.lock.release(first)
         raise
@@ -81,7 +81,7 @@ def hold_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicke
 
 
 def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LeftAs:
-    """Leave a switch that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
+    """Leave a cut-over that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
     that writes them by now. One that is finished, or that another run has taken over from, is left alone.
 
     Raises what a start raises; the locks are kept then, so that it may be tried again.
@@ -114,12 +114,12 @@ def _release(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket
 
 
 def _is_to_run(recovery: RecoveryContext, old: RecoveryContext, ticket: CutoverTicket) -> bool:
-    now, last = role(recovery), recovery.handovers.last()
+    now, last = role(recovery), recovery.ownership.last()
     ran = recovery.application_id in ticket.running
     if now is Role.LIVE:
         return ran or (last is not None and last.run == ticket.run and not ticket.restore_first)
     # Beside an application that was replaced already the clone would read on, and the output of what it read would be missing for ever.
-    waits = now is Role.BESIDE and ticket.step is Step.CUT_OVER and role(old) is not Role.REPLACED
+    waits = now is Role.STANDBY and ticket.step is Step.CUT_OVER and role(old) is not Role.RETIRED
     return ran and waits and _trusted(recovery)
 
 
@@ -129,9 +129,9 @@ def _trusted(recovery: RecoveryContext) -> bool:
 
 
 def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> str:
-    if role(old) is Role.REPLACED:
+    if role(old) is Role.RETIRED:
         return f"run {ticket.step} again to finish it, or roll_back: {old.application_id} stays down until then"
-    if role(clone) is Role.BESIDE and ticket.step is Step.CUT_OVER:
+    if role(clone) is Role.STANDBY and ticket.step is Step.CUT_OVER:
         return "nothing changed hands; see why it failed and run it again"
     return f"run {ticket.step} again to finish it"
 

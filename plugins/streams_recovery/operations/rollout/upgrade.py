@@ -22,7 +22,7 @@ from streams_recovery.operations.savepoint.begin import owner
 
 
 def plan_upgrade(old: RecoveryContext, clone: RecoveryContext) -> UpgradePlan:
-    """What an upgrade would do now. Changes nothing. Raises ``Refused`` naming everything that stands against it at once."""
+    """What an upgrade would do now. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
     pair = look(old, clone)
     refuse(upgrade_problems(pair), f"upgrade from {old.application_id} to {clone.application_id}")
     return upgrade_plan(pair)
@@ -38,12 +38,12 @@ def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticke
             f"the savepoint of {old.application_id} is {cut.consistency}, so a clone of it could count some input twice",
             next_step="the old application is started again; see why it did not close cleanly, then run the upgrade again",
         )
-    if role(clone) is not Role.BESIDE:
+    if role(clone) is not Role.STANDBY:
         raise Refused(f"{clone.application_id} is {role(clone)} by now", next_step="nothing changed hands; see which run did that")
     require_down(old)
-    last = old.handovers.last()
-    if last is None or last.role is not Role.REPLACED or last.run != ticket.request.run_id:
-        old.handovers.append(entry(old, clone, ticket.request.run_id, Role.REPLACED, again={}, tail={}))
+    last = old.ownership.last()
+    if last is None or last.role is not Role.RETIRED or last.run != ticket.request.run_id:
+        old.ownership.append(entry(old, clone, ticket.request.run_id, Role.RETIRED, again={}, tail={}))
     quiesce_record.end(old, of=ticket.savepoint_id)
 
 
@@ -55,8 +55,8 @@ def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicke
     phase = phase_of(clone, ticket)
     if role(clone) is Role.LIVE or phase.rank >= Phase.STARTED.rank:
         return BroughtBack(live=clone.application_id, started=())
-    last = old.handovers.last()
-    if phase is not Phase.WIPED or last is None or last.role is not Role.REPLACED or last.other != clone.application_id:
+    last = old.ownership.last()
+    if phase is not Phase.WIPED or last is None or last.role is not Role.RETIRED or last.other != clone.application_id:
         raise Refused(
             f"restore {ticket.restore_id} of {clone.application_id} is in phase {phase}, and {old.application_id} is {role(old)}",
             next_step="run the upgrade from its beginning",
@@ -69,7 +69,7 @@ def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicke
             f"{clone.application_id} would not begin where {old.application_id} stopped: {', '.join(wrong[:10])}",
             next_step="run the upgrade from its beginning",
         )
-    clone.handovers.append(entry(clone, old, last.run, Role.LIVE, again={}, tail={}))
+    clone.ownership.append(entry(clone, old, last.run, Role.LIVE, again={}, tail={}))
     return BroughtBack(live=clone.application_id, started=())
 
 
@@ -81,12 +81,12 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
         return BroughtBack(live=clone.application_id, started=())
     lock = old.lock.acquire(owner(ticket.request), lease_seconds=LEASE_SECONDS, purpose=f"end of an upgrade of {old.application_id}")
     try:
-        last = old.handovers.last()
-        if last is not None and last.role is Role.REPLACED:
+        last = old.ownership.last()
+        if last is not None and last.role is Role.RETIRED:
             if last.run != ticket.request.run_id:
                 return BroughtBack(live=last.other, started=())
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
-            old.handovers.append(entry(old, clone, ticket.request.run_id, Role.LIVE, again={}, tail={}))
+            old.ownership.append(entry(old, clone, ticket.request.run_id, Role.LIVE, again={}, tail={}))
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)
         quiesce_record.end(old, of=ticket.savepoint_id)
         return BroughtBack(live=old.application_id, started=back)

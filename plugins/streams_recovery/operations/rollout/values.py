@@ -1,4 +1,4 @@
-"""What the steps of a switch hand to each other."""
+"""What the steps of a cut-over hand to each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CutoverRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverTicket:
-    """A switch under way, with the locks of both. ``running`` are the application ids of those that ran when it was opened."""
+    """A cut-over under way, with the locks of both. ``running`` are the application ids of those that ran when it was opened."""
 
     step: Step
     run: str
@@ -64,7 +64,7 @@ class LiveStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverReport:
-    """A switch that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs changed hands."""
+    """A cut-over that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs changed hands."""
 
     step: Step
     run: str
@@ -83,7 +83,7 @@ class CutoverReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftAs:
-    """What became of a switch that did not finish: the role of each application, those that were started again, and what to do next."""
+    """What became of a cut-over that did not finish: the role of each application, those that were started again, and what to do next."""
 
     roles: dict[str, Role]
     started: tuple[str, ...]

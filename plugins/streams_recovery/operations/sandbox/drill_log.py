@@ -52,7 +52,7 @@ def raise_unless_succeeded(entry: DrillEntry) -> None:
         left = f"; left: {', '.join(entry.left)}" if entry.left else ""
         raise Damaged(
             f"the drill of {entry.savepoint_id or 'no savepoint'} {entry.outcome}{left}",
-            next_step="see the first task of this run that failed; the application itself was not touched",
+            next_step="see the first task of this run that failed; the application itself was not changed",
             run=entry.run,
         )
 

@@ -34,7 +34,7 @@ class Removed:
 
 def clear(recovery: RecoveryContext, *, run_id: str, what: str = DRILL) -> Removed:
     """Before a drill: take away what one that died has left. Raises ``TargetNotEmpty`` when something of the names that a drill would use is there
-    and no drill has created it, and ``LockHeld`` while another drill runs; nothing was touched then. ``what`` says what it is, if it is no drill.
+    and no drill has created it, and ``LockHeld`` while another drill runs; nothing was changed then. ``what`` says what it is, if it is no drill.
     """
     lock = recovery.lock.acquire(
         f"{what} {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"clearing up for {what} as {recovery.application_id}"
@@ -55,7 +55,7 @@ def _refuse_strange(recovery: RecoveryContext, journals: Mapping[str, AppendLog[
     if strange:
         raise TargetNotEmpty(
             f"{what} as {recovery.application_id} would use what is there, and did not create it: {', '.join(strange)}",
-            next_step=f"nothing was touched; delete it if nobody needs it, or give the {what} other names",
+            next_step=f"nothing was changed; delete it if it is not needed, or give the {what} other names",
             found=strange,
         )
 
@@ -110,7 +110,7 @@ def _stop(recovery: RecoveryContext) -> tuple[str, ...]:
 
 
 def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[JournalEntry]) -> None:
-    """Where a load was broken off its job may still be ending, and a topic that is deleted under it would be created again."""
+    """Where a load was interrupted its job may still be ending, and a topic that is deleted under it would be created again."""
     if reached(tuple(log.read_all())) in (Phase.CREATED, Phase.RECOVERED):
         load_progress(recovery, rows_at_first(plan_of(recovery, restore_id)))
 

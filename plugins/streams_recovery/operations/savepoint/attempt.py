@@ -118,7 +118,7 @@ class _Logs:
         named = {str(tp): how_far for tp, how_far in stuck.items()}
         blocking = "; ".join(str(found) for found in self.recovery.transactions.blocking(list(stuck))[:5])
         return OffsetsUnstable(
-            f"transactions stayed open for {seconds:.0f} s below the ends of {named}: {blocking or 'nobody holds one any more'}",
+            f"transactions stayed open for {seconds:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
             next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
             partitions=named,
         )

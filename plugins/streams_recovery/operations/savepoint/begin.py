@@ -74,7 +74,7 @@ def _check_may_pause(recovery: RecoveryContext, request: SavepointRequest) -> No
     if request.mode is QuiesceMode.PAUSE and (why_not is not None or not recovery.application.can_pause):
         raise Refused(
             f"{recovery.application_id} cannot be paused: {why_not or 'it offers no way to'}",
-            next_step="nothing was touched; take the savepoint in mode stop or live",
+            next_step="nothing was changed; take the savepoint in mode stop or live",
         )
 
 
@@ -83,7 +83,7 @@ def _check_confirmed(recovery: RecoveryContext, request: SavepointRequest) -> No
         raise Refused(
             f"a savepoint with changed_state {request.changed_state} needs the application id {recovery.application_id} typed to confirm it, not "
             f"{request.confirm!r}",
-            next_step="nothing was touched; type it exactly, or leave changed_state out",
+            next_step="nothing was changed; type it exactly, or leave changed_state out",
             application_id=recovery.application_id,
         )
 

@@ -37,7 +37,7 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
     if quiesced.savepoint_id != ticket.savepoint_id:
         # What held the application then may have let it go since, and it may have run and crashed.
         raise other_attempt(f"the hold for savepoint {quiesced.savepoint_id}", ticket.savepoint_id)
-    found, missing = _surveyed(recovery, ticket)
+    found, missing = _discovered(recovery, ticket)
     topic_holds.keep_guard(recovery, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
     may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
     try:
@@ -47,9 +47,9 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
             raise
         quiesced = quiesce(recovery, replace(ticket, mode=ticket.fallback))
         cut, tails = _take(recovery, ticket, found, quiesced, exact_only=False)
-    check_same_application(found, _surveyed(recovery, ticket)[0])
+    check_same_application(found, _discovered(recovery, ticket)[0])
     draft = _draft(recovery, found, labelled(cut, missing), tails, quiesced.assumed)
-    noted = recovery.notes.write(ticket.savepoint_id, DRAFT, draft)
+    noted = recovery.artifacts.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
         savepoint_id=ticket.savepoint_id,
         consistency=draft.consistency,
@@ -70,7 +70,7 @@ def labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
     return replace(cut, consistency=Consistency.DAMAGED, proof=replace(cut.proof, reasons=reasons))
 
 
-def _surveyed(recovery: RecoveryContext, ticket: Ticket) -> tuple[Discovery, tuple[str, ...]]:
+def _discovered(recovery: RecoveryContext, ticket: Ticket) -> tuple[Discovery, tuple[str, ...]]:
     return discover_remaining(recovery, ticket.expected) if ticket.safety else (discover(recovery), ())
 
 

@@ -38,7 +38,7 @@ PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copie
 def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> JobPlan:
     """Decide what to share and what to copy of the cut that ``capture`` has left, and leave the Spark job its specification. No new records: no job."""
     require_lock(recovery, ticket)
-    draft = recovery.notes.read_own(CutDraft, ticket.savepoint_id, cut)
+    draft = recovery.artifacts.read_own(CutDraft, ticket.savepoint_id, cut)
     newest = _newest(recovery)
     last = newest if newest and newest.cluster_id == draft.cluster_id else last_savepoint(recovery)
     ends = epoch_ends(recovery, last, [log.tp for topic in draft.topics for log in topic.partitions])
@@ -51,13 +51,13 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     missing = _missing(plan, recovery)
     level = recovery.config.backup.compression_level
     wanted = BackupSpec(application_id=recovery.application_id, ranges=missing, compression_level=level) if missing else None
-    spec = None if wanted is None else recovery.notes.write(ticket.savepoint_id, SPEC, wanted)
-    planned = recovery.notes.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
+    spec = None if wanted is None else recovery.artifacts.write(ticket.savepoint_id, SPEC, wanted)
+    planned = recovery.artifacts.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
     if spec is None:
         return replace(NO_JOB, plan=planned)
     return JobPlan(
         spec=spec,
-        result_key=recovery.notes.answer(spec.key, RESULT),
+        result_key=recovery.artifacts.answer(spec.key, RESULT),
         ranges=len(missing),
         offsets=sum(piece.end - piece.start for piece in missing),
         plan=planned,
@@ -176,8 +176,8 @@ def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | Non
         raise Damaged("no copy was planned", next_step="run the savepoint again")
     copy, draft = planned_copy(recovery, ticket, planned)
     plan = copy.plan
-    job = BackupResult(ranges=(), seconds=0) if result is None else recovery.notes.read_own(BackupResult, ticket.savepoint_id, result)
-    check_against_plan(() if copy.spec is None else recovery.notes.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
+    job = BackupResult(ranges=(), seconds=0) if result is None else recovery.artifacts.read_own(BackupResult, ticket.savepoint_id, result)
+    check_against_plan(() if copy.spec is None else recovery.artifacts.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
     noticed = check_same_logs(recovery, draft)
     # Tails were copied with the cut.
     topic_holds.require_guard(
@@ -193,7 +193,7 @@ def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | Non
         fetched=sum(piece.fetched for piece in ranges),
         shared_files=shared,
         lost=sum(piece.end - piece.start for piece in job.lost),
-        copied=recovery.notes.write(ticket.savepoint_id, COPIED, copied),
+        copied=recovery.artifacts.write(ticket.savepoint_id, COPIED, copied),
     )
 
 
@@ -220,8 +220,8 @@ def _check_stored(recovery: RecoveryContext, plan: CopyPlan, files: Sequence[Seg
 
 def planned_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef) -> tuple[PlannedCopy, CutDraft]:
     """The plan that ``plan_copy`` has left, and the cut it is for. Raises ``Refused`` for those of another attempt: no guard has held since."""
-    copy = recovery.notes.read_own(PlannedCopy, ticket.savepoint_id, planned)
-    return copy, recovery.notes.read_own(CutDraft, ticket.savepoint_id, copy.draft)
+    copy = recovery.artifacts.read_own(PlannedCopy, ticket.savepoint_id, planned)
+    return copy, recovery.artifacts.read_own(CutDraft, ticket.savepoint_id, copy.draft)
 
 
 def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:

@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicParti
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.savepoint import warnings as cautions
+from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.chain import joined
 from streams_recovery.core.savepoint.survival import survives_cluster_loss
 from streams_recovery.core.version import VERSION
@@ -38,7 +38,7 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
             next_step="trigger a new run to take another savepoint",
             savepoint=earlier,
         )
-    copied = recovery.notes.read_own(Copied, ticket.savepoint_id, gathered)
+    copied = recovery.artifacts.read_own(Copied, ticket.savepoint_id, gathered)
     copy, draft = planned_copy(recovery, ticket, copied.planned)
     plan = copy.plan
     parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
@@ -48,8 +48,8 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     key = store.publish(manifest, confirm=lambda: require_lock(recovery, ticket))
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
-    unkept = cautions.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
-    warnings = (*cautions.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
+    warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
     return summary(manifest, key, copied, warnings)
 
 

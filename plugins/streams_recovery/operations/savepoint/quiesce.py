@@ -106,7 +106,7 @@ def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     report = bring_down(recovery)
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
-    silent = [i.name for i in report.instances if not i.said_closed]
+    silent = [i.name for i in report.instances if not i.reported_closed]
     assumed = assumptions.of_stop(recovery.config.application.guarantee, silent)
     return Quiesced(
         savepoint_id=ticket.savepoint_id,

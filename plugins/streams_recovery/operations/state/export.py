@@ -52,8 +52,8 @@ def begin_export(recovery: RecoveryContext, request: ExportRequest) -> ExportTic
     )
     work = f"{manifest.savepoint_id}-{run}"
     job = JobPlan(
-        spec=recovery.notes.write(work, SPEC, spec),
-        result_key=recovery.notes.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
+        spec=recovery.artifacts.write(work, SPEC, spec),
+        result_key=recovery.artifacts.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
         ranges=len(spec.partitions),
         offsets=sum(i.end for i in topic.partitions),
     )
@@ -62,7 +62,7 @@ def begin_export(recovery: RecoveryContext, request: ExportRequest) -> ExportTic
 
 def conclude_export(recovery: RecoveryContext, written: ArtifactRef) -> StateResult:
     """What the job wrote. Raises ``Damaged`` when a file of it is not there."""
-    result = recovery.notes.read(StateResult, written)
+    result = recovery.artifacts.read(StateResult, written)
     missing = [part.key for part in result.parts if recovery.repository.size(part.key) is None]
     if missing:
         raise Damaged(f"{missing[0]} is missing", next_step="write the table again", key=missing[0])

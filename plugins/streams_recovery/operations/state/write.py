@@ -25,7 +25,7 @@ from streams_recovery.core.state.edit import (
     edited_manifest,
     edited_range,
 )
-from streams_recovery.core.state.table import Entry, Identity, living, newest
+from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -139,7 +139,7 @@ def _base(side: Side, topic: TopicImage, source: Manifest) -> Base:
 def _wanted(side: Side, base: Base, rows: Sequence[Row]) -> list[Wanted]:
     """The table in the bytes of the store. Refuses one without a row: that may as well be the wrong file."""
     codec = RowCodec(side.form)
-    alive = living(base.entries)
+    alive = undeleted(base.entries)
     known = {codec.name(codec.row(entry)): entry for entry in alive.values()}
     if len(known) != len(alive):
         raise Refused(

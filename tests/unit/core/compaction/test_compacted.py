@@ -1,4 +1,4 @@
-"""What may be reduced, and what a reduction has to show before it replaces anything."""
+"""What may be compacted, and what a compaction has to show before it replaces anything."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def planned(source: TopicImage, declared: StoreKind | None) -> CompactionPlan:
 
 
 def small(*offsets: int) -> tuple[CopiedRange, ...]:
-    """Reduced ranges of ``[0, 10)`` with rows at these offsets."""
+    """Compacted ranges of ``[0, 10)`` with rows at these offsets."""
     if not offsets:
-        return (CopiedRange(start=0, end=10, file=None, reduced=SMALLER),)
+        return (CopiedRange(start=0, end=10, file=None, compacted=SMALLER),)
     last = offsets[-1] + 1
-    rows = replace(segment(0, last, list(offsets), key="orders/segments/t/0/small.parquet"), reduced=SMALLER)
-    return (rows,) if last == 10 else (rows, CopiedRange(start=last, end=10, file=None, reduced=SMALLER))
+    rows = replace(segment(0, last, list(offsets), key="orders/segments/t/0/small.parquet"), compacted=SMALLER)
+    return (rows,) if last == 10 else (rows, CopiedRange(start=last, end=10, file=None, compacted=SMALLER))
 
 
 def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> PartitionCompacted:
-    """A flawless reduction to rows at these offsets."""
+    """A flawless compaction to rows at these offsets."""
     proof = CompactionProof(
         topic=wanted.topic,
         partition=wanted.partition,
@@ -77,7 +77,7 @@ def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> Partit
         (StoreKind.WINDOW, COMPACT, True),
     ],
 )
-def test_a_declared_kind_is_reduced_the_way_it_allows(kind: StoreKind, config: dict[str, str], keeps_deleted: bool) -> None:
+def test_a_declared_kind_is_compacted_the_way_it_allows(kind: StoreKind, config: dict[str, str], keeps_deleted: bool) -> None:
     source = changelog(kind=kind, config=config)
     (found,) = planned(source, kind).topics
     (wanted,) = found.partitions
@@ -123,7 +123,7 @@ def test_no_other_topic_is_even_named(role: TopicRole) -> None:
 
 
 def test_partitions_are_left_one_by_one() -> None:
-    smaller = replace(segment(0, 10, [2, 3]), reduced=SMALLER)
+    smaller = replace(segment(0, 10, [2, 3]), compacted=SMALLER)
     whole = image((segment(0, 10, [1]),))
     images = (
         replace(whole, partition=0),
@@ -150,7 +150,7 @@ def test_portions_are_the_files_in_their_order_and_no_bigger_than_allowed(sizes:
     assert all(portions)
 
 
-def test_a_flawless_reduction_is_accepted_and_becomes_a_savepoint_of_the_same_cut() -> None:
+def test_a_flawless_compaction_is_accepted_and_becomes_a_savepoint_of_the_same_cut() -> None:
     source = manifest_of(
         changelog(), replace(changelog(segment(0, 10, [4], key="orders/segments/u/0/u.parquet")), name="orders-other-changelog")
     )
@@ -167,7 +167,7 @@ def test_a_flawless_reduction_is_accepted_and_becomes_a_savepoint_of_the_same_cu
     assert {name for name in Manifest.__dataclass_fields__ if getattr(made, name) != getattr(source, name)} == kept
 
 
-def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_reduced_topic_keeps_its_age() -> None:
+def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_compacted_topic_keeps_its_age() -> None:
     two = replace(
         changelog(),
         partitions=(image((segment(0, 10, [1]),)), replace(image((segment(0, 10, [1], key="orders/segments/v"),)), partition=1)),
@@ -189,13 +189,13 @@ def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_reduced_topic_
         {"keys": 0},
         {"problems": ("has offsets that do not ascend",)},
         {"ranges": small(5, 7)[:1]},
-        {"ranges": tuple(replace(piece, reduced=None) for piece in small(5, 7))},
+        {"ranges": tuple(replace(piece, compacted=None) for piece in small(5, 7))},
         {"ranges": (replace(small(5, 7)[0], start=1), *small(5, 7)[1:])},
         {"partition": 1},
         {"topic": "orders-other-changelog"},
     ],
 )
-def test_anything_that_is_not_equal_ends_the_reduction(changes: dict[str, object]) -> None:
+def test_anything_that_is_not_equal_ends_the_compaction(changes: dict[str, object]) -> None:
     (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
     assert judge([wanted], [done(wanted, 5, 7)]).accepted
     with pytest.raises(Damaged):
@@ -225,7 +225,7 @@ def test_what_is_missing_or_doubled_is_noticed() -> None:
     (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
     one = done(wanted, 5, 7)
     for found in ([], [one, one], [one, replace(one, partition=1)]):
-        with pytest.raises(Damaged, match="did not reduce what was planned"):
+        with pytest.raises(Damaged, match="did not compact what was planned"):
             judge([wanted], found)
 
 

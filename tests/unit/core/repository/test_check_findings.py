@@ -14,7 +14,7 @@ from streams_recovery.core.repository.check_findings import Cause, Finding, log_
 
 PREFIX = "orders/holds/"
 REPORT = CheckReport(
-    audit_id="a", application_id="orders", level="full", savepoints=1, minimal=0, records=0, files=1, files_read=1, rows_read=1, findings=()
+    check_id="a", application_id="orders", level="full", savepoints=1, minimal=0, records=0, files=1, files_read=1, rows_read=1, findings=()
 )
 
 
@@ -81,12 +81,12 @@ def test_what_is_no_entry_is_strange(name: str) -> None:
 IDS = st.sets(st.sampled_from("abcde"))
 
 
-@given(alive=IDS, expired=IDS, published=IDS, marked=IDS, in_use=IDS)
+@given(alive=IDS, expired=IDS, published=IDS, pinned=IDS, in_use=IDS)
 def test_only_what_cannot_have_expired_is_lost(
-    alive: set[str], expired: set[str], published: set[str], marked: set[str], in_use: set[str]
+    alive: set[str], expired: set[str], published: set[str], pinned: set[str], in_use: set[str]
 ) -> None:
-    lost = lost_manifests(alive, expired, published=published, marked=marked, in_use=in_use)
-    assert set(lost) == ((published - expired) | marked | in_use) - alive
+    lost = lost_manifests(alive, expired, published=published, pinned=pinned, in_use=in_use)
+    assert set(lost) == ((published - expired) | pinned | in_use) - alive
     assert all(("a copy of it is under expired/" in why) == (savepoint in expired) for savepoint, why in lost.items())
 
 

@@ -35,9 +35,9 @@ def logs(draw: st.DrawFn, partition: int = 0) -> list[CopiedRange]:
     for _ in range(draw(st.integers(0, 6))):
         start += draw(st.sampled_from([0, 0, 0, 7]))
         end = start + draw(st.integers(1, 2**33))
-        reduced = draw(st.sampled_from([None, None, Compaction.LATEST_PER_KEY]))
+        compacted = draw(st.sampled_from([None, None, Compaction.LATEST_PER_KEY]))
         file = draw(files(partition, start, end)) if draw(st.booleans()) else None
-        found.append(CopiedRange(start=start, end=end, file=file, reduced=reduced))
+        found.append(CopiedRange(start=start, end=end, file=file, compacted=compacted))
         start = end
     return list(joined(found))
 

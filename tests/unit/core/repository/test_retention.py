@@ -59,7 +59,7 @@ def kept(savepoints: list[HeldSavepoint], rules: KeepRules, *marks: Pin) -> set[
 
 
 def mark(savepoint_id: str, *, keep: bool = True) -> Pin:
-    return Pin(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="audit")
+    return Pin(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="check")
 
 
 HELD = st.lists(
@@ -119,20 +119,20 @@ def test_one_that_is_not_exact_meets_no_rule_and_goes_with_its_time() -> None:
     assert kept(savepoints, NONE) == {"+0"}
 
 
-def reduced(source: HeldSavepoint) -> HeldSavepoint:
-    return replace(source, savepoint_id=f"{source.savepoint_id} reduced", replaces=source.savepoint_id)
+def compacted(source: HeldSavepoint) -> HeldSavepoint:
+    return replace(source, savepoint_id=f"{source.savepoint_id} compacted", replaces=source.savepoint_id)
 
 
-def test_a_proven_reduction_stands_for_its_source_and_the_two_are_one_moment() -> None:
+def test_a_proven_compaction_stands_for_its_source_and_the_two_are_one_moment() -> None:
     newest, before = held(0), held(-1)
-    assert kept([newest, reduced(newest), before], NONE) == {"+0 reduced"}
-    assert kept([newest, reduced(newest), before], replace(NONE, minimum=2)) == {"+0 reduced", "-1"}, "the floor counts moments"
-    assert kept([newest, reduced(newest), before], replace(NONE, last=2)) == {"+0 reduced", "-1"}
-    assert kept([newest, reduced(newest)], NONE, mark("+0")) == {"+0", "+0 reduced"}
-    assert kept([replace(newest, in_use=True), reduced(newest)], NONE) == {"+0", "+0 reduced"}
+    assert kept([newest, compacted(newest), before], NONE) == {"+0 compacted"}
+    assert kept([newest, compacted(newest), before], replace(NONE, minimum=2)) == {"+0 compacted", "-1"}, "the floor counts moments"
+    assert kept([newest, compacted(newest), before], replace(NONE, last=2)) == {"+0 compacted", "-1"}
+    assert kept([newest, compacted(newest)], NONE, mark("+0")) == {"+0", "+0 compacted"}
+    assert kept([replace(newest, in_use=True), compacted(newest)], NONE) == {"+0", "+0 compacted"}
     ahead = held(0, exact=False)
-    assert kept([ahead, reduced(ahead), before], replace(NONE, last=2)) == {"+0-ahead reduced", "-1"}
-    assert kept([newest, reduced(newest), reduced(reduced(newest))], NONE) == {"+0 reduced reduced"}
+    assert kept([ahead, compacted(ahead), before], replace(NONE, last=2)) == {"+0-ahead compacted", "-1"}
+    assert kept([newest, compacted(newest), compacted(compacted(newest))], NONE) == {"+0 compacted compacted"}
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_a_proven_reduction_stands_for_its_source_and_the_two_are_one_moment() -
 )
 def test_nothing_stands_for_a_savepoint_that_is_not_whole_proven_and_of_its_moment(broken: dict[str, object]) -> None:
     newest = held(0)
-    assert "+0" in kept([newest, replace(reduced(newest), **broken)], replace(NONE, minimum=2))
+    assert "+0" in kept([newest, replace(compacted(newest), **broken)], replace(NONE, minimum=2))
 
 
 @given(savepoints=HELD, rules=RULES, data=st.data())
-def test_reducing_never_costs_a_moment(savepoints: list[HeldSavepoint], rules: KeepRules, data: st.DataObject) -> None:
+def test_compacting_never_costs_a_moment(savepoints: list[HeldSavepoint], rules: KeepRules, data: st.DataObject) -> None:
     whole = [one for one in savepoints if one.whole]
     chosen = data.draw(st.lists(st.sampled_from(whole), unique_by=lambda one: one.savepoint_id)) if whole else []
-    more = [*savepoints, *(replace(reduced(one), whole=data.draw(st.booleans())) for one in chosen)]
+    more = [*savepoints, *(replace(compacted(one), whole=data.draw(st.booleans())) for one in chosen)]
     before = {one.captured_at for one in savepoints if one.savepoint_id in kept(savepoints, rules)}
     stay = kept(more, rules)
     assert before <= {one.captured_at for one in more if one.savepoint_id in stay and (one.whole or one in savepoints)}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, seconds_of, told
+from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, duration_text, estimate, seconds_of
 from streams_recovery.core.throttle import Throttle
 
 FREE = Throttle(records_per_second=None, bytes_per_second=None)
@@ -108,4 +108,4 @@ def test_the_steps_of_a_restore_are_in_its_journal() -> None:
     ("value", "said"), [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3_599, "59 min 59 s"), (7_260, "2 h 1 min")]
 )
 def test_times_are_said_as_people_say_them(value: float, said: str) -> None:
-    assert told(value) == said
+    assert duration_text(value) == said

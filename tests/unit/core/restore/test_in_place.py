@@ -59,7 +59,7 @@ def test_logs_stood_still_only_when_two_looks_saw_the_same(
         check_stood_still(seen, then, 30)
         return
     moved = [tp for tp in (TP, OTHER) if seen.get(tp) != then.get(tp)]
-    with pytest.raises(Refused, match=f"somebody writes to {', '.join(map(str, moved))}: within 30 s something came"):
+    with pytest.raises(Refused, match=f"a producer writes to {', '.join(map(str, moved))}: within 30 s something came"):
         check_stood_still(seen, then, 30)
 
 

@@ -235,10 +235,10 @@ def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
     inputs = [replace(COPY, name=name, partitions=(sliced(*rows),)) for name, rows in (("orders", orders), ("products", products))]
     shared = replace(COPY, name="globals", role=TopicRole.GLOBAL, partitions=(sliced(*globals_),))
     plan = replace(PAST, point=replace(POINT, slice=wanted), create=(TOPIC, *inputs, shared))
-    assert plan.held_back == {TopicPartition(name, 0): lead for name, lead in held.items()}
+    assert plan.deferred == {TopicPartition(name, 0): lead for name, lead in held.items()}
     later = sum(rows - lead for name, (rows, lead) in (("orders", orders), ("products", products)) if name in held)
     assert (f" {later} of these records are given to the application once" in markdown(plan)) is bool(held)
-    assert PAST.held_back == {}
+    assert PAST.deferred == {}
 
 
 def test_a_person_reads_everything_that_will_happen() -> None:

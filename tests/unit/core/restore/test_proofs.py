@@ -127,11 +127,11 @@ def test_what_was_not_read_is_compared_and_a_log_that_should_be_empty_counts_onl
     assert judged(WORK, {}, (), NOW, KEYED, requested=False).proofs == ()
 
 
-def test_keys_are_compared_where_it_is_asked_for_or_the_savepoint_is_reduced() -> None:
+def test_keys_are_compared_where_it_is_asked_for_or_the_savepoint_is_compacted() -> None:
     assert needs(WORK, FOUND, NOW, KEYED, requested=True) == {STATE: Need.KEYS}
-    reduced = {tp: replace(load, reduced=True) for tp, load in WORK.items()}
-    assert needs(reduced, FOUND, NOW, KEYED, requested=False) == {STATE: Need.KEYS}
-    for work, requested in ((WORK, True), (reduced, False)):
+    compacted = {tp: replace(load, compacted=True) for tp, load in WORK.items()}
+    assert needs(compacted, FOUND, NOW, KEYED, requested=False) == {STATE: Need.KEYS}
+    for work, requested in ((WORK, True), (compacted, False)):
         assert judged(work, FOUND, (), NOW, KEYED, requested=requested).problems == {STATE: "its keys were not compared"}
         [proof, *_] = judged(work, FOUND, (keys(STATE),), NOW, KEYED, requested=requested).proofs
         assert (proof.proof, proof.rows, proof.keys_compared) == (Proof.KEYS, 5, 3)

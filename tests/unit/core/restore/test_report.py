@@ -99,10 +99,10 @@ def test_what_a_rebuild_creates_needs_no_proof_unless_it_comes_from_an_archive()
 
 def test_an_answer_that_is_another_one_spoils_all() -> None:
     asked = QueryCheck(store="s", sampled=3, equal=2, changed=1, unreadable=0, different=())
-    fine = replace(REPORT, asked=(asked,))
+    fine = replace(REPORT, query_checks=(asked,))
     assert fine.verdict is Verdict.EQUAL
     assert "| s | 3 | 2 | 1 | 0 | 0 |" in page(fine, "e")
-    assert replace(REPORT, asked=(replace(asked, different=("k",)),)).verdict is Verdict.DIFFERENT
+    assert replace(REPORT, query_checks=(replace(asked, different=("k",)),)).verdict is Verdict.DIFFERENT
 
 
 def test_it_is_read_as_it_was_written() -> None:

@@ -13,7 +13,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
-from streams_recovery.core.rollout.cutover import Step, beyond, cutover_plan, problems, told, upgrade_plan, upgrade_problems
+from streams_recovery.core.rollout.cutover import Step, beyond, counts_text, cutover_plan, problems, upgrade_plan, upgrade_problems
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from tests.support.examples.cutover import CLONE, OLD, origin, pair
 
@@ -22,7 +22,7 @@ DOWN: dict[str, object] = {"alive": ()}
 OFFSETS = st.dictionaries(st.sampled_from(["in 0", "in 1", "in 2"]), st.integers(0, 1_000))
 
 
-def handover(role: Role, other: str = CLONE) -> OwnershipEntry:
+def owner_entry(role: Role, other: str = CLONE) -> OwnershipEntry:
     return OwnershipEntry(role=role, other=other, run="r", at=1, offsets={}, again={}, tail={})
 
 
@@ -48,7 +48,7 @@ def test_no_cut_over_begins_by_which_output_would_be_missing(old: dict[str, int]
 def test_what_comes_twice_is_what_the_one_that_goes_on_has_not_read_yet(old: dict[str, int], clone: dict[str, int]) -> None:
     beside = pair(old={"committed": old}, clone={"committed": clone})
     assert cutover_plan(beside, CUT_OVER).again == beyond(old, clone)
-    live = pair(old={"committed": old, "role": Role.REPLACED}, clone={"committed": clone, "role": Role.LIVE})
+    live = pair(old={"committed": old, "role": Role.RETIRED}, clone={"committed": clone, "role": Role.LIVE})
     assert cutover_plan(live, ROLL_BACK).again == beyond(clone, old)
     # What is done already hands nothing over any more.
     assert cutover_plan(live, CUT_OVER).again == cutover_plan(beside, ROLL_BACK).again == {}
@@ -67,14 +67,14 @@ def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> 
         ({"clone": {"inputs": ("in", "more")}}, "inputs differ: more are read by one of the two only"),
         ({"clone": {"globals": ()}}, "globals differ: names"),
         ({"clone": {"unknown": ("two (pod 2)",)}}, "instances of orders-next cannot be seen from here: two (pod 2)"),
-        ({"old": {"other": "orders-third", "role": Role.REPLACED, **DOWN}}, "orders is replaced towards orders-third, not orders-next"),
+        ({"old": {"other": "orders-third", "role": Role.RETIRED, **DOWN}}, "orders is retired towards orders-third, not orders-next"),
         ({"same_cluster": False}, "not on one cluster"),
         ({"origin": None}, "orders-next was not restored from a savepoint"),
         ({"origin": origin(source="bills")}, "the state of orders-next is that of bills, not of orders"),
         ({"origin": origin(consistency=Consistency.AHEAD)}, "comes from savepoint s1, which is ahead"),
         ({"origin": origin(proven=False)}, "it was not proven equal"),
         ({"origin": origin(offsets="latest")}, "began at offsets by `latest`"),
-        ({"clone": {"unfinished": "r9"}}, "restore r9 of orders-next broke off half way"),
+        ({"clone": {"unfinished": "r9"}}, "restore r9 of orders-next failed half way"),
         ({"clone": {"transactional": False, "clean": False, **DOWN}}, "orders-next was not seen to close cleanly"),
         ({"clone": {"committed": {"in 0": 4}}}, "6 records behind its input, more than 5: in 0 by 6"),
         (
@@ -98,7 +98,7 @@ def test_a_cut_over_that_broke_off_may_be_finished() -> None:
     # The old application was stopped after it had been seen to have read everything, or is on record as replaced already.
     tail = {"by-key 0": 3}
     assert problems(pair(old={"unread": tail, **DOWN}, clone=DOWN, old_has_read=True), CUT_OVER, max_lag=0) == ()
-    done = pair(old={"role": Role.REPLACED, "other": CLONE, **DOWN}, clone={"role": Role.LIVE, "other": OLD, "committed": {}, **DOWN})
+    done = pair(old={"role": Role.RETIRED, "other": CLONE, **DOWN}, clone={"role": Role.LIVE, "other": OLD, "committed": {}, **DOWN})
     assert problems(done, CUT_OVER, max_lag=0) == (), "only a start is missing"
 
 
@@ -106,8 +106,8 @@ def test_a_cut_over_that_broke_off_may_be_finished() -> None:
     ("changes", "said"),
     [
         ({"starts": {"in 0": 12}}, "orders would skip input that was deleted since it stopped: in 0 by 2"),
-        ({"old": {"handed": {"in 0": 11}, **DOWN}}, "offsets of orders are not those it had when it was replaced: in 0"),
-        ({"old": {"unfinished": "r9", **DOWN}}, "restore r9 of orders broke off half way"),
+        ({"old": {"retired_offsets": {"in 0": 11}, **DOWN}}, "offsets of orders are not those it had when it was retired: in 0"),
+        ({"old": {"unfinished": "r9", **DOWN}}, "restore r9 of orders failed half way"),
     ],
 )
 def test_a_way_back_to_what_is_no_longer_as_it_was_is_refused_unless_it_is_restored_first(changes: dict[str, Any], said: str) -> None:
@@ -119,7 +119,7 @@ def test_a_way_back_to_what_is_no_longer_as_it_was_is_refused_unless_it_is_resto
 
 
 def test_a_way_back_needs_nothing_of_the_clone() -> None:
-    bad = pair(old={"role": Role.REPLACED, **DOWN}, clone={"inputs": (), "unfinished": "r9", "clean": False}, origin=None)
+    bad = pair(old={"role": Role.RETIRED, **DOWN}, clone={"inputs": (), "unfinished": "r9", "clean": False}, origin=None)
     assert problems(bad, ROLL_BACK, max_lag=0) == ()
     unclean = pair(old={"transactional": False, "clean": False, **DOWN})
     assert "counted twice" in cutover_plan(unclean, ROLL_BACK).warnings[0]
@@ -158,28 +158,28 @@ def test_a_plan_can_be_read() -> None:
 
 
 def test_many_partitions_are_cut_short() -> None:
-    assert told({f"in {number:02}": 1 for number in range(12)}).endswith("in 09 by 1 and 2 more")
+    assert counts_text({f"in {number:02}": 1 for number in range(12)}).endswith("in 09 by 1 and 2 more")
 
 
 def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
-    assert (role_of(None, is_clone=False), role_of(None, is_clone=True)) == (Role.LIVE, Role.BESIDE)
-    assert {role_of(handover(role), is_clone=clone) for role in Role for clone in (True, False)} == set(Role)
-    for last in (None, handover(Role.LIVE), handover(Role.BESIDE)):
+    assert (role_of(None, is_clone=False), role_of(None, is_clone=True)) == (Role.LIVE, Role.STANDBY)
+    assert {role_of(owner_entry(role), is_clone=clone) for role in Role for clone in (True, False)} == set(Role)
+    for last in (None, owner_entry(Role.LIVE), owner_entry(Role.STANDBY)):
         require_startable(last, OLD)
-    with pytest.raises(Refused, match="orders handed its outputs over to orders-next"):
-        require_startable(handover(Role.REPLACED), OLD)
+    with pytest.raises(Refused, match="orders transferred its outputs to orders-next"):
+        require_startable(owner_entry(Role.RETIRED), OLD)
 
 
 @pytest.mark.parametrize(
     ("last", "source", "refused"),
     [
         (None, OLD, False),
-        (handover(Role.REPLACED), OLD, True),
-        (handover(Role.LIVE, OLD), OLD, True),
-        (handover(Role.LIVE, OLD), CLONE, False),
-        (handover(Role.BESIDE, OLD), OLD, False),
+        (owner_entry(Role.RETIRED), OLD, True),
+        (owner_entry(Role.LIVE, OLD), OLD, True),
+        (owner_entry(Role.LIVE, OLD), CLONE, False),
+        (owner_entry(Role.STANDBY, OLD), OLD, False),
     ],
 )
 def test_what_must_not_be_restored_is_refused_before_anything_is_touched(last: OwnershipEntry | None, source: str, refused: bool) -> None:
-    found = checks.handed_over(last, "it", source)
-    assert [one.kind for one in found] == ["handover"] * refused
+    found = checks.outputs_transferred(last, "it", source)
+    assert [one.kind for one in found] == ["outputs-transferred"] * refused

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
-from streams_recovery.core.sandbox.interval_log import Asked, Base, PublishReport, reprocess_request, succeeded, written_interval
+from streams_recovery.core.sandbox.interval_log import Base, PublishReport, ReprocessOptions, reprocess_request, succeeded, written_interval
 from streams_recovery.core.sandbox.results import (
     Every,
     Found,
@@ -98,19 +98,21 @@ def test_an_output_that_cannot_take_old_records_is_refused(settings: dict[str, s
 
 
 def test_what_is_asked_is_taken_at_its_word() -> None:
-    asked = Asked(lateness="PT1H", overlap="PT10M", beyond="PT0S", base="savepoint", reason="why")
+    asked = ReprocessOptions(lateness="PT1H", overlap="PT10M", beyond="PT0S", base="savepoint", reason="why")
     request = reprocess_request(asked, INTERVAL, "orders", ("prices",))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (3_600_000, 600_000, 0)
-    assert (request.slice.tables, request.base, request.hand_over) == (("prices",), Base.SAVEPOINT, PublishPolicy.SIDE_BY_SIDE)
+    assert (request.slice.tables, request.base, request.publish) == (("prices",), Base.SAVEPOINT, PublishPolicy.SIDE_BY_SIDE)
     filled = {"lateness": "PT0S", "overlap": "PT0S", "beyond": "PT0S", "base": "none"}
     for confirm in ("", "order", "reprocess-orders"):
         with pytest.raises(Refused, match="only when its id is typed"):
-            reprocess_request(Asked(**filled, hand_over="replace", confirm=confirm), INTERVAL, "orders", ())
-    assert reprocess_request(Asked(**filled, hand_over="replace", confirm="orders", tombstones=True), INTERVAL, "orders", ()).tombstones
-    with pytest.raises(ConfigInvalid, match="tombstones belong to hand_over replace"):
-        reprocess_request(Asked(**filled, tombstones=True), INTERVAL, "orders", ())
+            reprocess_request(ReprocessOptions(**filled, publish="replace", confirm=confirm), INTERVAL, "orders", ())
+    assert reprocess_request(
+        ReprocessOptions(**filled, publish="replace", confirm="orders", tombstones=True), INTERVAL, "orders", ()
+    ).tombstones
+    with pytest.raises(ConfigInvalid, match="tombstones belong to publish replace"):
+        reprocess_request(ReprocessOptions(**filled, tombstones=True), INTERVAL, "orders", ())
     with pytest.raises(ConfigInvalid, match="is not a duration"):
-        reprocess_request(Asked(**{**filled, "overlap": "1h"}), INTERVAL, "orders", ())
+        reprocess_request(ReprocessOptions(**{**filled, "overlap": "1h"}), INTERVAL, "orders", ())
 
 
 def test_an_interval_is_written_with_its_time_zones() -> None:
@@ -123,7 +125,7 @@ def test_an_interval_is_written_with_its_time_zones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "reached", "handed", "left", "expected"),
+    ("records", "reached", "published", "left", "expected"),
     [
         (0, None, False, (), True),
         (0, None, False, ("a topic",), False),
@@ -136,7 +138,7 @@ def test_an_interval_is_written_with_its_time_zones() -> None:
     ],
 )
 def test_an_interval_has_succeeded_when_it_was_handed_over_or_had_nothing(
-    records: int | None, reached: Phase | None, handed: bool, left: tuple[str, ...], expected: bool
+    records: int | None, reached: Phase | None, published: bool, left: tuple[str, ...], expected: bool
 ) -> None:
-    report = PublishReport(how=PublishPolicy.SIDE_BY_SIDE, outputs=()) if handed else None
+    report = PublishReport(how=PublishPolicy.SIDE_BY_SIDE, outputs=()) if published else None
     assert succeeded(records, reached, report, left) is expected

@@ -161,20 +161,20 @@ def test_idle_hours_leave_no_trace() -> None:
     assert [(r.start, r.end) for r in ranges] == [(0, 5), (5, 8)]
 
 
-def test_the_next_savepoint_continues_a_reduced_one() -> None:
-    reduced = tuple(replace(piece, reduced=Compaction.LATEST_PER_KEY) for piece in (segment(0, 8, [3, 7]), segment(8, 10, [])))
-    plan = plan_partition(cut(start=0, end=14), TopicRole.CHANGELOG, image(reduced), None)
+def test_the_next_savepoint_continues_a_compacted_one() -> None:
+    compacted = tuple(replace(piece, compacted=Compaction.LATEST_PER_KEY) for piece in (segment(0, 8, [3, 7]), segment(8, 10, [])))
+    plan = plan_partition(cut(start=0, end=14), TopicRole.CHANGELOG, image(compacted), None)
     assert plan.shares
     assert plan.full_because is None
     assert plan.missing is not None
     assert (plan.missing.start, plan.missing.end) == (10, 14)
     idle = segment(10, 14, [])
-    assert behind(reduced, [idle]) == (*reduced, idle), "what was reduced is told from what merely held nothing"
-    assert behind((*reduced, idle), [segment(14, 15, [])]) == (*reduced, segment(10, 15, []))
+    assert behind(compacted, [idle]) == (*compacted, idle), "what was compacted is told from what merely held nothing"
+    assert behind((*compacted, idle), [segment(14, 15, [])]) == (*compacted, segment(10, 15, []))
 
 
-def test_a_reduced_partition_without_a_row_is_archived_all_the_same() -> None:
-    nothing_lives = CopiedRange(start=0, end=10, file=None, reduced=Compaction.LATEST_PER_KEY)
+def test_a_compacted_partition_without_a_row_is_archived_all_the_same() -> None:
+    nothing_lives = CopiedRange(start=0, end=10, file=None, compacted=Compaction.LATEST_PER_KEY)
     plan = plan_partition(cut(start=0, end=10), TopicRole.CHANGELOG, image((nothing_lives,)), None)
     assert (plan.shares, plan.missing, plan.full_because) == (True, None, None)
 

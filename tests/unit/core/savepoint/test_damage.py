@@ -182,7 +182,7 @@ def test_damaged_state_is_refused_unless_the_request_says_otherwise() -> None:
         assert ("`intended`" in caught.value.next_step) == (found is not missing)
         require_whole("orders", [found], ChangedState.DAMAGED)
     require_whole("orders", [VANISHED, RECREATED], ChangedState.INTENDED)
-    with pytest.raises(StateDamaged, match=r"Next: nothing was touched; correct `stores`"):
+    with pytest.raises(StateDamaged, match=r"Next: nothing was changed; correct `stores`"):
         require_whole("orders", [VANISHED, missing], ChangedState.INTENDED)
     for wanted in ChangedState:
         require_whole("orders", [], wanted)

@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.manifest import CopiedRange, Gap
 from streams_recovery.core.state.edit import Base, Wanted, check_writable, described, edited, edited_manifest, edited_range
 from streams_recovery.core.state.partitioner import default_partition
-from streams_recovery.core.state.table import Entry, living, newest
+from streams_recovery.core.state.table import Entry, newest, undeleted
 from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored, with_keys
@@ -62,9 +62,11 @@ def test_the_changelog_holds_exactly_the_table(
     base = base_of(kind, log)
     found = edited(base, wanted(kind, rows))
     entries = [one for several in found.partitions.values() for one in several]
-    assert {one.key: one.value for one in living(newest(kind, entries)).values()} == {full(kind, key): value for key, value in rows.items()}
+    assert {one.key: one.value for one in undeleted(newest(kind, entries)).values()} == {
+        full(kind, key): value for key, value in rows.items()
+    }
     assert all(one.partition == default_partition(split_key(kind, one.key).key, PARTITIONS) for one in entries)
-    before = {at[1] for at in living(base.entries)}
+    before = {at[1] for at in undeleted(base.entries)}
     after = {full(kind, key) for key in rows}
     assert (found.rows, found.added, found.removed) == (len(rows), len(after - before), len(before - after))
     for number, several in found.partitions.items():
@@ -72,7 +74,7 @@ def test_the_changelog_holds_exactly_the_table(
         assert offsets == sorted(set(offsets)), "each in its own place"
         end, ranges = edited_range(base.images[number], several, None)
         assert all(10 <= offset < end for offset in offsets)
-        assert [(one.start, one.end, one.reduced) for one in ranges] == ([(10, end, Compaction.LATEST_PER_KEY)] if end > 10 else [])
+        assert [(one.start, one.end, one.compacted) for one in ranges] == ([(10, end, Compaction.LATEST_PER_KEY)] if end > 10 else [])
 
 
 @given(st.sampled_from([WINDOW, SESSION]), LOGS, TABLES)
@@ -160,7 +162,9 @@ def test_the_manifest_says_that_it_was_edited_and_is_one_that_can_be_read() -> N
     other = topic((image((segment(0, 10, [4], key="orders/segments/other/0/x.parquet"),)),), name="orders-other-changelog")
     source = manifest_of(changelog, other)
     file = segment(0, 12, [3, 11], key="orders/segments/t/0/new.parquet").file
-    changed = replace(changelog.partitions[0], end=12, ranges=(CopiedRange(start=0, end=12, file=file, reduced=Compaction.LATEST_PER_KEY),))
+    changed = replace(
+        changelog.partitions[0], end=12, ranges=(CopiedRange(start=0, end=12, file=file, compacted=Compaction.LATEST_PER_KEY),)
+    )
     who = replace(source.provenance, requested_by="me", reason="because")
     made = edited_manifest(source, changelog, [changed], "one", savepoint_id="20261121T012345Z-0000000009", provenance=who)
     assert stored(with_keys(made)) == with_keys(made)

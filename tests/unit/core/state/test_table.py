@@ -17,8 +17,8 @@ from streams_recovery.core.state.table import (
     differences,
     different_parts,
     ends_of_versions,
-    living,
     newest,
+    undeleted,
 )
 
 KV, VERSIONED = StoreKind.KEY_VALUE, StoreKind.VERSIONED
@@ -48,7 +48,7 @@ def test_the_newest_is_the_last_in_the_log_however_rows_arrive(log: list[Entry],
 def test_the_differences_lead_from_one_side_to_the_other(before: list[Entry], after: list[Entry]) -> None:
     old, new = newest(KV, before), newest(KV, after)
     found = list(differences(old, new))
-    state = dict(living(old))
+    state = dict(undeleted(old))
     for one in found:
         if one.after is None:
             assert one.before is not None
@@ -56,7 +56,7 @@ def test_the_differences_lead_from_one_side_to_the_other(before: list[Entry], af
         else:
             state[one.after.partition, one.after.key, 0] = one.after
     assert {at: (one.value, one.timestamp) for at, one in state.items()} == {
-        at: (one.value, one.timestamp) for at, one in living(new).items()
+        at: (one.value, one.timestamp) for at, one in undeleted(new).items()
     }
     counts = counted(old, new, found)
     assert counts.after - counts.before == counts.added - counts.removed
@@ -83,7 +83,7 @@ def test_versions_are_told_by_the_moment_they_begin_and_end_where_the_next_begin
     log = [(b"a", b"1", 10), (b"a", b"3", 30), (b"a", b"2", 20), (b"a", b"2b", 20), (b"b", b"1", 10), (b"b", None, 15)]
     table = newest(VERSIONED, [entry(key, value, offset=at, timestamp=time) for at, (key, value, time) in enumerate(log)])
     ends = ends_of_versions(table)
-    shown = [(at[1], one.value, at[2], ends[at]) for at, one in sorted(living(table).items())]
+    shown = [(at[1], one.value, at[2], ends[at]) for at, one in sorted(undeleted(table).items())]
     assert shown == [(b"a", b"1", 10, 20), (b"a", b"2b", 20, 30), (b"a", b"3", 30, None), (b"b", b"1", 10, 15)]
 
 

@@ -1,4 +1,4 @@
-"""The steps of a reduction on a golden repository, with the Spark job's result written by the test."""
+"""The steps of a compaction on a golden repository, with the Spark job's result written by the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import compaction, maintenance
 from streams_recovery.operations.compaction import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.golden import FIRST, REDUCED, SECOND, OpenGolden
+from tests.support.repository.golden import COMPACTED, FIRST, SECOND, OpenGolden
 
 CHANGELOG = "golden-totals-changelog"
 SMALL = f"golden/segments/{CHANGELOG}/0/00000000000000000000-00000000000000000054-golden.parquet"
@@ -24,21 +24,21 @@ SMALL = f"golden/segments/{CHANGELOG}/0/00000000000000000000-0000000000000000005
 
 @pytest.fixture
 def opened(golden: OpenGolden) -> tuple[RecoveryContext, PartitionCompacted]:
-    """A repository whose newest savepoint is not reduced yet, and what a job would have made of it: its file is there."""
-    recovery = golden("reduced", stores="{totals: {kind: key-value}}")
-    made = recovery.savepoints.read(REDUCED)
+    """A repository whose newest savepoint is not compacted yet, and what a job would have made of it: its file is there."""
+    recovery = golden("compacted", stores="{totals: {kind: key-value}}")
+    made = recovery.savepoints.read(COMPACTED)
     topic = made.topic(CHANGELOG)
     assert topic is not None
-    assert made.provenance.reduced_from is not None
+    assert made.provenance.compacted_from is not None
     done = PartitionCompacted(
         topic=CHANGELOG,
         partition=0,
         ranges=tuple(topic.partitions[0].ranges),
-        proof=made.provenance.reduced_from.proofs[0],
+        proof=made.provenance.compacted_from.proofs[0],
         foreign=0,
         problems=(),
     )
-    recovery.repository.delete([recovery.layout.manifest(REDUCED)])
+    recovery.repository.delete([recovery.layout.manifest(COMPACTED)])
     return recovery, done
 
 
@@ -71,12 +71,12 @@ def test_a_plan_changes_nothing_and_says_why_what_stays_does(opened: tuple[Recov
     assert everything(recovery) == before
 
 
-def test_a_reduced_savepoint_is_published_once_with_the_cut_of_its_source(opened: tuple[RecoveryContext, PartitionCompacted]) -> None:
+def test_a_compacted_savepoint_is_published_once_with_the_cut_of_its_source(opened: tuple[RecoveryContext, PartitionCompacted]) -> None:
     recovery, done = opened
     ticket = begun(recovery, request())
     spec = compaction.plan_job(recovery, ticket).spec
     assert spec is not None
-    assert recovery.notes.read(CompactSpec, spec).partitions == compaction.plan(recovery, "latest").partitions
+    assert recovery.artifacts.read(CompactSpec, spec).partitions == compaction.plan(recovery, "latest").partitions
     result = job_done(recovery, ticket, done)
     first = compaction.publish(recovery, ticket, result)
     assert (first.rows_before, first.rows_after, first.keys_compared, first.records_before - first.records) == (43, 3, 4, 40)
@@ -92,7 +92,7 @@ def test_a_reduced_savepoint_is_published_once_with_the_cut_of_its_source(opened
     assert len(recovery.savepoints.ids()) == 3
 
 
-def test_what_is_reduced_is_not_reduced_again(opened: tuple[RecoveryContext, PartitionCompacted]) -> None:
+def test_what_is_compacted_is_not_compacted_again(opened: tuple[RecoveryContext, PartitionCompacted]) -> None:
     recovery, done = opened
     ticket = begun(recovery, request())
     late = begun(recovery, request("another"))
@@ -114,11 +114,11 @@ def test_a_state_that_is_not_proven_is_never_published_and_lets_nothing_expire(
     recovery, done = opened
     ticket = begun(recovery, request())
     wrong = replace(done, proof=replace(done.proof, **{change: "0" if change == "digest_after" else 0}))
-    with pytest.raises(Damaged, match="is not the same after its reduction"):
+    with pytest.raises(Damaged, match="is not the same after its compaction"):
         compaction.publish(recovery, ticket, job_done(recovery, ticket, wrong))
     assert recovery.savepoints.ids() == [FIRST, SECOND]
     assert [decision.savepoint_id for decision in maintenance.plan_expiry(recovery).keep] == [SECOND]
-    with pytest.raises(Damaged, match="no reduction ran"):
+    with pytest.raises(Damaged, match="no compaction ran"):
         compaction.publish(recovery, ticket, None)
 
 

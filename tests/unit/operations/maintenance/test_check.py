@@ -1,4 +1,4 @@
-"""Audits of the golden repositories: every kind of damage is named, and nothing else is."""
+"""Checks of the golden repositories: every kind of damage is named, and nothing else is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.transforms.check import audit_file
+from spark_jobs.transforms.check import check_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
@@ -24,13 +24,13 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, OpenGolden, audited
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, OpenGolden, checked
 from tests.support.repository.job_results import left
 
 
 @pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])
 def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGolden, level: str, read: int, rows: int | None) -> None:
-    report = audited(golden("good"), level)
+    report = checked(golden("good"), level)
     assert (report.findings, report.savepoints, report.files, report.files_read) == ((), 2, 4, read)
     assert report.good
     assert report.rows_read == rows if rows is not None else report.rows_read > 0
@@ -58,7 +58,7 @@ def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGol
 def test_each_damage_is_named_and_does_not_hide_the_rest(
     golden: OpenGolden, name: str, level: str, key: str, problem: str, cause: Cause
 ) -> None:
-    report = audited(golden(name), level)
+    report = checked(golden(name), level)
     (found,) = report.findings
     assert key in found.key
     assert re.search(problem, found.problem)
@@ -75,42 +75,42 @@ def test_each_damage_is_named_and_does_not_hide_the_rest(
     assert (report.causes, report.exit_code) == ((cause,), cause.exit_code)
 
 
-def test_a_reduced_savepoint_is_audited_like_any_other(golden: OpenGolden) -> None:
-    report = audited(golden("reduced"), "full")
+def test_a_compacted_savepoint_is_checked_like_any_other(golden: OpenGolden) -> None:
+    report = checked(golden("compacted"), "full")
     assert (report.findings, report.savepoints, report.files_read, report.rows_read) == ((), 3, 5, 51)
     assert report.good
 
 
 def test_what_only_reading_shows_is_not_seen_by_the_structure(golden: OpenGolden) -> None:
-    assert audited(golden("flipped-bit"), "structure").good
+    assert checked(golden("flipped-bit"), "structure").good
 
 
-def test_segments_without_manifests_are_nothing_to_audit(golden: OpenGolden) -> None:
+def test_segments_without_manifests_are_nothing_to_check(golden: OpenGolden) -> None:
     with pytest.raises(NotFound, match=r"golden has no savepoint .*but 4 segments that no manifest names"):
-        audited(golden("no-manifest"), "structure")
+        checked(golden("no-manifest"), "structure")
 
 
-def test_one_savepoint_can_be_audited_alone_and_must_exist(golden: OpenGolden) -> None:
+def test_one_savepoint_can_be_checked_alone_and_must_exist(golden: OpenGolden) -> None:
     recovery = golden("missing-segment")
-    assert audited(recovery, "full", FIRST).good
+    assert checked(recovery, "full", FIRST).good
     with pytest.raises(NotFound, match="there is no savepoint"):
-        audited(recovery, "full", "20261121T020000Z-0000000003")
+        checked(recovery, "full", "20261121T020000Z-0000000003")
 
 
-def test_a_savepoint_that_expires_while_all_are_audited_is_no_finding(golden: OpenGolden) -> None:
+def test_a_savepoint_that_expires_while_all_are_checked_is_no_finding(golden: OpenGolden) -> None:
     class Vanishing(SavepointStore):
         def ids(self) -> list[str]:
             return [*super().ids(), "20261121T020000Z-0000000003"]
 
     recovery = golden("good")
-    report = audited(replace(recovery, savepoints=Vanishing(recovery.repository, recovery.layout)), "structure")
+    report = checked(replace(recovery, savepoints=Vanishing(recovery.repository, recovery.layout)), "structure")
     assert (report.savepoints, report.findings) == (2, ())
 
 
 def test_the_verdict_is_kept(golden: OpenGolden) -> None:
     recovery = golden("missing-segment")
-    report = audited(recovery, "full")
-    kept = AppendLog(recovery.repository, recovery.layout.audit(report.audit_id), CheckReport)
+    report = checked(recovery, "full")
+    kept = AppendLog(recovery.repository, recovery.layout.check(report.check_id), CheckReport)
     assert kept.read_all() == [report]
     ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="structure", run_id="again")
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
 
 
 @pytest.mark.fault("F20")
-def test_the_result_of_another_audit_is_not_believed(golden: OpenGolden) -> None:
+def test_the_result_of_another_check_is_not_believed(golden: OpenGolden) -> None:
     recovery = golden("good")
     first, second = (maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id=run) for run in ("one", "two"))
     result = left(recovery, str(maintenance.plan_reading(recovery, first).result_key), CheckResult(files=(), seconds=0))
@@ -140,12 +140,12 @@ def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_co
     recovery = golden("good")
     ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="r")
     assert ticket.job.spec is not None
-    files = recovery.notes.read(CheckSpec, ticket.job.spec).files
+    files = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
     first, second, third = (maintenance.plan_reading(recovery, ticket) for _ in range(3))
     keys = [str(job.result_key) for job in (first, second, third)]
     assert len({*keys, *map(failure_key, keys)}) == 6
     recovery.repository.create(failure_key(keys[0]), b"it was killed")
-    done = tuple(audit_file(recovery.repository, recovery.layout, wanted) for wanted in files)
+    done = tuple(check_file(recovery.repository, recovery.layout, wanted) for wanted in files)
     third_result = left(recovery, keys[2], CheckResult(files=done, seconds=0))
     # The second one was taken for dead and ends after all.
     second_result = left(recovery, keys[1], CheckResult(files=(), seconds=0))
@@ -156,7 +156,7 @@ def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_co
 @pytest.mark.parametrize(("level", "savepoints", "files"), [("full", 1, 0), ("structure", 1, 0), ("structure", 0, 0), ("full", 1, 3)])
 def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) -> None:
     empty = CheckReport(
-        audit_id="a",
+        check_id="a",
         application_id="x",
         level=level,
         savepoints=savepoints,
@@ -186,7 +186,7 @@ def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(gol
     wanted = check.FileToCheck(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
     assert any(
         "do not ascend" in problem or "outside [3, 6)" in problem
-        for problem in audit_file(recovery.repository, recovery.layout, wanted).problems
+        for problem in check_file(recovery.repository, recovery.layout, wanted).problems
     )
 
 
@@ -234,7 +234,7 @@ def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
             missed.append((path.name, bit))
         path.write_bytes(before)
     assert missed == []
-    assert audited(recovery, "full").good
+    assert checked(recovery, "full").good
 
 
 def _found(recovery: RecoveryContext, path: Path) -> bool:
@@ -246,7 +246,7 @@ def _found(recovery: RecoveryContext, path: Path) -> bool:
             for w in check.files_of([recovery.savepoints.read(one, opened) for one in (FIRST, SECOND)], opened)[0]
             if w.file.key.endswith(path.name)
         )
-        return bool(audit_file(recovery.repository, recovery.layout, wanted).problems)
+        return bool(check_file(recovery.repository, recovery.layout, wanted).problems)
     try:
         recovery.savepoints.read(path.parent.name)
     except Damaged:

@@ -1,4 +1,4 @@
-"""A repository with a reduced savepoint: it stands for the one it was made from as long as it can."""
+"""A repository with a compacted savepoint: it stands for the one it was made from as long as it can."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.golden import FIRST, REDUCED, SECOND, T0, OpenGolden
+from tests.support.repository.golden import COMPACTED, FIRST, SECOND, T0, OpenGolden
 
 SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000000000000054-golden.parquet"
 
@@ -19,29 +19,29 @@ def kept(recovery: RecoveryContext) -> set[str]:
     return {decision.savepoint_id for decision in maintenance.plan_expiry(recovery).keep}
 
 
-def test_the_reduced_one_is_the_newest(golden: OpenGolden) -> None:
-    recovery = golden("reduced")
-    assert recovery.savepoints.ids() == [FIRST, SECOND, REDUCED]
+def test_the_compacted_one_is_the_newest(golden: OpenGolden) -> None:
+    recovery = golden("compacted")
+    assert recovery.savepoints.ids() == [FIRST, SECOND, COMPACTED]
     newest = recovery.savepoints.latest(Consistency.EXACT)
     assert newest is not None
-    assert (newest.savepoint_id, newest.replaces, newest.parent_id) == (REDUCED, SECOND, SECOND)
+    assert (newest.savepoint_id, newest.replaces, newest.parent_id) == (COMPACTED, SECOND, SECOND)
     source = recovery.savepoints.read(SECOND)
     assert newest.records < source.records
     assert (newest.captured_at, newest.committed(), newest.proof) == (source.captured_at, source.committed(), source.proof)
 
 
 def test_it_is_the_newest_wherever_its_id_sorts(golden: OpenGolden) -> None:
-    recovery = golden("reduced")
-    first = replace(recovery.savepoints.read(REDUCED), savepoint_id="20261121T010000Z-0000000000")
+    recovery = golden("compacted")
+    first = replace(recovery.savepoints.read(COMPACTED), savepoint_id="20261121T010000Z-0000000000")
     recovery.savepoints.publish(first)
-    recovery.repository.delete([recovery.layout.manifest(REDUCED)])
+    recovery.repository.delete([recovery.layout.manifest(COMPACTED)])
     assert recovery.savepoints.ids()[-1] == SECOND
     assert recovery.savepoints.latest() == first
 
 
 def test_a_damaged_manifest_of_the_pair_does_not_hide_the_other(golden: OpenGolden) -> None:
-    recovery = golden("reduced")
-    for savepoint_id, left in ((SECOND, REDUCED), (REDUCED, None)):
+    recovery = golden("compacted")
+    for savepoint_id, left in ((SECOND, COMPACTED), (COMPACTED, None)):
         recovery.repository.delete([recovery.layout.manifest(savepoint_id)])
         recovery.repository.create(recovery.layout.manifest(savepoint_id), b"torn")
         if left is None:
@@ -66,20 +66,20 @@ def test_one_of_damaged_state_is_never_the_newest(golden: OpenGolden) -> None:
 
 
 def test_only_a_whole_one_lets_its_source_expire(golden: OpenGolden) -> None:
-    recovery = golden("reduced", now=T0 + 90 * 86_400_000)
-    assert kept(recovery) == {REDUCED}
+    recovery = golden("compacted", now=T0 + 90 * 86_400_000)
+    assert kept(recovery) == {COMPACTED}
     recovery.repository.delete([SMALL])
-    assert kept(recovery) == {SECOND, REDUCED}, "the damaged one stays to be looked at, and what it was made from counts again"
+    assert kept(recovery) == {SECOND, COMPACTED}, "the damaged one stays to be looked at, and what it was made from counts again"
 
 
 def test_files_that_both_need_outlive_the_source(golden: OpenGolden) -> None:
     month = 30 * 86_400_000
-    first = golden("reduced", now=T0 + month)
+    first = golden("compacted", now=T0 + month)
     maintenance.expire(first, "first")
-    later = golden("reduced", now=T0 + 10_000 * month)
+    later = golden("compacted", now=T0 + 10_000 * month)
     report = maintenance.expire(later, "second")
     assert report.files_removed > 0
-    assert later.savepoints.ids() == [REDUCED]
+    assert later.savepoints.ids() == [COMPACTED]
     sizes = {file.key: file.bytes for file in later.repository.listed(later.layout.segments)}
-    assert later.savepoints.read(REDUCED).whole(sizes)
-    assert set(sizes) == {file.key for _, file in later.savepoints.read(REDUCED).files()}
+    assert later.savepoints.read(COMPACTED).whole(sizes)
+    assert set(sizes) == {file.key for _, file in later.savepoints.read(COMPACTED).files()}

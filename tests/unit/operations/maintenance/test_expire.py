@@ -22,7 +22,7 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.restore_plan import PLAN
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, audited, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, checked, root
 
 THIRD = "20261121T000000Z-0000000003"
 
@@ -110,7 +110,7 @@ def test_a_savepoint_goes_at_once_and_its_files_when_nobody_can_want_them_back(g
     report = maintenance.expire(recovery, "late")
     assert (report.files_removed, report.left) == (4, ()), "its segments, and the range tables that only it names"
     assert segments(recovery) & only_second == set()
-    assert audited(recovery, "full").good, "what the savepoint that stays needs is all there"
+    assert checked(recovery, "full").good, "what the savepoint that stays needs is all there"
     assert list(recovery.repository.keys(recovery.layout.retired_prefix)) == []
 
 
@@ -149,17 +149,17 @@ def test_a_file_that_a_kept_savepoint_names_never_goes(golden: OpenGolden) -> No
     assert report.expired == (FIRST,)
     assert report.files_removed == 0
     assert recovery.savepoints.ids() == [SECOND]
-    assert audited(recovery, "full").good
+    assert checked(recovery, "full").good
 
 
 def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
-    maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="audit")
+    maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="check")
     assert maintenance.expire(recovery, "r1").expired == ()
-    maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="done")
+    maintenance.pin(recovery, FIRST, keep=False, requested_by="me", reason="done")
     assert maintenance.expire(recovery, "r2").expired == (FIRST,)
     with pytest.raises(NotFound):
-        maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="too late")
+        maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="too late")
 
 
 @pytest.mark.parametrize("name", ["torn-manifest", "future-format"])
@@ -241,7 +241,7 @@ def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, pha
     recovery = golden("good", now=SECOND_AT)
     restore_id = "20261121T020000Z-00000000aa"
     plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
-    recovery.notes.write_once(restore_id, "restore-plan", plan)
+    recovery.artifacts.write_once(restore_id, "restore-plan", plan)
     AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(
         JournalEntry(phase=phase, at=SECOND_AT, created=())
     )
@@ -282,7 +282,7 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
     recovery = golden("good", now=captured + days * DAY_MS)
     saved = kept_safe(recovery, restore_id)
     if unfinished:
-        recovery.notes.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
+        recovery.artifacts.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
         entry = JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=())
         AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(entry)
     needed = {file.key for _, file in recovery.safety.read(saved).files()}
@@ -310,7 +310,7 @@ def test_only_the_holder_of_the_lock_expires(golden: OpenGolden) -> None:
     with pytest.raises(LockHeld):
         maintenance.expire(recovery, "r")
     with pytest.raises(LockHeld):
-        maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="not now")
+        maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="not now")
     assert recovery.savepoints.ids() == [FIRST, SECOND]
 
 
@@ -333,12 +333,12 @@ def test_killed_at_any_change_it_has_harmed_nothing_and_the_next_one_finishes(go
         else:
             break
         assert SECOND in recovery.savepoints.ids()
-        assert audited(recovery, "full", SECOND).good, f"killed at change {moment}"
+        assert checked(recovery, "full", SECOND).good, f"killed at change {moment}"
         later = golden("good", place=f"killed-{after}-{moment}", now=now + 2 * 3_600_000)
         maintenance.expire(later, "second")
         assert later.savepoints.ids() == [SECOND]
         assert not orphan.exists()
-        assert audited(later, "full").good
+        assert checked(later, "full").good
     assert killed >= 5, "every change was a moment to die at"
 
 
@@ -372,13 +372,13 @@ def test_expiry_opens_each_table_once_and_no_manifest_of_which_there_is_a_summar
 
 
 def test_while_a_table_that_a_savepoint_names_cannot_be_read_no_file_goes(golden: OpenGolden) -> None:
-    recovery = golden("missing-table", now=T0)
+    recovery = golden("missing-table", now=SECOND_AT)
     recovery.repository.create("golden/segments/golden-totals-changelog/0/orphan.parquet", b"x")
-    age(recovery, days=1000, now=T0)
+    age(recovery, days=1000, now=SECOND_AT)
     plan = maintenance.plan_expiry(recovery)
     assert "golden/ranges/golden-totals-changelog/" in str(plan.blocked)
     assert plan.files == ()
-    assert {one.savepoint_id: one.why_kept for one in plan.keep}[SECOND] == ("damaged: audit it",)
+    assert {one.savepoint_id: one.why_kept for one in plan.keep}[SECOND] == ("damaged: check it",)
 
 
 def test_a_table_that_nobody_names_goes_after_the_grace_period(golden: OpenGolden) -> None:
@@ -404,4 +404,4 @@ def test_a_run_that_was_killed_between_tables_and_copies_is_finished(golden: Ope
     age(recovery, days=30, now=T0)
     report = maintenance.expire(recovery, "r")
     assert (report.plan.blocked, report.plan.forget, report.left) == (None, (SECOND,), ())
-    assert audited(recovery, "full").good
+    assert checked(recovery, "full").good

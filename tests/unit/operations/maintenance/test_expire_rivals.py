@@ -9,7 +9,7 @@ from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, audited, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, checked, root
 
 
 def files(recovery: RecoveryContext) -> set[str]:
@@ -30,7 +30,7 @@ def test_while_anybody_reads_or_writes_nothing_expires(golden: OpenGolden, owner
     assert caught.value.exit_code == 5
     assert files(recovery) == before
     recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-    assert audited(recovery, "full").good
+    assert checked(recovery, "full").good
 
 
 @pytest.mark.fault("F17")
@@ -41,7 +41,7 @@ def test_a_wrong_clock_expires_no_more_than_the_rules_do(golden: OpenGolden, day
     for run in ("once", "twice"):
         maintenance.expire(recovery, run)
         assert recovery.savepoints.ids() == left
-        assert audited(recovery, "full").good
+        assert checked(recovery, "full").good
     assert maintenance.plan_expiry(recovery).expire == ()
 
 

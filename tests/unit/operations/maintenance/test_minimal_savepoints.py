@@ -1,4 +1,4 @@
-"""Savepoints without state in a repository: audited for what they are, never in the place of one with state, and refused by a restore of state."""
+"""Savepoints without state in a repository: checked for what they are, never in the place of one with state, and refused by a restore of state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies.from_savepoint import choose
 from tests.support.applications.small import asked
-from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, audited
+from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, checked
 
 NOW = T0 + 4 * 3_600_000
 
@@ -54,13 +54,13 @@ def test_the_profile_is_what_the_topics_show(golden: OpenGolden) -> None:
 def test_where_all_are_minimal_their_manifests_are_all_there_is_to_check(golden: OpenGolden, level: str) -> None:
     recovery = golden("good")
     with_minimal(recovery, 2)
-    assert audited(recovery, level).good
+    assert checked(recovery, level).good
     recovery.repository.delete([recovery.layout.manifest(FIRST), recovery.layout.manifest(SECOND)])
-    report = audited(recovery, level)
+    report = checked(recovery, level)
     assert (report.savepoints, report.minimal, report.files, report.files_read) == (2, 2, 0, 0)
     assert report.good
     recovery.savepoints.publish(_without_files(without_state(recovery.savepoints.latest() or pytest.fail("none"), 5)))
-    report = audited(recovery, level)
+    report = checked(recovery, level)
     assert report.causes == (Cause.NOTHING_CHECKED,), "state without a file is suspicious"
 
 
@@ -82,7 +82,7 @@ def test_a_damaged_minimal_one_is_damage(golden: OpenGolden) -> None:
     recovery = golden("good")
     (minimal,) = with_minimal(recovery)
     (Path(str(recovery.config.storage.path)) / recovery.layout.manifest(minimal)).write_bytes(b"torn")
-    assert audited(recovery, "structure", minimal).causes == (Cause.DAMAGED_MANIFEST, Cause.NOTHING_CHECKED)
+    assert checked(recovery, "structure", minimal).causes == (Cause.DAMAGED_MANIFEST, Cause.NOTHING_CHECKED)
 
 
 def test_minimal_ones_never_push_out_the_last_with_state(golden: OpenGolden) -> None:

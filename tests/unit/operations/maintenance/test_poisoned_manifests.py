@@ -1,4 +1,4 @@
-"""One poisoned manifest, and whatever else somebody put beside ours, stops neither a listing nor an expiry nor an audit, nor hides a good savepoint."""
+"""One poisoned manifest, and whatever else somebody put beside ours, stops neither a listing nor an expiry nor a check, nor hides a good savepoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.restore.report import reports
 from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import Repository
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, audited, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, checked, root
 from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 
 DAY = 86_400_000
@@ -53,7 +53,7 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
     with pytest.raises(Damaged, match=NEWER) as caught:
         recovery.savepoints.latest()
     assert caught.value.next_step
-    found = {finding.cause for finding in audited(recovery, "structure").findings}
+    found = {finding.cause for finding in checked(recovery, "structure").findings}
     assert found == {Cause.DAMAGED_MANIFEST}
 
 
@@ -115,8 +115,8 @@ def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     """Whose word it was nobody knows: it may have been about any savepoint."""
     recovery = golden("good", now=SECOND_AT + DAY)
     pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
-    recovery.repository.create(f"{recovery.layout.keeps}000000000002.json", b"[" * 100_000)
-    with pytest.raises(EntryUnreadable, match=r"golden/keeps/000000000002\.json"):
+    recovery.repository.create(f"{recovery.layout.pins}000000000002.json", b"[" * 100_000)
+    with pytest.raises(EntryUnreadable, match=r"golden/pins/000000000002\.json"):
         maintenance.expire(recovery, "run")
     assert recovery.savepoints.ids() == [FIRST, SECOND]
 
@@ -130,7 +130,7 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
     path.write_bytes(b"[" + b"[]," * 6_000_000 + b"[]]")
     with pytest.raises(Damaged, match=r"published/.*has 18000004 bytes, more than the 16777216"):
         recovery.savepoints.altered(SECOND)
-    assert Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+    assert Cause.DAMAGED_RECORD in {finding.cause for finding in checked(recovery, "structure").findings}
 
 
 @pytest.mark.fault("F63")
@@ -155,7 +155,7 @@ def test_a_record_about_something_else_is_no_summary(golden: OpenGolden, change:
     create_value(recovery.repository, recovery.layout.published(SECOND), replace(honest, **change))
     assert recovery.savepoints.summaries()[SECOND] == honest
     assert (
-        Cause.DAMAGED_RECORD in {finding.cause for finding in audited(recovery, "structure").findings}
+        Cause.DAMAGED_RECORD in {finding.cause for finding in checked(recovery, "structure").findings}
         or "bytes" in change
         or "manifest" in change
     )

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pytest
 import zstandard
 
-from spark_jobs.transforms.check import audit_file
+from spark_jobs.transforms.check import check_file
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
 from streams_recovery.core.kafka_types import QuiesceMode
@@ -28,7 +28,7 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.restore_plan import PLAN
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, age, audited
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, age, checked
 
 THIRD = "20261121T020000Z-0000000003"
 RESTORE = "20261121T030000Z-00000000aa"
@@ -51,22 +51,22 @@ def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
 def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
     path = third(recovery)
-    assert audited(recovery, "structure").good
+    assert checked(recovery, "structure").good
     path.unlink()
-    report = audited(recovery, "structure")
+    report = checked(recovery, "structure")
     (lost,) = report.findings
     assert (lost.cause, lost.savepoints, lost.key) == (Cause.LOST_MANIFEST, (THIRD,), recovery.layout.manifest(THIRD))
     assert "was published and has not expired" in lost.problem
     assert (report.exit_code, report.savepoints, report.files) == (28, 2, 4), "the others were checked"
     with pytest.raises(Damaged, match="put it back"):
         maintenance.raise_unless_good(report)
-    (alone,) = audited(recovery, "structure", THIRD).findings
+    (alone,) = checked(recovery, "structure", THIRD).findings
     assert alone == lost
-    assert audited(recovery, "structure", SECOND).good, "another one is whole"
+    assert checked(recovery, "structure", SECOND).good, "another one is whole"
     third(recovery)
     recovery.savepoints.retire(THIRD, at=SECOND_AT)
     path.unlink()
-    assert audited(recovery, "structure").good
+    assert checked(recovery, "structure").good
 
 
 def test_when_every_manifest_vanished_that_is_what_is_said(golden: OpenGolden) -> None:
@@ -74,7 +74,7 @@ def test_when_every_manifest_vanished_that_is_what_is_said(golden: OpenGolden) -
     good = golden("good", place="whole")
     recovery.savepoints.publish(good.savepoints.read(FIRST))
     path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
-    report = audited(recovery, "full")
+    report = checked(recovery, "full")
     assert report.causes == (Cause.LOST_MANIFEST, Cause.NOTHING_CHECKED)
 
 
@@ -110,33 +110,33 @@ def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGol
     report = maintenance.expire(on(recovery, KeepsRecords(recovery.repository.location)), "r1")
     assert len(report.left) == 1
     assert recovery.savepoints.expired() >= {THIRD}
-    assert audited(recovery, "structure").good, "half forgotten is not lost"
+    assert checked(recovery, "structure").good, "half forgotten is not lost"
     later = golden("good", now=SECOND_AT + 3_600_000)
     maintenance.expire(later, "r2")
     assert THIRD not in later.savepoints.expired()
     assert later.savepoints.published() == []
-    assert audited(later, "structure").good
+    assert checked(later, "structure").good
 
 
 def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
-    maintenance.mark(recovery, FIRST, keep=True, requested_by="me", reason="quarter's end")
+    maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="quarter's end")
     path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
-    (lost,) = audited(recovery, "structure").findings
-    assert (lost.savepoints, "marked to be kept" in lost.problem) == ((FIRST,), True)
-    maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="given up")
-    assert audited(recovery, "structure").good
+    (lost,) = checked(recovery, "structure").findings
+    assert (lost.savepoints, "is pinned" in lost.problem) == ((FIRST,), True)
+    maintenance.pin(recovery, FIRST, keep=False, requested_by="me", reason="given up")
+    assert checked(recovery, "structure").good
     with pytest.raises(NotFound):
-        maintenance.mark(recovery, FIRST, keep=False, requested_by="me", reason="not marked any more")
+        maintenance.pin(recovery, FIRST, keep=False, requested_by="me", reason="not marked any more")
     unfinished(recovery, savepoint_id=FIRST)
-    (lost,) = audited(recovery, "structure").findings
+    (lost,) = checked(recovery, "structure").findings
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
 
 
 def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: str | None) -> None:
-    """A restore of what the application ``source`` has saved, that broke off behind its load."""
+    """A restore of what the application ``source`` has saved, that failed behind its load."""
     planned = replace(PLAN, application_id="golden", source_application_id=source, create=(), **needs)  # type: ignore[arg-type]
-    recovery.notes.write_once(RESTORE, "restore-plan", planned)
+    recovery.artifacts.write_once(RESTORE, "restore-plan", planned)
     log = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
     log.append(JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=()))
 
@@ -144,16 +144,16 @@ def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: st
 def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
     unfinished(recovery, savepoint_id=None, inputs_from=FIRST)
-    assert audited(recovery, "structure").good
+    assert checked(recovery, "structure").good
     path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
-    (lost,) = audited(recovery, "structure").findings
+    (lost,) = checked(recovery, "structure").findings
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
 
 
 def test_what_a_restore_takes_of_another_application_is_in_its_own_repository_there(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
     unfinished(recovery, source="orders")
-    assert audited(recovery, "structure").good
+    assert checked(recovery, "structure").good
     assert maintenance.plan_expiry(recovery).blocked is None
 
 
@@ -165,17 +165,17 @@ def test_a_manifest_that_was_edited_well_is_still_not_what_was_published(golden:
     next(topic for topic in plain["topics"] if topic["role"] == "input")["partitions"][0]["committed"]["offset"] += 1
     path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(json.dumps(plain).encode()))
     assert recovery.savepoints.read(THIRD).savepoint_id == THIRD, "it can be read all the same"
-    (found,) = audited(recovery, "structure").findings
+    (found,) = checked(recovery, "structure").findings
     assert (found.cause, found.savepoints, found.problem) == (Cause.DAMAGED_MANIFEST, (THIRD,), "is not what was published")
     path_of(recovery, recovery.layout.published(THIRD)).write_bytes(b"{}")
-    (found,) = audited(recovery, "structure").findings
+    (found,) = checked(recovery, "structure").findings
     assert (found.cause, found.key) == (Cause.DAMAGED_RECORD, recovery.layout.published(THIRD))
 
 
 def logs(recovery: RecoveryContext) -> dict[str, str]:
     """Three entries and more in every log of the application; returns each log's prefix."""
     for number in range(3):
-        maintenance.mark(recovery, FIRST, keep=number == 1, requested_by="me", reason="")
+        maintenance.pin(recovery, FIRST, keep=number == 1, requested_by="me", reason="")
         recovery.hold_log.append(
             HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=SECOND_AT, mark=1, topics=(), clear=True)
         )
@@ -200,18 +200,18 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
         "locks": layout.locks,
         "quiesce-records": layout.quiesce_records,
         "holds": layout.holds,
-        "keeps": layout.keeps,
+        "pins": layout.pins,
         "journal": layout.journal(RESTORE),
         "offsets": layout.offset_snapshot(SECOND),
     }
 
 
-@pytest.mark.parametrize("log", ["locks", "quiesce-records", "holds", "keeps", "journal", "offsets"])
+@pytest.mark.parametrize("log", ["locks", "quiesce-records", "holds", "pins", "journal", "offsets"])
 @pytest.mark.parametrize("damage", ["hole", "torn", "strange"])
 def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) -> None:
     recovery = golden("good", now=SECOND_AT)
     prefix = logs(recovery)[log]
-    whole = audited(recovery, "structure")
+    whole = checked(recovery, "structure")
     assert whole.good
     assert whole.records == 6 + 3 + 3 + 3 + 3 + 3, "what was read is counted"
     second = path_of(recovery, f"{prefix}000000000002.json")
@@ -221,12 +221,12 @@ def test_every_log_is_looked_through(golden: OpenGolden, log: str, damage: str) 
         second.write_bytes(second.read_bytes()[:-5])
     else:
         second.with_name("notes.txt").write_bytes(b"somebody was here")
-    report = audited(recovery, "structure")
+    report = checked(recovery, "structure")
     (found,) = report.findings
     assert found.cause is Cause.DAMAGED_RECORD
     assert found.key == (f"{prefix}notes.txt" if damage == "strange" else f"{prefix}000000000002.json")
     assert (report.savepoints, report.files) == (2, 4)
-    assert audited(recovery, "structure", SECOND).good, "no log is asked about one savepoint"
+    assert checked(recovery, "structure", SECOND).good, "no log is asked about one savepoint"
 
 
 def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: OpenGolden) -> None:
@@ -234,20 +234,20 @@ def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: Open
     prefixes = logs(recovery)
     for name in prefixes:
         path_of(recovery, f"{prefixes[name]}000000000001.json").unlink()
-    assert {found.key for found in audited(recovery, "structure").findings} == {
-        f"{prefixes[name]}000000000001.json" for name in ("holds", "keeps", "journal", "offsets")
+    assert {found.key for found in checked(recovery, "structure").findings} == {
+        f"{prefixes[name]}000000000001.json" for name in ("holds", "pins", "journal", "offsets")
     }
 
 
-def test_old_entries_are_read_by_a_full_audit_only(golden: OpenGolden) -> None:
+def test_old_entries_are_read_by_a_full_check_only(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
     for number in range(30):
         recovery.hold_log.append(
             HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=SECOND_AT, mark=1, topics=(), clear=True)
         )
     path_of(recovery, f"{recovery.layout.holds}000000000003.json").write_bytes(b"x")
-    assert audited(recovery, "structure").records == 20
-    report = audited(recovery, "full")
+    assert checked(recovery, "structure").records == 20
+    report = checked(recovery, "full")
     assert (report.records, report.causes) == (30, (Cause.DAMAGED_RECORD,))
 
 
@@ -288,9 +288,9 @@ def test_what_cannot_be_read_is_said_and_everything_else_is_read(
         "a segment": "golden-totals-changelog/1/",
         "a manifest": recovery.layout.manifest(FIRST),
         "a record": recovery.layout.published(THIRD),
-        "a log's entry": f"{recovery.layout.keeps}000000000002.json",
+        "a log's entry": f"{recovery.layout.pins}000000000002.json",
     }
-    report = audited(on(recovery, Refusing(recovery.repository, keys[what], error=error)), "full")
+    report = checked(on(recovery, Refusing(recovery.repository, keys[what], error=error)), "full")
     assert report.causes == (Cause.ALTERED_FILE, Cause.NOT_READ), "the damage beside it is found, and counts for more"
     (unread,) = [found for found in report.findings if found.cause is Cause.NOT_READ]
     assert keys[what] in unread.key
@@ -303,32 +303,32 @@ def test_what_cannot_be_read_is_said_and_everything_else_is_read(
 
 def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
     recovery = golden("good")
-    report = audited(on(recovery, Refusing(recovery.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
+    report = checked(on(recovery, Refusing(recovery.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
     assert (report.good, report.exit_code, report.files_read) == (False, 22, 3)
 
 
-def test_a_repository_that_answers_nothing_ends_the_audit(golden: OpenGolden) -> None:
+def test_a_repository_that_answers_nothing_ends_the_check(golden: OpenGolden) -> None:
     recovery = golden("good")
     ticket = maintenance.plan_check(recovery, savepoint=SECOND, level="full", run_id="r")
     assert ticket.job.spec is not None
-    (wanted, *_) = recovery.notes.read(CheckSpec, ticket.job.spec).files
+    (wanted, *_) = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
     for key, read in (
         ("manifest.json.zst", lambda down: maintenance.plan_check(down, savepoint=SECOND, level="full", run_id="r")),
-        ("segments/", lambda down: audit_file(down.repository, down.layout, wanted)),
+        ("segments/", lambda down: check_file(down.repository, down.layout, wanted)),
     ):
         with pytest.raises(RepositoryUnavailable, match="nobody answers"):
             read(on(recovery, Refusing(recovery.repository, key, error=RepositoryUnavailable, down=True)))
 
 
-def test_safety_savepoints_are_audited_like_any_other(golden: OpenGolden) -> None:
+def test_safety_savepoints_are_checked_like_any_other(golden: OpenGolden) -> None:
     recovery = golden("missing-segment")
     saved = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD)
     path = path_of(recovery, recovery.safety.publish(saved))
-    report = audited(recovery, "structure")
+    report = checked(recovery, "structure")
     (missing,) = report.findings
     assert (report.savepoints, missing.savepoints) == (3, (SECOND, THIRD))
-    assert audited(recovery, "structure", THIRD).exit_code == 26
+    assert checked(recovery, "structure", THIRD).exit_code == 26
     path.unlink()
-    (lost, _) = audited(recovery, "structure").findings
+    (lost, _) = checked(recovery, "structure").findings
     assert (lost.cause, lost.key) == (Cause.LOST_MANIFEST, recovery.layout.safety.manifest(THIRD))
     assert "safety/" in lost.key

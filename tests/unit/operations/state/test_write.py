@@ -1,4 +1,4 @@
-"""An edited table becomes a savepoint that is whole, audited and never anybody's default, or nothing at all."""
+"""An edited table becomes a savepoint that is whole, checked and never anybody's default, or nothing at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from spark_jobs.transforms.check import audit_file
+from spark_jobs.transforms.check import check_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.check import FileToCheck
@@ -83,7 +83,7 @@ def test_it_is_taken_by_its_name_and_never_as_the_newest(shop: RecoveryContext) 
         shop.savepoints.latest()
 
 
-def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: RecoveryContext) -> None:
+def test_a_check_finds_it_good_and_expiry_keeps_its_files(shop: RecoveryContext) -> None:
     rows = [row for row in rows_of(shop, "totals") if row["key"] != "gül"]
     made = written(shop, "totals", rows)
     topic = made.topic("shop-totals-changelog")
@@ -95,7 +95,7 @@ def test_an_audit_finds_it_good_and_expiry_keeps_its_files(shop: RecoveryContext
                 wanted = FileToCheck(
                     topic=topic.name, partition=image.partition, start=piece.start, end=piece.end, file=piece.file, savepoints=()
                 )
-                assert audit_file(shop.repository, shop.layout, wanted).problems == ()
+                assert check_file(shop.repository, shop.layout, wanted).problems == ()
                 looked += 1
     assert looked > 0
     later = replace(shop, clock=lambda: T0 + 400 * 86_400_000)

@@ -114,7 +114,7 @@ class BaseSavepointFinder:
         """Every savepoint that can be read, its archive taken note of: the newest one of the same topics reaches furthest."""
         store = self.recovery.savepoints_of(self.wanted.source)
         for _, ids in itertools.groupby(reversed(store.ids()), key=time_of):
-            # Of one moment's savepoints the reduced one first: it holds the same state in fewer records.
+            # Of one moment's savepoints the compacted one first: it holds the same state in fewer records.
             for manifest in sorted(self._readable(store, ids), key=lambda found: found.replaces is None):
                 if all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT):
                     self._archives.setdefault(_inputs(manifest), manifest)

@@ -31,7 +31,7 @@ def _taken_before(recovery: RecoveryContext, restore_id: str) -> Manifest:
         known = ", ".join(recovery.safety.read(one).provenance.run_id for one in recovery.safety.ids()[-_NAMED:]) or "none"
         raise NotFound(
             f"no safety savepoint was taken before restore {restore_id} of {recovery.application_id}; restores that have one: {known}",
-            next_step="choose one of those; a restore that found nothing to save, was told to skip it, or followed one that broke off has none",
+            next_step="choose one of those; a restore that found nothing to save, was told to skip it, or followed one that failed has none",
             restore=restore_id,
         )
     return found

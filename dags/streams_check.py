@@ -1,8 +1,8 @@
-"""Checks an application's repository: is everything that its savepoints name still there, and still what was written?
+"""Checks the repository of an application: every file that a savepoint names must be there and unchanged.
 
-*plan* reads every manifest and asks for every file's size, *read_files* is the Spark job that reads the files themselves, all of them or a
-share, *conclude* gives the verdict: it names every damaged file with its topic, partition and offsets, and the savepoints that need it. The
-verdict is kept in the repository. Nothing is changed, and no lock is taken: savepoints go on meanwhile.
+*plan* reads every manifest and compares the size of every file. *read_files* is the Spark job that reads the files, all of them or a share.
+*conclude* reports every damaged file with its topic, partition, offsets, and the savepoints that need it. The report is kept in the repository. A
+check changes nothing and takes no lock, so savepoints go on meanwhile.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCh
 from streams_recovery.operators.spark import ReadFilesOperator
 
 
-def streams_verify(name: str, config: ApplicationConfig) -> DAG:
+def streams_check(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     params = {
         "savepoint": Param("all", type="string", pattern=f"^(all|{PATTERN})$", title="Savepoint", description="all: every one there is"),
         "level": Param(
-            config.verify.level,
+            config.check.level,
             type="string",
             pattern=r"^(structure|full|sample=\d{1,3}(\.\d+)?%)$",
             title="Level",
@@ -31,15 +31,15 @@ def streams_verify(name: str, config: ApplicationConfig) -> DAG:
         ),
     }
     with DAG(
-        f"streams_verify_{name}",
-        schedule=config.verify.schedule,
+        f"streams_check_{name}",
+        schedule=config.check.schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         params=params,
         doc_md=__doc__,
         description=f"Check of the savepoints of {config.application.id}",
-        tags=["streams-recovery", "verify", name],
+        tags=["streams-recovery", "check", name],
     ) as dag:
         (
             PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")
@@ -50,4 +50,4 @@ def streams_verify(name: str, config: ApplicationConfig) -> DAG:
 
 
 for _name, _config in load_applications().items():
-    globals()[f"streams_verify_{_name}"] = streams_verify(_name, _config)
+    globals()[f"streams_check_{_name}"] = streams_check(_name, _config)
