@@ -47,6 +47,13 @@ def backup(on: Stage, *options: str, **variables: str) -> Command:
     return Command(on, "backup", "--json", "--logs", str(on.stack.directory / "logs"), *options, **variables)
 
 
+def expiry_approval(on: Stage) -> str:
+    """What approves the expiry that would be done now."""
+    with Command(on, "expire", "--plan", "--json") as shown:
+        approval: str = shown.result()["approve"]
+    return approval
+
+
 def lock_records(on: Stage) -> list[LockRecord]:
     return AppendLog(on.recovery.repository, on.recovery.layout.locks, LockRecord).read_all()
 
@@ -163,7 +170,7 @@ def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(
         assert first.stop_when(lambda: bool(watch.new("work/*/backup-spec.*")), near=watch.near("begin"))
         time.sleep(1)
         held, records, state = topic_settings(on), len(lock_records(on)), files_below(watch.root)
-        for verb, options in (("backup", ["--mode", "stop"]), ("expire", ["--apply"])):
+        for verb, options in (("backup", ["--mode", "stop"]), ("expire", ["--approve", expiry_approval(on)])):
             with Command(on, verb, *options) as second:
                 said = second.refused(5)
             found = re.search(

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
+from streams_recovery.cli.screen import say
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
@@ -36,11 +36,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and n
 Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
 CONFIGURED = "configured"
 DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
-
-
-def say(line: str) -> None:
-    """One line for people, on stderr."""
-    Console(stderr=True).print(line, highlight=False)
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
-from streams_recovery.cli.restore import Approve, Delete, Reason, Replace, Safety, carry_out, show
+from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_out
 from streams_recovery.core.restore.plan import FROM_INPUT, OutputPolicy, RestoreRequest, SafetyPolicy
 from streams_recovery.operations.context import RecoveryContext
 
@@ -28,30 +29,9 @@ InputsFrom = Annotated[
 Outputs = Annotated[OutputPolicy, typer.Option("--outputs", help="recreate: empty the outputs first.")]
 
 
-def plan_rebuild(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    offsets: Begin = "earliest",
-    accept_gap: AcceptGap = False,
-    inputs_from: InputsFrom = "",
-    outputs: Outputs = OutputPolicy.KEEP,
-    replace: Replace = False,
-    delete: Delete = None,
-    safety: Safety = SafetyPolicy.REQUIRED,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a rebuild would do."""
-    with recovery_of(name, configs) as recovery:
-        request = _begun(recovery, configs, offsets)
-        begun = changed(request, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs)
-        chosen = changed(begun, replace=replace, delete=tuple(delete or ()), safety=safety)
-        show(recovery, chosen, as_json=as_json)
-
-
 def rebuild(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
@@ -62,16 +42,21 @@ def rebuild(
     replace: Replace = False,
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
         request = changed(
-            _begun(recovery, configs, offsets), reason=reason, accept_gap=accept_gap, inputs_from=inputs_from, outputs=outputs
+            _begun(recovery, configs, offsets),
+            reason=reason_of(reason, plan_only=plan_only),
+            accept_gap=accept_gap,
+            inputs_from=inputs_from,
+            outputs=outputs,
         )
         chosen = changed(request, replace=replace, delete=tuple(delete or ()), safety=safety)
-        carry_out(recovery, chosen, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, chosen, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
 def _begun(recovery: RecoveryContext, configs: Path, offsets: str) -> RestoreRequest:
@@ -80,6 +65,6 @@ def _begun(recovery: RecoveryContext, configs: Path, offsets: str) -> RestoreReq
         savepoint=FROM_INPUT,
         # The plan is shown, and the application id typed below it, or its hash given.
         confirm=recovery.application_id,
-        reason="plan only",
+        reason="",
         offsets=asked_offsets(recovery, configs, offsets),
     )

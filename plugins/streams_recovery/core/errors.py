@@ -31,7 +31,23 @@ Every error carries its facts as attributes and ends with what to do next. Error
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+# Every code that the command line exits with, and what it says. ``verify`` has one for each cause: see Cause.
+EXIT_CODES: Final = (
+    ("0", "done"),
+    ("1", "an error that nobody expected; its traceback is on stderr"),
+    ("2", "configuration, connection, rights or usage: correct it"),
+    ("3", "refused, nothing was changed"),
+    ("4", "what was named does not exist"),
+    ("5", "another run holds the application's lock"),
+    ("6", "something stored is damaged"),
+    ("7", "a broker, the repository, Spark or the application did not answer: try again"),
+    ("8", "`expire`: some objects could not be removed"),
+    ("9", "`state-diff`: something is different"),
+    ("10", "`state-diff`: neither side holds a key"),
+    ("20 to 28", "`verify`: what is wrong, see docs/command-line.md"),
+)
 
 
 class RecoveryError(Exception):

@@ -10,6 +10,7 @@ from airflow.sdk import Context
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.directory import config_directory, load_application
 from streams_recovery.config.offsets import inside, offset_strategy
+from streams_recovery.core.approval import approval
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.text.restore_plan import markdown
@@ -79,7 +80,7 @@ class PlanRestoreOperator(RequestedOperator):
         text = markdown(planned)
         self.log.info("%s", text)
         require_agreement(planned, request)
-        return {"hash": planned.hash, "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
+        return {"hash": approval(planned), "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
 
 
 class OpenRestoreOperator(RequestedOperator):

@@ -38,7 +38,7 @@ def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_
     """
     ticket = _ticket(recovery, restore_id)
     _check_resumable(recovery, ticket)
-    check_approved(stored_plan(recovery, ticket).hash, approved_hash)
+    check_approved(stored_plan(recovery, ticket), approved_hash)
     purpose = f"restore {restore_id}, resumed"
     if take_over:
         held = recovery.lock.holder()
