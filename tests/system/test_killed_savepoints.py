@@ -179,7 +179,7 @@ def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(
             assert found, said
             assert int(found[2]) >= 1
             assert LEASE_SECONDS - 120 < int(found[3]) <= LEASE_SECONDS
-            assert f"`streams-recovery unlock <name> '{found[1]}'`" in said
+            assert f"streams-recovery unlock order-processing '{found[1]}'" in second.err.splitlines()[-1]
             assert second.out == ""
         assert (topic_settings(on), len(lock_records(on)), files_below(watch.root)) == (held, records, state)
         first.signal(signal.SIGCONT)

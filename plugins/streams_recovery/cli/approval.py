@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from streams_recovery.cli.context import print_json
-from streams_recovery.cli.screen import page, say_command
+from streams_recovery.cli.screen import page, say, say_command
 from streams_recovery.core import codec
 from streams_recovery.core.approval import Approvable, approval, check_approved
 from streams_recovery.core.errors import PlanChanged, Refused
@@ -94,6 +94,7 @@ def approved(planned: Approvable, text: str, approve: str | None, *, typed: str)
     try:
         answer = typer.prompt(f"Type {typed} to carry this out", err=True)
     except typer.Abort:
+        say("")
         say_command("Nobody typed it. This carries the plan out without a question:", next_command.approved(words(), approval(planned)))
         answer = ""
     if answer != typed:

@@ -29,6 +29,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.lock_holder import this_process
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
@@ -41,7 +42,7 @@ DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
 @contextmanager
 def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
     """The context of a configured application, with connections from the environment."""
-    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as recovery:
+    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ), process=this_process()) as recovery:
         yield recovery
 
 

@@ -162,18 +162,27 @@ def undo(
 
 def resume(
     name: Name,
-    restore_id: Annotated[str, typer.Argument(metavar="RESTORE", help="Id of the restore that broke off.")],
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="Id of a restore that failed half way, or `latest`.")] = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Also when the run that broke off still has the lock. Make sure that it is dead.")
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Take the lock from the run that failed, although nobody can prove from here that it is dead. Make sure that it is.",
+        ),
     ] = False,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a restore that broke off after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
+    """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks first."""
     with recovery_of(name, configs) as recovery:
+        if plan_only:
+            planned = restores.plan_left(recovery, restores.unfinished_one(recovery, restore_id))
+            show_plan(planned, markdown(planned), as_json=as_json)
+            return
         report = runs.resume(
             runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)
         )

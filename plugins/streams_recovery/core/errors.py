@@ -31,7 +31,7 @@ Every error carries its facts as attributes and ends with what to do next. Error
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 # Every code that the command line exits with, and what it says. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (
@@ -51,26 +51,34 @@ EXIT_CODES: Final = (
 
 
 class RecoveryError(Exception):
-    """Root of everything this project raises on purpose. ``facts`` are the values an operator needs to act: topic, partition, offsets, path."""
+    """Root of everything this project raises on purpose. ``facts`` are the values an operator needs to act: topic, partition, offsets, path.
+    ``commands`` are what can be run next, complete, each shown on a line of its own.
+    """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, reason: str, *, next_step: str, **facts: object) -> None:
         self.reason = reason
         self.next_step = next_step
+        self.commands: tuple[str, ...] = ()
         self.facts = facts
         super().__init__(reason)
 
+    def then(self, *commands: str) -> Self:
+        """Add the commands to run next, and return this error."""
+        self.commands = commands
+        return self
+
     def __str__(self) -> str:
-        return f"{self.reason.rstrip('.')}. Next: {self.next_step}"
+        return "\n    ".join([f"{self.reason.rstrip('.')}. Next: {self.next_step}", *self.commands])
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default rebuilds from ``args`` alone and would lose next_step and facts on the way back from a worker process.
-        return (_rebuild, (type(self), self.reason, self.next_step, self.facts))
+        return (_rebuild, (type(self), self.reason, self.next_step, self.commands, self.facts))
 
 
-def _rebuild(kind: type[RecoveryError], reason: str, next_step: str, facts: dict[str, object]) -> RecoveryError:
-    return kind(reason, next_step=next_step, **facts)
+def _rebuild(kind: type[RecoveryError], reason: str, next_step: str, commands: tuple[str, ...], facts: dict[str, object]) -> RecoveryError:
+    return kind(reason, next_step=next_step, **facts).then(*commands)
 
 
 class TransientError(RecoveryError):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 PROGRAM = "streams-recovery"
-_APPROVE, _PLAN = "--approve", "--plan"
+_APPROVE, _PLAN, _CONFIGS = "--approve", "--plan", "--configs"
 
 
 def command(*words: str) -> str:
@@ -27,6 +27,16 @@ def without_plan(words: Sequence[str]) -> str:
 def added(words: Sequence[str], option: str) -> str:
     """The command that was given, with one more option."""
     return command(*(word for word in words if word != option), option)
+
+
+def with_configs(words: Sequence[str], command: str) -> str:
+    """A command for the same configuration files as the one that was given in ``words``."""
+    for number, word in enumerate(words):
+        if word.startswith(f"{_CONFIGS}="):
+            return f"{command} {shlex.quote(word)}"
+        if word == _CONFIGS and number + 1 < len(words):
+            return f"{command} {shlex.join(words[number : number + 2])}"
+    return command
 
 
 def _without_approval(words: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import shlex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.text.next_command import PROGRAM, added, approved, command, without_plan
+from streams_recovery.core.text.next_command import PROGRAM, added, approved, command, with_configs, without_plan
 
 WORDS = st.lists(st.text(min_size=1, max_size=8).filter(lambda word: not word.startswith("--")), max_size=5)
 
@@ -27,3 +27,9 @@ def test_a_plan_is_carried_out_by_the_same_words(before: list[str], after: list[
 def test_an_option_is_added_once() -> None:
     assert added(("resume", "shop", "--take-over"), "--take-over") == "streams-recovery resume shop --take-over"
     assert without_plan(("drill", "shop", "--plan")) == "streams-recovery drill shop"
+
+
+def test_a_command_is_for_the_same_configuration_files() -> None:
+    assert with_configs(("restore", "shop", "--configs", "my files"), "x unlock shop") == "x unlock shop --configs 'my files'"
+    assert with_configs(("restore", "--configs=here", "shop"), "x") == "x --configs=here"
+    assert with_configs(("restore", "shop"), "x") == "x"
