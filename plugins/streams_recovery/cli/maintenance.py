@@ -202,16 +202,17 @@ def unlock(
         if plan_only:
             show_plan(planned, text, as_json=False)
             return
-        if _is_held(recovery):
+        if _is_held_by(recovery, owner):
             approved(planned, text, approve, typed=recovery.application_id)
         say("taken" if recovery.lock.take_from(owner) else "nobody holds the lock")
         held = quiesce_record.left(recovery)
         if held is not None:
-            say(f"{', '.join(held.instances)} may still be stopped (mode {held.mode}): the next savepoint brings them back first")
+            say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
 
 
-def _is_held(recovery: RecoveryContext) -> bool:
+def _is_held_by(recovery: RecoveryContext, owner: str) -> bool:
     try:
-        return recovery.lock.holder() is not None
+        held = recovery.lock.holder()
     except EntryUnreadable:
         return True
+    return held is not None and held.owner == owner

@@ -206,7 +206,7 @@ def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGol
     recovery.repository.create(key, b"{" * 1_000)
     with pytest.raises(EntryUnreadable, match="streams-recovery unlock golden "):
         maintenance.expire(recovery, "run")
-    ended = CliRunner().invoke(app, ["unlock", "golden", key, "--configs", str(tmp_path)], env=ENVIRONMENT)
+    ended = CliRunner().invoke(app, ["unlock", "golden", key, "--configs", str(tmp_path)], env=ENVIRONMENT, input="golden\n")
     assert (ended.exit_code, "taken" in ended.output) == (0, True), ended.output
     assert maintenance.expire(recovery, "run").expired == (FIRST,)
     with pytest.raises(Refused, match="held by"):
