@@ -17,7 +17,7 @@ from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.project import PROJECT
 from tests.support.repository.golden import FIRST
-from tests.support.repository.golden_place import GOOD, command, environment, write_config
+from tests.support.repository.golden_place import GOOD, approval_of, command, environment, write_config
 from tests.support.storage.s3 import CREDENTIALS
 
 # Root may write everywhere; without this right it is a user like others.
@@ -73,7 +73,8 @@ def read_only(tmp_path: Path):
 
 def test_expiry_in_a_directory_that_may_not_be_changed_names_what_stays_and_exits_with_8(read_only: Path) -> None:
     before = sorted(path for path in (read_only / "repository").rglob("*.*") if "locks" not in path.parts)
-    done = command(read_only, environment(CREDENTIALS), "expire", "golden", "--apply", prefix=OBEDIENT)
+    approval = approval_of(read_only, environment(CREDENTIALS), "expire", "golden", prefix=OBEDIENT)
+    done = command(read_only, environment(CREDENTIALS), "expire", "golden", "--approve", approval, prefix=OBEDIENT)
     assert done.returncode == 8, done
     assert "0 savepoints expired, 0 files removed, 1 could not be removed" in done.stdout
     assert f"{FIRST}/manifest.json.zst: deleting" in done.stderr

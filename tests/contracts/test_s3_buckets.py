@@ -16,7 +16,7 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.repository.golden import FIRST, SECOND, checked
-from tests.support.repository.golden_place import GOOD, command, environment, opened, upload_golden, write_config
+from tests.support.repository.golden_place import GOOD, approval_of, command, environment, opened, upload_golden, write_config
 from tests.support.storage.contract import Entry
 from tests.support.storage.s3 import CREDENTIALS, S3Server
 
@@ -166,7 +166,8 @@ def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server
     who = s3.writer(location) if kind == "plain" else CREDENTIALS
     keys = upload_golden(location, who)
     write_config(tmp_path, location)
-    done = command(tmp_path, environment(who), "expire", "golden", "--apply")
+    approval = approval_of(tmp_path, environment(who), "expire", "golden")
+    done = command(tmp_path, environment(who), "expire", "golden", "--approve", approval)
     assert done.returncode == 8, done
     assert "0 savepoints expired, 0 files removed, 1 could not be removed" in done.stdout
     assert f"{FIRST}/manifest.json.zst: " in done.stderr
@@ -181,7 +182,8 @@ def test_the_command_takes_its_key_from_the_machine_when_no_connection_is_named(
     upload_golden(location, CREDENTIALS)
     write_config(tmp_path, location, connection=None)
     machine = {"AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id, "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key}
-    done = command(tmp_path, environment(CREDENTIALS) | machine, "expire", "golden", "--apply")
+    variables = environment(CREDENTIALS) | machine
+    done = command(tmp_path, variables, "expire", "golden", "--approve", approval_of(tmp_path, variables, "expire", "golden"))
     assert done.returncode == 0, done
     assert "1 savepoints expired" in done.stdout
     assert "The bucket keeps versions" in done.stderr

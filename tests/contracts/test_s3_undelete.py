@@ -12,7 +12,7 @@ from streams_recovery.core.repository.undelete import Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.repository.golden import FIRST, SECOND, checked
-from tests.support.repository.golden_place import command, environment, opened, upload_golden, write_config
+from tests.support.repository.golden_place import approval_of, command, environment, opened, upload_golden, write_config
 from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 
@@ -84,13 +84,14 @@ def test_the_command_shows_first_and_does_it_when_told(s3: S3Server, tmp_path: P
     write_config(tmp_path, location)
     with opened(tmp_path, location, CREDENTIALS) as recovery:
         gone, replaced = deleted_and_overwritten(s3, recovery)
-        shown = command(tmp_path, environment(CREDENTIALS), "undelete", "golden")
+        shown = command(tmp_path, environment(CREDENTIALS), "undelete", "golden", "--plan")
         assert shown.returncode == 0, shown
         assert all(key in shown.stdout for key in (*gone, replaced))
-        assert f"{len(gone) + 1} objects with" in shown.stdout
+        assert f"{len(gone) + 1} objects** with" in shown.stdout
         assert "would be brought back" in shown.stdout
         assert recovery.savepoints.ids() == []
-        done = command(tmp_path, environment(CREDENTIALS), "undelete", "golden", "--apply", "--json")
+        approval = approval_of(tmp_path, environment(CREDENTIALS), "undelete", "golden")
+        done = command(tmp_path, environment(CREDENTIALS), "undelete", "golden", "--approve", approval, "--json")
         assert done.returncode == 0, done
         assert len(json.loads(done.stdout)["objects"]) == len(gone) + 1
         assert recovery.savepoints.ids() == [FIRST, SECOND]

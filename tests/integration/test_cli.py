@@ -99,7 +99,7 @@ def expect(outcome: Outcome, code: int, *sentences: str) -> None:
     assert outcome.out == ""
 
 
-@pytest.mark.parametrize("verb", [["backup"], ["savepoints", "list"], ["plan", "restore"], ["restore", "--reason", "x"]])
+@pytest.mark.parametrize("verb", [["backup"], ["savepoints", "list"], ["restore", "--plan"], ["restore", "--reason", "x"]])
 def test_an_unknown_application(command: Command, tmp_path: Path, verb: list[str]) -> None:
     expect(command(*verb, "nobody"), 4, "nobody", NAME)
     assert stored(tmp_path) == []
@@ -145,14 +145,14 @@ def test_no_savepoint_yet(command: Command, tmp_path: Path) -> None:
     listed = command("savepoints", "list", NAME, "--json")
     assert (listed.code, json.loads(listed.out)) == (0, [])
     expect(command("verify", NAME), 4, "order-processor has no savepoint")
-    for verb in (["plan", "restore", NAME], ["restore", NAME, "--reason", "x", "--approve", "0"]):
+    for verb in (["restore", NAME, "--plan"], ["restore", NAME, "--reason", "x", "--approve", "0"]):
         expect(command(*verb), 4, "order-processor has no exact savepoint", "take one first")
     assert stored(tmp_path) == []
 
 
 def test_a_savepoint_that_does_not_exist(command: Command) -> None:
     expect(command("savepoints", "show", NAME, ID), 4, f"there is no savepoint {ID}", "newest: none")
-    expect(command("plan", "restore", NAME, "--savepoint", ID), 4, f"there is no savepoint {ID}")
+    expect(command("restore", NAME, "--plan", "--savepoint", ID), 4, f"there is no savepoint {ID}")
 
 
 def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path
     repository.create(layout.segment(TopicPartition("order-processor-order-totals-changelog", 0), 0, 9, "a"), b"rows")
     repository.create(layout.work(ID, "cut"), b"{}")
     assert json.loads(command("savepoints", "list", NAME, "--json").out) == []
-    expect(command("plan", "restore", NAME, "--savepoint", ID), 4, "one without a manifest was never finished and cannot be used")
+    expect(command("restore", NAME, "--plan", "--savepoint", ID), 4, "one without a manifest was never finished and cannot be used")
 
 
 def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
@@ -185,9 +185,11 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
 
 @pytest.mark.fault("F55")
 def test_a_moment_that_is_none_or_that_nothing_fits(command: Command, tmp_path: Path) -> None:
-    expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
+    expect(command("restore", NAME, "--plan", "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
     expect(command("restore", NAME, "--reason", "x", "--as-of", "configured"), 2, "no moment is given")
-    expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00Z", "--by", "position"), 3, "has the records of all its inputs")
+    expect(
+        command("restore", NAME, "--plan", "--as-of", "2026-11-21T12:00:00Z", "--by", "position"), 3, "has the records of all its inputs"
+    )
     assert stored(tmp_path) == []
 
 
@@ -208,7 +210,7 @@ def test_usage_errors_are_told_apart(command: Command) -> None:
 def test_without_a_command_all_are_listed(command: Command) -> None:
     outcome = command()
     assert (outcome.code, outcome.err) == (2, "")
-    for verb in ("backup", "restore", "savepoints", "plan", "verify"):
+    for verb in ("backup", "restore", "savepoints", "offsets", "verify"):
         assert verb in outcome.out
 
 

@@ -54,7 +54,16 @@ def hole(prefix: str) -> Callable[[Path], None]:
 
 
 def _entry(prefix: str) -> bytes:
-    lock = {"kind": "release", "owner": "o", "purpose": "p", "acquired": 1, "at": 1, "expires_at": 1, "took_over_from": None}
+    lock = {
+        "kind": "release",
+        "owner": "o",
+        "purpose": "p",
+        "acquired": 1,
+        "at": 1,
+        "expires_at": 1,
+        "took_over_from": None,
+        "process": None,
+    }
     hold = {"kind": "released", "purpose": "copy", "run": "r", "at": 1, "topics": [], "clear": True}
     keep = {"savepoint_id": FIRST, "keep": False, "at": 1, "requested_by": "me", "reason": ""}
     return json.dumps({LAYOUT.locks: lock, LAYOUT.holds: hold, LAYOUT.pins: keep}[prefix]).encode()

@@ -293,10 +293,10 @@ def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(clone
         return CliRunner().invoke(app, list(arguments), env=cloned.variables, input=typed)
 
     commit(cloned.old, {cloned.small.input: 5})
-    plan = command("plan", "cut-over", "next", "--json")
+    plan = command("cut-over", "next", "--plan", "--json")
     assert json.loads(plan.stdout)["again"] == {}
     refused = command("cut-over", "next", "--reason", "test", "--approve", "another")
-    assert "was not approved" in str(refused.exception)
+    assert "this plan was not approved" in str(refused.exception)
     refused = command("cut-over", "next", "--reason", "test", typed="no\n")
     assert "was not approved" in str(refused.exception)
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
@@ -304,8 +304,8 @@ def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(clone
     done = command("cut-over", "next", "--reason", "test", "--json", "--approve", json.loads(plan.stdout)["hash"])
     assert json.loads(done.stdout)["live"] == cloned.clone_id, done.exception
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, cloned.small.output.topic)
-    assert "Roll back from" in command("plan", "roll-back", "next").stdout
+    assert "Roll back from" in command("roll-back", "next", "--plan").stdout
     done = command("roll-back", "next", "--reason", "test", typed=f"{cloned.clone_id}\n")
     assert f"{cloned.old.application_id} writes the outputs" in done.stdout.replace("\n", " "), done.exception
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-    assert "configured as nobody's clone" in str(command("plan", "cut-over", "small").exception)
+    assert "configured as nobody's clone" in str(command("cut-over", "small", "--plan").exception)

@@ -193,11 +193,11 @@ def test_a_strategy_is_planned_from_a_terminal(small: Small, tmp_path: Path) -> 
     recovery = small.recovery
     (tmp_path / "export.csv").write_text(f"{recovery.application_id},{small.input.topic},0,2\n")
     code, out, err = cli(
-        tmp_path, recovery, "plan", "restore", "small", "--replace", "--offsets", f"file:{tmp_path / 'export.csv'}", "--json"
+        tmp_path, recovery, "restore", "small", "--plan", "--replace", "--offsets", f"file:{tmp_path / 'export.csv'}", "--json"
     )
     assert code == 0, err
     planned = json.loads(out)
     assert [item["offset"] for item in planned["offsets"] if item["topic"] == small.input.topic] == [2]
     assert planned["offsets_agree"] is False
-    code, _, err = cli(tmp_path, recovery, "plan", "restore", "small", "--replace", "--offsets", "timestamp:2026-11-21T12:00:00")
+    code, _, err = cli(tmp_path, recovery, "restore", "small", "--plan", "--replace", "--offsets", "timestamp:2026-11-21T12:00:00")
     assert (code, "has no time zone" in err) == (2, True)

@@ -96,7 +96,7 @@ def test_a_restore_ends_with_the_same_records(app, three, how):
         code = running.wait(900)
     if code != 0:
         assert app.committed() is None
-        code, said = app.resume("slow", "--take-over", log=log)
+        code, said = app.resume("slow", log=log)
         assert code == 0, said
     assert bouncer.gone, "the controller moved"
     assert app.contents() == truth

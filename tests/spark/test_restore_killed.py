@@ -128,7 +128,7 @@ def disturbed(place, kill, moment):
     resumed = code != 0
     if resumed:
         assert app.committed() is None
-        code, said = app.resume("slow", "--take-over", log=log)
+        code, said = app.resume("slow", log=log)
         assert code == 0, said
     contents = app.contents()
     assert {part: (end - start, rows) for part, (start, end, rows, _) in contents.items()} == dict.fromkeys(range(PARTITIONS), (ROWS, ROWS))

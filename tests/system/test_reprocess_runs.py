@@ -196,8 +196,9 @@ def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from
     _written(on, "customer-totals", wrong, b'{"count":-1,"cents":-1}', both.end - 1)
     before, here = on.instances(), play.here()
     asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--publish", "replace")
-    assert "only when its id is typed" in Command(on, "reprocess", *asked).refused(3)
-    entry = Command(on, "reprocess", *asked, "--confirm", on.recovery.application_id, "--json").result()
+    assert "the plan was not approved" in Command(on, "reprocess", *asked).refused(3)
+    planned = Command(on, "reprocess", *asked, "--plan", "--json").result()
+    entry = Command(on, "reprocess", *asked, "--approve", planned["approve"], "--json").result()
     assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.recovery.savepoints.ids()))
     published = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["published"]["outputs"]}
     assert published == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markdown import Markdown
 
 from streams_recovery.cli import runs
+from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, reason_of, show_plan, without_reason
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -25,15 +24,15 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
-from streams_recovery.cli.restore import Approve, CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out, safeguards
+from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out, safeguards
+from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
-from streams_recovery.core import codec
-from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.restore.request import FromSavepoint, SafetyPolicy
-from streams_recovery.core.rollout.cutover import CutoverPlan, Step
+from streams_recovery.core.rollout.cutover import Step
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import SavepointRequest
@@ -47,7 +46,7 @@ RestoreFirst = Annotated[
 
 def clone(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
@@ -56,66 +55,52 @@ def clone(
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
     compare_keys: CompareKeys = False,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Give APP, a clone, the state of the application that it is a clone of, and start it beside that one."""
     with recovery_of(name, configs) as recovery:
-        request = _request(recovery, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
-        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
-
-
-def plan_cut_over(name: Name, configs: Configs = DEFAULT_CONFIGS, *, max_lag: MaxLag = None, as_json: AsJson = False) -> None:
-    """Show what a cut-over would do, and how much output would come twice."""
-    _show(name, configs, rollout.CutoverRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=""), as_json=as_json)
-
-
-def plan_roll_back(name: Name, configs: Configs = DEFAULT_CONFIGS, *, restore_first: RestoreFirst = False, as_json: AsJson = False) -> None:
-    """Show what a way back would do, and how much output would come twice."""
-    request = rollout.CutoverRequest(step=Step.ROLL_BACK, max_lag=None, reason="", restore_first=restore_first)
-    _show(name, configs, request, as_json=as_json)
-
-
-def _show(name: str, configs: Path, request: rollout.CutoverRequest, *, as_json: bool) -> None:
-    with _pair(name, configs) as (old, recovery):
-        planned = rollout.plan_cutover(old, recovery, request)
-    if as_json:
-        print_json({"hash": planned.hash, **codec.encode(planned)})
-    else:
-        Console().print(Markdown(cutover_text(planned)))
+        why = reason_of(reason, plan_only=plan_only)
+        request = _request(recovery, configs, savepoint, why, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
 def cut_over(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     *,
     max_lag: MaxLag = None,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of. Shows the plan and asks first."""
-    request = rollout.CutoverRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=reason)
-    _switch(name, configs, request, approve=approve, as_json=as_json)
+    request = rollout.CutoverRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=reason_of(reason, plan_only=plan_only))
+    _switch(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
 def roll_back(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     *,
     restore_first: RestoreFirst = False,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop APP, a clone, and start the application that it is a clone of where it stopped. Shows the plan and asks first."""
-    request = rollout.CutoverRequest(step=Step.ROLL_BACK, max_lag=None, reason=reason, restore_first=restore_first)
-    _switch(name, configs, request, approve=approve, as_json=as_json)
+    request = rollout.CutoverRequest(
+        step=Step.ROLL_BACK, max_lag=None, reason=reason_of(reason, plan_only=plan_only), restore_first=restore_first
+    )
+    _switch(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
 def upgrade(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
@@ -123,25 +108,30 @@ def upgrade(
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
     compare_keys: CompareKeys = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop the application that APP is a clone of for an exact savepoint, and start APP from it with the real outputs. Shows the plan and asks first."""
+    why = reason_of(reason, plan_only=plan_only)
     with _pair(name, configs) as (old, recovery):
-        text = upgrade_text(rollout.plan_upgrade(old, recovery))
-        if not yes:
-            _ask(text, recovery.application_id)
+        planned = rollout.plan_upgrade(old, recovery)
+        if plan_only:
+            show_plan(planned, upgrade_text(planned), as_json=as_json, more=without_reason(reason))
+            return
+        approved(planned, upgrade_text(planned), approve, typed=recovery.application_id)
         run, pair = requester(), (old, recovery)
-        wanted = SavepointRequest(run_id=run.run_id, requested_by=run.requested_by, reason=reason, mode=QuiesceMode.STOP)
+        wanted = SavepointRequest(run_id=run.run_id, requested_by=run.requested_by, reason=why, mode=QuiesceMode.STOP)
 
         def restore_request(savepoint: str) -> FromSavepoint:
-            return _request(recovery, configs, savepoint, reason, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
+            return _request(recovery, configs, savepoint, why, replace=replace, delete=delete, safety=safety, compare_keys=compare_keys)
 
         report = runs.upgrade(runner(old, logs, pair), runner(recovery, logs, pair), wanted, restore_request)
     if as_json:
         print_json(report)
     else:
-        Console().print(f"{report.application_id} writes the outputs, from savepoint {report.savepoint_id} on; {_way_back(name)}")
+        line(f"{report.application_id} writes the outputs, from savepoint {report.savepoint_id} on")
+        _say_way_back(name)
 
 
 def _request(
@@ -174,32 +164,24 @@ def _pair(name: str, configs: Path) -> Iterator[tuple[RecoveryContext, RecoveryC
         yield old, recovery
 
 
-def _switch(name: str, configs: Path, request: rollout.CutoverRequest, *, approve: str | None, as_json: bool) -> None:
+def _switch(
+    name: str, configs: Path, request: rollout.CutoverRequest, *, plan_only: bool, approve: str | None, as_json: bool, more: Sequence[str]
+) -> None:
     with _pair(name, configs) as (old, recovery):
         planned = rollout.plan_cutover(old, recovery, request)
-        _check_approved(planned, approve)
+        if plan_only:
+            show_plan(planned, cutover_text(planned), as_json=as_json, more=more)
+            return
+        approved(planned, cutover_text(planned), approve, typed=planned.clone)
         steps = runner(recovery, pair=(old, recovery))
         report = runs.cut_over(steps, request, requester(), approved_hash=planned.hash)
     if as_json:
         print_json(report)
         return
-    Console().print(f"{report.live} writes the outputs; the output of {report.records_again:,} input records comes twice")
+    line(f"{report.live} writes the outputs; the output of {report.records_again:,} input records comes twice")
     if report.step is Step.CUT_OVER:
-        Console().print(_way_back(name))
+        _say_way_back(name)
 
 
-def _check_approved(planned: CutoverPlan, approve: str | None) -> None:
-    if approve is None:
-        _ask(cutover_text(planned), planned.clone)
-    elif approve != planned.hash:
-        raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
-
-
-def _ask(text: str, application_id: str) -> None:
-    Console(stderr=True).print(Markdown(text))
-    if typer.prompt(f"Type the application id {application_id} to carry this out", err=True) != application_id:
-        raise Refused("the plan was not approved", next_step="nothing was changed; both applications go on as they were")
-
-
-def _way_back(name: str) -> str:
-    return f"to go back: streams-recovery roll-back {name}"
+def _say_way_back(name: str) -> None:
+    say_command("To go back:", command("roll-back", name, "--reason", BY_HAND))

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
+from streams_recovery.cli.screen import say
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
@@ -29,6 +29,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.lock_holder import this_process
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
@@ -38,15 +39,10 @@ CONFIGURED = "configured"
 DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
 
 
-def say(line: str) -> None:
-    """One line for people, on stderr."""
-    Console(stderr=True).print(line, highlight=False)
-
-
 @contextmanager
 def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
     """The context of a configured application, with connections from the environment."""
-    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as recovery:
+    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ), process=this_process()) as recovery:
         yield recovery
 
 

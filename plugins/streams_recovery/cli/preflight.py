@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.screen import line
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
@@ -45,14 +45,17 @@ def _before_restore(recovery: RecoveryContext, savepoint: str) -> tuple[Prefligh
     return looking.before_restore(recovery, manifest)
 
 
+def findings_text(found: tuple[PreflightFinding, ...]) -> str:
+    """What was found, as Markdown."""
+    return "\n".join(f"- **{finding.severity}**: {finding.text}" for finding in found) or "Nothing blocks it, and there is no warning."
+
+
 def _tell(found: tuple[PreflightFinding, ...]) -> None:
-    console = Console()
     for finding in found:
-        console.print(f"{finding.severity}: {finding.text}", highlight=False, markup=False)
-        # Not wrapped: what is to be pasted must stay one line.
-        console.print(f"    {finding.remedy}", highlight=False, markup=False, soft_wrap=True)
+        line(f"{finding.severity}: {finding.text}")
+        line(f"    {finding.remedy}")
     blockers = len(blocking(found))
-    console.print(f"{_counted(blockers, 'blocker')}, {_counted(len(found) - blockers, 'warning')}", highlight=False)
+    line(f"{_counted(blockers, 'blocker')}, {_counted(len(found) - blockers, 'warning')}")
 
 
 def _counted(number: int, noun: str) -> str:

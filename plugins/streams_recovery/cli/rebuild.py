@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
-from streams_recovery.cli.restore import Approve, Delete, Reason, Replace, Safety, carry_out, safeguards, show
+from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_out, safeguards
 from streams_recovery.core.restore.request import OutputPolicy, Rebuild, SafetyPolicy
 
 Begin = Annotated[
@@ -25,35 +26,9 @@ InputsFrom = Annotated[
 Outputs = Annotated[OutputPolicy, typer.Option("--outputs", help="recreate: empty the outputs first.")]
 
 
-def plan_rebuild(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    offsets: Begin = "earliest",
-    accept_gap: AcceptGap = False,
-    inputs_from: InputsFrom = "",
-    outputs: Outputs = OutputPolicy.KEEP,
-    replace: Replace = False,
-    delete: Delete = None,
-    safety: Safety = SafetyPolicy.REQUIRED,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a rebuild would do."""
-    with recovery_of(name, configs) as recovery:
-        request = Rebuild(
-            reason="plan only",
-            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
-            offsets=asked_offsets(recovery, configs, offsets),
-            outputs=outputs,
-            accept_gap=accept_gap,
-            inputs_from=inputs_from,
-        )
-        show(recovery, request, as_json=as_json)
-
-
 def rebuild(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
@@ -64,17 +39,18 @@ def rebuild(
     replace: Replace = False,
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
         request = Rebuild(
-            reason=reason,
+            reason=reason_of(reason, plan_only=plan_only),
             safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
             offsets=asked_offsets(recovery, configs, offsets),
             outputs=outputs,
             accept_gap=accept_gap,
             inputs_from=inputs_from,
         )
-        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))

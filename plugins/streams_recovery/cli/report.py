@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markdown import Markdown
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.screen import page as print_page
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.operations import restore
@@ -27,7 +26,7 @@ def evidence(
     if as_json:
         print_json({"verdict": report.verdict, **codec.encode(report)})
     else:
-        Console().print(Markdown(page))
+        print_page(page)
     if report.verdict is not restore.Verdict.EQUAL:
         raise Damaged(
             f"restore {report.restore_id}: {report.verdict}",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markdown import Markdown
 
 from streams_recovery.cli import runs
+from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, reason_of, show_plan, without_reason
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -25,12 +25,13 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
+from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
-from streams_recovery.core import codec
 from streams_recovery.core.offsets.strategy import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy
 from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, RestoreRequest, Safeguards, SafetyPolicy, Undo
+from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
@@ -80,51 +81,12 @@ CompareKeys = Annotated[
         "--compare-keys", help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job."
     ),
 ]
-Approve = Annotated[str | None, typer.Option("--approve", help="Hash of the plan that may be carried out without asking.")]
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the report.")]
-
-
-def plan_restore(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    source: Source = "",
-    savepoint: Savepoint = "latest",
-    allow_ahead: AllowAhead = False,
-    allow_damaged: AllowDamaged = False,
-    replace: Replace = False,
-    delete: Delete = None,
-    safety: Safety = SafetyPolicy.REQUIRED,
-    offsets: Offsets = "",
-    as_of: Moment = "",
-    by: By = CutBy.TIMESTAMP,
-    in_place: InPlace = False,
-    other_group: Groups = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a restore would do."""
-    with recovery_of(name, configs) as recovery:
-        request = _request(
-            recovery,
-            configs,
-            reason="plan only",
-            source=source,
-            savepoint=savepoint,
-            allow_ahead=allow_ahead,
-            allow_damaged=allow_damaged,
-            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
-            offsets=offsets,
-            as_of=as_of,
-            by=by,
-            in_place=in_place,
-            groups=tuple(other_group or ()),
-        )
-        show(recovery, request, as_json=as_json)
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the report. Only --plan needs none.")]
 
 
 def restore(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
@@ -141,20 +103,21 @@ def restore(
     in_place: InPlace = False,
     other_group: Groups = None,
     compare_keys: CompareKeys = False,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restore an application in place. Shows the plan and asks, unless --approve names exactly that plan."""
+    """Restore an application in place. Shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
         request = _request(
             recovery,
             configs,
-            reason=reason,
             source=source,
             savepoint=savepoint,
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
             safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            reason=reason_of(reason, plan_only=plan_only),
             offsets=offsets,
             as_of=as_of,
             by=by,
@@ -162,12 +125,12 @@ def restore(
             groups=tuple(other_group or ()),
             compare_keys=compare_keys,
         )
-        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
 def undo(
     name: Name,
-    reason: Reason,
+    reason: Reason = "",
     restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")] = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
@@ -176,6 +139,7 @@ def undo(
     allow_ahead: AllowAhead = False,
     allow_damaged: AllowDamaged = False,
     compare_keys: CompareKeys = False,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
@@ -186,26 +150,35 @@ def undo(
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
             safeguards=safeguards(recovery, replace=True, delete=delete, safety=SafetyPolicy.REQUIRED),
-            reason=reason,
+            reason=reason_of(reason, plan_only=plan_only),
             compare_keys=compare_keys,
         )
-        carry_out(recovery, request, logs, approve=approve, as_json=as_json)
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
 def resume(
     name: Name,
-    restore_id: Annotated[str, typer.Argument(metavar="RESTORE", help="Id of the restore that failed.")],
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="Id of a restore that failed half way, or `latest`.")] = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Also when the run that failed still has the lock. Make sure that it is dead.")
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Take the lock from the run that failed, although nobody can prove from here that it is dead. Make sure that it is.",
+        ),
     ] = False,
+    plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks, unless --approve names exactly that plan."""
+    """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks first."""
     with recovery_of(name, configs) as recovery:
+        if plan_only:
+            planned = restores.plan_left(recovery, restores.unfinished_one(recovery, restore_id))
+            show_plan(planned, markdown(planned), as_json=as_json)
+            return
         report = runs.resume(
             runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)
         )
@@ -272,27 +245,27 @@ def _application_id(name: str, configs: Path) -> str:
     return load_named(name, configs, os.environ).application.id if name else ""
 
 
-def show(recovery: RecoveryContext, request: RestoreRequest, *, as_json: bool) -> None:
-    """Print the plan of a request."""
-    planned = restores.plan(recovery, request)
-    if as_json:
-        print_json({"hash": planned.hash, **codec.encode(planned)})
-    else:
-        Console().print(Markdown(markdown(planned)))
-
-
-def carry_out(recovery: RecoveryContext, request: RestoreRequest, logs: Path, *, approve: str | None, as_json: bool) -> None:
-    """Plan, ask unless ``approve`` is the plan's hash, and do it."""
+def carry_out(
+    recovery: RecoveryContext,
+    request: RestoreRequest,
+    logs: Path,
+    *,
+    plan_only: bool,
+    approve: str | None,
+    as_json: bool,
+    more: Sequence[str] = (),
+) -> None:
+    """Plan; show the plan, or ask unless ``approve`` is its hash, and do it. ``more`` are options that carrying it out needs and a plan does not."""
+    if plan_only:
+        planned = restores.plan(recovery, request)
+        show_plan(planned, markdown(planned), as_json=as_json, more=more)
+        return
     report = runs.restore_in_place(runner(recovery, logs), request, requester(), approve=lambda planned: _approved(planned, approve))
     _tell(report, recovery.config.name, as_json=as_json)
 
 
 def _approved(planned: RestorePlan, approve: str | None) -> bool:
-    if approve is not None:
-        return approve == planned.hash
-    Console(stderr=True).print(Markdown(markdown(planned)))
-    typed: str = typer.prompt(f"Type the application id {planned.application_id} to carry this out", err=True)
-    return typed == planned.application_id
+    return approved(planned, markdown(planned), approve, typed=planned.application_id)
 
 
 def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
@@ -300,8 +273,8 @@ def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
         print_json(report)
         return
     if report.savepoint_id is None:
-        Console().print(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
+        line(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
     else:
-        Console().print(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
+        line(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
     if report.safety_savepoint:
-        Console().print(f"to go back: streams-recovery undo {name} {report.restore_id}")
+        say_command("To go back:", command("undo", name, report.restore_id, "--reason", BY_HAND))

@@ -88,8 +88,12 @@ def restore_in_place(runner: Runner, request: RestoreRequest, requester: Request
 
 
 def resume(runner: Runner, restore_id: str, requester: Requester, *, take_over: bool, approve: Approve) -> RestoreReport:
-    """Go on with a restore that failed half way, after ``approve`` has seen its plan. Raises ``Refused`` when it says no; nothing was changed then."""
+    """Go on with a restore that failed half way, the newest one for ``latest``, after ``approve`` has seen its plan. Raises ``Refused`` when it says no;
+    nothing was changed then.
+    """
     recovery = runner.recovery
+    restore_id = restore.unfinished_one(recovery, restore_id)
+    restore.check_free(recovery, restore_id, take_over=take_over)
     planned = restore.plan_left(recovery, restore_id)
     if not approve(planned):
         raise Refused("the plan was not approved", next_step="nothing was changed; the restore stays as it was left")

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner, say
+from streams_recovery.cli.approval import PlanOnly
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.state.cells import canonical, from_text
 from streams_recovery.core.state.table import StoreFormat
@@ -87,7 +89,7 @@ def _print(rows: Iterator[Row], side: Side, *, unlimited: bool) -> int:
     shown = _folded(*schema_of(side.form).names)
     for row in itertools.islice(rows, _SHOWN) if unlimited else rows:
         shown.add_row(*map(escape, tables.in_columns(row, side.form)))
-    Console().print(shown)
+    print_table(shown)
     more = sum(1 for _ in rows)
     if more:
         say(f"{more} more rows are not shown: --limit and --format json show them")
@@ -109,7 +111,7 @@ def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str,
     request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", deleted=deleted, directory=directory)
     savepoint_id, done = runs.export(runner(recovery, logs), request)
     for part in done.parts:
-        Console().print(part.key, highlight=False, soft_wrap=True)
+        line(part.key)
     say(f"{done.rows} rows of store {store} in {savepoint_id}" + ("" if directory is None else f", written to {directory}"))
 
 
@@ -170,7 +172,7 @@ def _print_differences(rows: Iterable[Row], one: Side, other: Side) -> None:
         cells = [_cells(sides.get(side), row["parts"]) for side in ("before", "after")]
         shown.add_row(*map(escape, [key, ", ".join([row["change"], *row["parts"]]), *cells]))
     if shown.row_count:
-        Console().print(shown)
+        print_table(shown)
 
 
 def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
@@ -186,7 +188,7 @@ def state_write(
     reason: Annotated[str, typer.Option("--reason", help="Why; kept with the new savepoint.")],
     configs: Configs = DEFAULT_CONFIGS,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would change.")] = False,
+    plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named. The old one stays."""
@@ -195,7 +197,7 @@ def state_write(
     )
     with recovery_of(name, configs) as recovery:
         form = tables.open_side(recovery, store, savepoint).form
-        done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=dry_run)
+        done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=plan_only)
     if as_json:
         print_json(done)
         return
@@ -205,4 +207,4 @@ def state_write(
     if done.savepoint_id is None:
         say("nothing was written")
     else:
-        Console().print(f"savepoint {done.savepoint_id}: edited; a restore takes it only by this id", soft_wrap=True)
+        line(f"savepoint {done.savepoint_id}: edited; a restore takes it only by this id")

@@ -12,12 +12,14 @@ from typing import Protocol
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.ownership import OwnershipEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
+from streams_recovery.operations.lock_holder import is_dead
 from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
@@ -88,10 +90,11 @@ class RecoveryContext:
 
 @contextmanager
 def open_context(
-    config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock
+    config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock, process: HolderProcess | None = None
 ) -> Iterator[RecoveryContext]:
     """The context of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
-    cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live.
+    cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live. ``process`` is this one
+    where it is a whole run, so that the next run can prove that it is dead.
     """
 
     @cache
@@ -123,7 +126,7 @@ def open_context(
             artifacts=RunArtifacts(repository, layout),
             hold_log=AppendLog(repository, layout.holds, HoldEntry),
             ownership=ownership,
-            lock=ApplicationLock(repository, layout, clock),
+            lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
             application=StartedByRole(config, ownership),
             clock=clock,
         )

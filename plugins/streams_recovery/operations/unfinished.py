@@ -10,6 +10,7 @@ from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 
@@ -85,10 +86,9 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
     if restore_id is not None:
         raise Refused(
             f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace internal topics: its state is no savepoint",
-            next_step=f"go on with it by `streams-recovery resume {recovery.config.name} {restore_id}`, or restore again; if the application was "
-            f"brought back in another way, say so with `streams-recovery dismiss {recovery.config.name} {restore_id}`",
+            next_step="resume it, or restore again. If the application was brought back in another way, dismiss the restore",
             restore=restore_id,
-        )
+        ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))
 
 
 def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
@@ -108,10 +108,9 @@ def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
             return readable
         raise Damaged(
             f"how far restore {restore_id} of {recovery.application_id} came is not known: {error.reason}",
-            next_step=f"{error.next_step}; when there was no such restore, or it is over, say so with `streams-recovery dismiss "
-            f"{recovery.config.name} {restore_id}`",
+            next_step=f"{error.next_step}; when there was no such restore, or it is over, dismiss it",
             **error.facts,
-        ) from None
+        ).then(command("dismiss", recovery.config.name, restore_id)) from None
 
 
 def _readable_back(recovery: RecoveryContext, restore_id: str) -> Iterator[JournalEntry]:

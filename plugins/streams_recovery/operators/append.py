@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from streams_recovery.core.approval import approval
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import AppendPlan
 from streams_recovery.operators.base import StepOperator
@@ -29,7 +30,7 @@ class PlanAppendOperator(StepOperator):
         """Plan."""
         plan: AppendPlan = self.called(recovery, self.restore)
         self.log.info("%s", plan.text)
-        return {"hash": plan.hash, "restore": plan.restore_id, "text": plan.text}
+        return {"hash": approval(plan), "restore": plan.restore_id, "text": plan.text}
 
 
 class OpenAppendOperator(StepOperator):

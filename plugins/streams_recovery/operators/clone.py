@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
+from streams_recovery.core.approval import approval
 from streams_recovery.core.rollout.cutover import UpgradePlan
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from streams_recovery.operations import restore, rollout
@@ -85,7 +86,7 @@ class PlanCutoverOperator(CutoverRequestedOperator):
         plan: rollout.CutoverPlan = self.called(recovery, self.request)
         text = cutover_text(plan)
         self.log.info("%s", text)
-        return {"hash": plan.hash, "text": text, "again": plan.again, "tail": plan.tail, "lag": plan.lag}
+        return {"hash": approval(plan), "text": text, "again": plan.again, "tail": plan.tail, "lag": plan.lag}
 
 
 class OpenCutoverOperator(CutoverRequestedOperator):

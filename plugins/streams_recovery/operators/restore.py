@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from airflow.sdk import Context
 
+from streams_recovery.core.approval import approval
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
 from streams_recovery.core.text.restore_plan import markdown
@@ -55,7 +56,7 @@ class PlanRestoreOperator(RequestedOperator):
         text = markdown(planned)
         self.log.info("%s", text)
         require_agreement(planned, request.safeguards)
-        return {"hash": planned.hash, "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
+        return {"hash": approval(planned), "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
 
 
 class OpenRestoreOperator(RequestedOperator):

@@ -50,7 +50,7 @@ MORE_MEMORY: Final = 1 << 30
 _LONGEST_ERROR: Final = 5_000
 
 ENTRIES: Final = (
-    LockRecord(kind="acquire", owner="backup 1", purpose="savepoint", acquired=1, at=1, expires_at=2, took_over_from=None),
+    LockRecord(kind="acquire", owner="backup 1", purpose="savepoint", acquired=1, at=1, expires_at=2, took_over_from=None, process=None),
     HoldEntry(
         kind="applied",
         purpose=HoldPurpose.COPY,

@@ -72,6 +72,14 @@ def opened(
         yield recovery
 
 
+def approval_of(directory: Path, variables: dict[str, str], *arguments: str, prefix: tuple[str, ...] = ()) -> str:
+    """What approves the plan that a command shows now."""
+    shown = command(directory, variables, *arguments, "--plan", "--json", prefix=prefix)
+    assert shown.returncode == 0, shown
+    approval: str = json.loads(shown.stdout)["approve"]
+    return approval
+
+
 def command(directory: Path, variables: dict[str, str], *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, with nothing but these variables of ours."""
     ours = ("AIRFLOW", "AWS", "STREAMS_RECOVERY")

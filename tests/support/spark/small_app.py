@@ -175,7 +175,7 @@ class SmallApp:
         """The newest restore, resumed as it was approved, to its end; see ``run``."""
         with self.recovery(name) as recovery:
             approved = restores.plan_left(recovery, self.newest_restore()).hash
-        return self.run("resume", name, self.newest_restore(), "--approve", approved, *options, log=log)
+        return self.run("resume", name, "--approve", approved, *options, log=log)
 
     def newest_restore(self):
         """Id of the newest restore, as its journal has it."""

@@ -73,10 +73,10 @@ class Command:
         return self._process.wait(_SECONDS)
 
     def refused(self, code: int) -> str:
-        """What it said when it ended with this code: one sentence that ends with what to do."""
+        """What it said when it ended with this code: one sentence that ends with what to do. Commands to run next stand below it."""
         assert self.wait() == code, self.err
-        last = self.err.strip().splitlines()[-1]
-        assert "Next: " in last
+        last = next((line for line in reversed(self.err.splitlines()) if "Next: " in line), None)
+        assert last is not None, self.err
         assert "Traceback" not in self.err
         return last
 

@@ -133,7 +133,7 @@ def test_an_edited_table_is_written_back(run: Run, tmp_path: Path) -> None:
     assert run("state", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
     table.write_text(table.read_text(encoding="utf-8").replace('{"count": 100}', '{"count": 101}'), encoding="utf-8")
     arguments = ("totals", "--from", str(table), "--savepoint", SECOND, "--reason", "recount")
-    dry = run("state-write", *arguments, "--dry-run")
+    dry = run("state-write", *arguments, "--plan")
     assert dry.exit_code == 0
     assert "4 keys as they were, 1 changed, 0 added, 0 removed" in dry.stderr
     assert "nothing was written" in dry.stderr

@@ -42,9 +42,9 @@ READS = [
     ("state", "shop", "totals", "--savepoint", SECOND),
     ("state-diff", "shop", "totals", SECOND, SECOND),
     ("verify", "shop", "--level", "structure"),
-    ("expire", "shop"),
-    ("compact", "shop", SECOND, "--dry-run"),
-    ("dismiss", "shop", RESTORE),
+    ("expire", "shop", "--plan"),
+    ("compact", "shop", SECOND, "--plan"),
+    ("dismiss", "shop", RESTORE, "--plan"),
     ("unlock", "shop", "nobody"),
 ]
 
@@ -62,4 +62,4 @@ def test_evidence_is_looked_for_in_the_repository(run: Run) -> None:
 
 def test_what_needs_the_cluster_names_the_connection_that_is_missing(run: Run) -> None:
     with pytest.raises(NotFound, match="connection kafka_default is not defined"):
-        raise run("plan", "restore", "shop", "--savepoint", SECOND).exception or AssertionError
+        raise run("restore", "shop", "--savepoint", SECOND, "--plan").exception or AssertionError

@@ -6,12 +6,12 @@ state that is no restore, and the plan says so.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from streams_recovery.core import codec
+from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
 
@@ -107,8 +107,20 @@ class RollbackPlan:
     @property
     def hash(self) -> str:
         """Identifies what the plan does. What the group has now does not count."""
-        done = replace(self, warnings=(), changes=tuple(replace(change, before=None, same=False) for change in self.changes))
-        return hashlib.sha256(codec.dumps(done)).hexdigest()
+        return hash_of(replace(self, warnings=(), changes=self._wanted()))
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "the application": self.application_id,
+            "the group (`--group`)": self.group_id,
+            "the snapshot": [self.snapshot_id, self.taken_at],
+            "the offsets": [codec.encode(change) for change in self._wanted()],
+        }
+
+    def _wanted(self) -> tuple[OffsetChange, ...]:
+        return tuple(replace(change, before=None, same=False) for change in self.changes)
 
     @property
     def moving(self) -> int:

@@ -20,9 +20,23 @@ class LockTicket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HolderProcess:
+    """The one process that is a whole run: a command on a terminal. ``boot`` and ``namespace`` say where its pid counts, ``born`` tells it from every
+    other process that had or will have this pid.
+    """
+
+    host: str
+    boot: str
+    namespace: str
+    pid: int
+    born: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LockRecord:
     """One record. ``acquired`` is the number of the acquisition that a renewal or a release belongs to, its own for an acquisition.
-    ``took_over_from`` names the owner whose lease had run out, so that a takeover is never silent.
+    ``took_over_from`` names the owner whose lease had run out or whose process was proven dead, so that a takeover is never silent. ``process`` is None
+    for a run of many processes, such as one of Airflow: that one of them is gone proves nothing.
     """
 
     kind: Literal["acquire", "renew", "release"]
@@ -32,6 +46,7 @@ class LockRecord:
     at: int
     expires_at: int
     took_over_from: str | None
+    process: HolderProcess | None
 
 
 def holder(last: LockRecord | None, now: int) -> LockRecord | None:
@@ -39,17 +54,26 @@ def holder(last: LockRecord | None, now: int) -> LockRecord | None:
     return last if last is not None and last.kind != "release" and last.expires_at > now else None
 
 
-def acquisition(last: LockRecord | None, number: int, *, owner: str, purpose: str, now: int, lease_ms: int) -> LockRecord:
-    """The record, to be the one of this ``number``, that would give ``owner`` the lock. A run that holds it already keeps its acquisition. Raises
-    ``LockHeld``.
+def acquisition(
+    last: LockRecord | None,
+    number: int,
+    *,
+    owner: str,
+    purpose: str,
+    now: int,
+    lease_ms: int,
+    process: HolderProcess | None = None,
+    dead: bool = False,
+) -> LockRecord:
+    """The record, to be the one of this ``number``, that would give ``owner`` the lock. A run that holds it already keeps its acquisition. ``process`` is
+    the whole run, if it is one process. ``dead`` says that the holder's process is proven dead: its lease counts for nothing then. Raises ``LockHeld``.
     """
-    held = holder(last, now)
+    held = None if dead and last is not None and last.owner != owner else holder(last, now)
     if held is not None and held.owner != owner:
         raise LockHeld(
             f"{held.owner} holds the lock for {held.purpose}; its last sign of life is {(now - held.at) // 1000} s old, "
             f"its lease ends in {(held.expires_at - now) // 1000} s",
-            next_step="wait for that run to end, or stop it; when it is dead, wait for its lease to end, or take the lock from it with "
-            f"`streams-recovery unlock <name> '{held.owner}'`",
+            next_step="wait for that run to end, or stop it. When you know that it is dead, take the lock from it",
             owner=held.owner,
             purpose=held.purpose,
             expires_at=held.expires_at,
@@ -63,6 +87,7 @@ def acquisition(last: LockRecord | None, number: int, *, owner: str, purpose: st
         at=now,
         expires_at=now + lease_ms,
         took_over_from=last.owner if last is not None and expired and last.owner != owner else None,
+        process=process,
     )
 
 
@@ -77,6 +102,7 @@ def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: 
         at=now,
         expires_at=now + lease_ms,
         took_over_from=None,
+        process=own.process,
     )
 
 
@@ -96,7 +122,14 @@ def release(last: LockRecord | None, ticket: LockTicket, *, now: int) -> LockRec
     if last is None or last.acquired != ticket.number or last.kind == "release":
         return None
     return LockRecord(
-        kind="release", owner=ticket.owner, purpose=last.purpose, acquired=ticket.number, at=now, expires_at=now, took_over_from=None
+        kind="release",
+        owner=ticket.owner,
+        purpose=last.purpose,
+        acquired=ticket.number,
+        at=now,
+        expires_at=now,
+        took_over_from=None,
+        process=None,
     )
 
 
@@ -110,6 +143,7 @@ def ending_unreadable(key: str, *, now: int) -> LockRecord:
         at=now,
         expires_at=now,
         took_over_from=None,
+        process=None,
     )
 
 

@@ -6,10 +6,11 @@ plan; it is shown but does not count.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
+from typing import Final
 
 from streams_recovery.core import codec
+from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import SegmentFile
@@ -18,6 +19,21 @@ from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.point_in_time import AsOf, RowCut
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.sandbox.interval import IntervalSlice
+
+# What a plan does, by the names that an operator knows. The order is part of every approval.
+_PARTS: Final = {
+    "the application": ("application_id",),
+    "the savepoint (`--source`, `--savepoint`)": ("source_application_id", "savepoint_id", "captured_at", "consistency"),
+    "what is saved first (`--safety`)": ("safety",),
+    "topics that are deleted (`--delete`)": ("delete",),
+    "topics that are created, and those that they replace": ("create",),
+    "how the input offsets are chosen (`--offsets`)": ("strategy",),
+    "the offsets that are set": ("offsets",),
+    "the moment (`--as-of`, `--by`)": ("point",),
+    "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
+    "topics that belong to the application only by their names": ("claimed",),
+    "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +166,24 @@ class RestorePlan:
     @property
     def hash(self) -> str:
         """Identifies what the plan does; equal plans have equal hashes wherever they were made."""
-        done = {key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings", "offsets_agree")}
+        return hash_of(self._done())
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable: what ``hash`` covers. A field that has no name here is not lost."""
+        done = self._done()
+        named = {name: [done.pop(field) for field in fields] for name, fields in _PARTS.items()}
+        return {**named, "something else": done}
+
+    def _done(self) -> dict[str, object]:
+        done: dict[str, object] = {
+            key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings", "offsets_agree")
+        }
         done["offsets"] = [codec.encode(item) if item.fixed else str(item.tp) for item in self.offsets]
         if self.point is not None:
             # Every savepoint extends the archive; as long as the same rows are taken it is the same plan.
             done["point"] = codec.encode(replace(self.point, archive=""))
-        return hashlib.sha256(codec.dumps(done)).hexdigest()
+        return done
 
     @property
     def rows(self) -> int:

@@ -8,11 +8,10 @@ on where it stopped, and what the clone has read since comes twice.
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core import codec
+from streams_recovery.core.approval import hash_of
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.ownership import Role
 
@@ -109,8 +108,17 @@ class CutoverPlan:
     @property
     def hash(self) -> str:
         """Identifies what is done, not what was merely counted."""
-        done = {"step": self.step, "old": self.old, "clone": self.clone, "outputs": self.outputs}
-        return hashlib.sha256(codec.dumps(done)).hexdigest()
+        return hash_of({"step": self.step, "old": self.old, "clone": self.clone, "outputs": self.outputs})
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "the direction (cut-over or roll-back)": self.step,
+            "the old application": self.old,
+            "the clone": self.clone,
+            "the outputs that change hands": self.outputs,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,16 @@ class UpgradePlan:
     outputs: dict[str, str]
     running: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is done. Which instances run is only shown."""
+        return hash_of({"step": "upgrade", "old": self.old, "clone": self.clone, "outputs": self.outputs})
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {"the old application": self.old, "the clone": self.clone, "the outputs that change hands": self.outputs}
 
 
 def upgrade_plan(pair: Pair) -> UpgradePlan:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import NotFound, PermanentError, Refused
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.lease import LockTicket
@@ -41,6 +42,21 @@ class ExpirePlan:
     bytes: int
     forget: tuple[str, ...]
     blocked: str | None
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is removed."""
+        return hash_of([self.application_id, self.parts])
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "savepoints that expire": [decision.savepoint_id for decision in self.expire],
+            "safety savepoints that expire": self.expire_safety,
+            "files that are removed": self.files,
+            "expired savepoints that are forgotten": self.forget,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +127,16 @@ def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
     )
 
 
-def expire(recovery: RecoveryContext, run_id: str) -> ExpireReport:
-    """Carry out what the rules say, under the application's lock. Raises ``LockHeld``. What cannot be removed is reported, not raised."""
+def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = None) -> ExpireReport:
+    """Carry out what the rules say, under the application's lock: whatever that is, or exactly the plan whose hash is ``approved``. What cannot be
+    removed is reported, not raised. Raises ``LockHeld`` and ``PlanChanged``.
+    """
     lock = recovery.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
     try:
         found = holdings(recovery)
         plan = _planned(recovery, found)
+        if approved is not None:
+            check_approved(plan, approved)
         if plan.expire and not plan.keep:
             raise Refused(
                 "the rules would leave no savepoint at all", next_step="raise retention.minimum", application_id=recovery.application_id

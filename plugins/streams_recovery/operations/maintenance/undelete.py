@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.undelete import Undelete, to_undelete
 from streams_recovery.operations.context import RecoveryContext
@@ -26,6 +27,16 @@ class UndeletePlan:
     def bytes(self) -> int:
         """Of all objects."""
         return sum(one.bytes for one in self.objects)
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is brought back."""
+        return hash_of([self.application_id, self.parts])
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {"objects that are brought back": [[one.key, one.version_id] for one in self.objects]}
 
 
 def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
@@ -48,11 +59,15 @@ def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
     return UndeletePlan(application_id=recovery.application_id, objects=tuple(found))
 
 
-def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None]) -> UndeletePlan:
-    """Bring it back, under the application's lock. Returns what was brought back; run again after an error, it goes on where it stopped."""
+def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None], approved: str | None = None) -> UndeletePlan:
+    """Bring it back, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Returns what was brought back.
+    After an error another call goes on where this one stopped. Raises ``PlanChanged``.
+    """
     lock = recovery.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
     try:
         planned = plan_undelete(recovery)
+        if approved is not None:
+            check_approved(planned, approved)
         versions = _versions(recovery)
         with renewed_lock(recovery, HeldLock(lock=lock)):
             for number, one in enumerate(planned.objects, 1):

@@ -51,7 +51,7 @@ def carry_out(
             _check_gone(recovery)
         recovery.groups.wait_empty(group_id, _EMPTY_SECONDS)
         planned = plan(recovery, snapshot_id, group_id)
-        check_approved(planned.hash, approved_hash)
+        check_approved(planned, approved_hash)
         before = _keep_what_is_there(recovery, planned, run_id, requested_by)
         recovery.groups.set_offsets(group_id, {change.tp: change.wanted for change in planned.changes})
         return RollbackReport(

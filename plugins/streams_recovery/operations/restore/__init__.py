@@ -37,7 +37,7 @@ from streams_recovery.operations.restore.open import abandon, open_restore, stop
 from streams_recovery.operations.restore.plan import pinned_request, plan
 from streams_recovery.operations.restore.query_check import queried_before
 from streams_recovery.operations.restore.report import evidence
-from streams_recovery.operations.restore.resume import phase_of, plan_left, resume
+from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
 from streams_recovery.operations.restore.strategies import resolve
@@ -92,6 +92,7 @@ __all__ = [
     "WipeSummary",
     "abandon",
     "await_recovered",
+    "check_free",
     "check_load",
     "check_load_deferred",
     "check_verify",
@@ -127,6 +128,7 @@ __all__ = [
     "start_on_interval",
     "stop",
     "stored_plan",
+    "unfinished_one",
     "verify_cleared",
     "wipe",
 ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from streams_recovery.core import codec
-from streams_recovery.core.approval import check_approved
+from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.jobs import PartitionToLoad, RestoreResult
@@ -50,8 +49,17 @@ class AppendPlan:
     @property
     def hash(self) -> str:
         """Identifies what is done, whatever of it has been done already."""
-        done = {key: value for key, value in codec.encode(self).items() if key != "present"}
-        return hashlib.sha256(codec.dumps(done)).hexdigest()
+        return hash_of({key: value for key, value in codec.encode(self).items() if key != "present"})
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "the application": self.application_id,
+            "the restore that set the input aside": [self.restore_id, self.moment],
+            "the records": [self.savepoint_id, [codec.encode(topic) for topic in self.topics], self.rows],
+            "the end of the inputs": self.ends,
+        }
 
     @property
     def text(self) -> str:
@@ -183,7 +191,7 @@ def open_append(recovery: RecoveryContext, restore_id: str, *, run_id: str, requ
     )
     try:
         planned = plan_append(recovery, restore_id)
-        check_approved(planned.hash, approved_hash)
+        check_approved(planned, approved_hash)
         if not any(entry.kind == "begins" for entry in quarantine_log(recovery, planned.restore_id).read_all()):
             _note(recovery, planned.restore_id, "begins", run_id, ends=planned.ends)
         stored = recovery.artifacts.write(_run(planned.restore_id), _PLAN, planned)

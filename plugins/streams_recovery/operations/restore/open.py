@@ -76,7 +76,7 @@ def open_restore(
     try:
         now = recovery.clock()
         current = plan(recovery, request)
-        check_approved(current.hash, approved_hash, next_step="trigger the restore again and approve the new plan")
+        check_approved(current, approved_hash)
         require_agreement(current, request.safeguards)
         check_plan(current, where="the plan")
         after_unfinished = unfinished_restore(recovery)

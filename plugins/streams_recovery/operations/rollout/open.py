@@ -46,7 +46,7 @@ def open_cutover(
     first, second = _locks(old, clone, run_id, f"{request.step} of {clone.application_id}, a clone of {old.application_id}")
     try:
         planned = _planned(look(old, clone), clone, request)
-        check_approved(planned.hash, approved_hash, next_step="run it again and approve the new plan")
+        check_approved(planned, approved_hash)
     except BaseException:
         clone.lock.release(second)
         old.lock.release(first)

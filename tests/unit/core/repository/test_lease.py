@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import LockHeld, LockLost
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository import lease
-from streams_recovery.core.repository.lease import LockRecord, LockTicket
+from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
 
 OWNERS = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(st.tuples(st.sampled_from(["acquire", "renew", "release", "wait"]), OWNERS, st.integers(1, 40)), max_size=40)
 LEASE = 30
+
+
+DEAD = HolderProcess(host="here", boot="b", namespace="n", pid=7, born="b/1")
 
 
 @pytest.mark.fault("F14")
@@ -64,6 +67,27 @@ def test_a_takeover_is_written_down_and_only_then(waited: int, first: str, secon
         return
     record = lease.acquisition(last, 2, owner=second, purpose="p", now=waited, lease_ms=LEASE)
     assert record.took_over_from == (first if first != second else None)
+
+
+@given(OWNERS, OWNERS, st.booleans())
+def test_a_lock_whose_holder_is_proven_dead_is_taken_at_once_and_no_other(first: str, second: str, dead: bool) -> None:
+    last = lease.acquisition(None, 1, owner=first, purpose="p", now=0, lease_ms=LEASE, process=DEAD)
+    if first != second and not dead:
+        with pytest.raises(LockHeld):
+            lease.acquisition(last, 2, owner=second, purpose="p", now=1, lease_ms=LEASE)
+        return
+    record = lease.acquisition(last, 2, owner=second, purpose="p", now=1, lease_ms=LEASE, dead=dead)
+    assert (record.kind, record.acquired) == (("acquire", 2) if first != second else ("renew", 1))
+    assert record.took_over_from == (first if first != second else None)
+
+
+def test_a_renewal_keeps_whose_process_it_is_and_a_release_ends_it() -> None:
+    last = lease.acquisition(None, 1, owner="a", purpose="p", now=0, lease_ms=LEASE, process=DEAD)
+    ticket = LockTicket(owner="a", number=1)
+    assert lease.renewal(last, ticket, now=1, lease_ms=LEASE).process == DEAD
+    released = lease.release(last, ticket, now=1)
+    assert released is not None
+    assert released.process is None
 
 
 def test_a_lease_ends_at_its_last_millisecond() -> None:
