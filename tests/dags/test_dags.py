@@ -168,7 +168,7 @@ def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], 
 def test_a_rejection_is_final_and_an_approval_that_airflow_failed_is_asked_for_again(dags: dict[str, Any]) -> None:
     approve = dags[RESTORE].get_task("approve")
     answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": None}
-    with pytest.raises(AirflowFailException, match="nothing was changed"):
+    with pytest.raises(AirflowFailException, match="Nothing was changed"):
         approve.execute_complete({}, {"chosen_options": ["Reject"], **answer})
     assert approve.execute_complete({}, {"chosen_options": ["Approve"], **answer})["chosen_options"] == ["Approve"]
     assert approve.retries == 3

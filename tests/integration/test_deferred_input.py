@@ -45,12 +45,12 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     assert str(copy) not in {f"{one.topic}-{one.partition}" for one in before.partitions}
     note(recovery, ticket, Phase.RECOVERED)
     for too_early in (restore.drain, lambda *_: interval.publish_results(recovery, ticket, request)):
-        with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
+        with pytest.raises(Refused, match="in phase recovered; this step belongs between input-complete and closed"):
             too_early(recovery, ticket)
     for too_early in (restore.drain_before_interval, restore.plan_load_deferred):
         with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
             too_early(recovery, ticket)
-    with pytest.raises(Refused, match="in phase recovered; this step belongs between fed and closed"):
+    with pytest.raises(Refused, match="in phase recovered; this step belongs between input-complete and closed"):
         restore.finish(recovery, ticket, before)
 
     commit(recovery, {copy: 1})

@@ -81,7 +81,7 @@ def reprocess(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
 
 def refused(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     """From the command line: the first step that reads the plan names what lies beside it, and the application goes on as it was."""
-    own = (recovery.application_id, ticket.request.source or recovery.application_id)
+    own = (recovery.application_id, getattr(ticket.request, "source", "") or recovery.application_id)
     before = recovery.cluster.describe_topics(sorted(name for name in recovery.cluster.topic_names() if any(one in name for one in own)))
     assert before
     forged = Intruder(recovery.repository).plan(recovery.application_id, ticket.restore_id)

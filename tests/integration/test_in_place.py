@@ -119,8 +119,6 @@ def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(
     recovery, before = here.recovery, here.topic_id()
     with pytest.raises(Refused, match=r"cannot be brought to a moment in place.*have these cut \(in_place\)"):
         restore.plan(recovery, here.request(40, in_place=False))
-    with pytest.raises(Refused, match="cut in place only at a moment"):
-        restore.plan(recovery, here.request(40, as_of=None))
     with pytest.raises(Refused, match="only an application's own inputs"):
         restore.plan(recovery, here.request(40, source="another"))
     with pytest.raises(TargetNotEmpty, match=here.input.topic):

@@ -12,7 +12,6 @@ import pytest
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import parse
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
@@ -137,10 +136,6 @@ def test_what_cannot_be_brought_to_a_moment_is_refused_with_the_reason(past: Pas
         past.plan(40, savepoint=past.late)
     with pytest.raises(Refused, match="is not over yet"):
         past.plan(past.other.clock() - ZERO + 60_000)
-    with pytest.raises(Refused, match="a safety savepoint is no base"):
-        past.plan(40, restore.Undo)
-    with pytest.raises(Refused, match="not by 'earliest'"):
-        past.plan(40, offsets=parse("earliest", group="", read=lambda _: b""))
     own = past.small.recovery
     with pytest.raises(Refused, match=f"{own.application_id} cannot be brought to a moment in place") as refused:
         restore.plan(own, past.request(40, source="", confirm=own.application_id))

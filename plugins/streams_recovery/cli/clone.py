@@ -173,7 +173,7 @@ def _switch(
             show_plan(planned, cutover_text(planned), as_json=as_json, more=more)
             return
         approved(planned, cutover_text(planned), approve, typed=planned.clone)
-        steps = runner(recovery, pair=(old, recovery))
+        steps = runner(recovery, pair=(old, recovery), has_jobs=False)
         report = runs.cut_over(steps, request, requester(), approved_hash=planned.hash)
     if as_json:
         print_json(report)

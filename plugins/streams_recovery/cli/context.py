@@ -48,7 +48,7 @@ def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredSpark:
-    """See Submitter: spark-submit to the configured master, which is looked for with the first job. Many runs need none."""
+    """See Submitter: spark-submit to the configured master, which is looked for with each job."""
 
     recovery: RecoveryContext
     logs: Path
@@ -59,8 +59,18 @@ class ConfiguredSpark:
         return SparkSubmit(master=master, logs=self.logs, allow_insecure_rpc=allowed).submit(job)
 
 
-def runner(recovery: RecoveryContext, logs: Path = DEFAULT_LOGS, pair: tuple[RecoveryContext, RecoveryContext] | None = None) -> Runner:
-    """Takes the steps of workflows. ``pair``: an application and its clone."""
+def runner(
+    recovery: RecoveryContext,
+    logs: Path = DEFAULT_LOGS,
+    pair: tuple[RecoveryContext, RecoveryContext] | None = None,
+    *,
+    has_jobs: bool = True,
+) -> Runner:
+    """Takes the steps of workflows. ``pair``: an application and its clone. A run that ``has_jobs`` is refused here when no Spark is configured for them:
+    later the application could be held or stopped already.
+    """
+    if has_jobs:
+        recovery.spark_master()
     return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair)
 
 

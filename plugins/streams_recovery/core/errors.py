@@ -36,7 +36,7 @@ from typing import ClassVar, Final, Self
 # Every code that the command line exits with, and what it says. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (
     ("0", "done"),
-    ("1", "an error that nobody expected; its traceback is on stderr"),
+    ("1", "an unexpected error; its traceback is on stderr"),
     ("2", "configuration, connection, rights or usage: correct it"),
     ("3", "refused, nothing was changed"),
     ("4", "what was named does not exist"),

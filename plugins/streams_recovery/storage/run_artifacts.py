@@ -46,8 +46,8 @@ class RunArtifacts:
 
     def answer(self, key: str, name: str) -> str:
         """The key of the note ``name`` that answers the note at ``key``: it has the same number, so no other attempt's answer can be taken for it."""
-        directory, _, name = key.rpartition("/")
-        number = name.removesuffix(".json").rpartition(".")[2]
+        directory, _, question = key.rpartition("/")
+        number = question.removesuffix(".json").rpartition(".")[2]
         return f"{directory}/{name}.{number}.json"
 
     def read(self, kind: type[T], ref: ArtifactRef) -> T:

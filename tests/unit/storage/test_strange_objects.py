@@ -98,7 +98,7 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repo
         lock(repository).acquire("backup 2", lease_seconds=60, purpose="savepoint")
     assert caught.value.exit_code == 6
     for other in ("backup 1", f"{LAYOUT.locks}000000000001.json"):
-        with pytest.raises(EntryUnreadable, match="nobody can tell"):
+        with pytest.raises(EntryUnreadable, match="it is unknown"):
             lock(repository).take_from(other)
     assert lock(repository).take_from(key)
     assert lock(repository).holder() is None

@@ -164,7 +164,12 @@ def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[
     present, found = [], []
     sizes = recovery.repository.sizes(recovery.layout.segments) if files else {}
     for wanted in files:
-        problem = check.size_problem(wanted, sizes.get(wanted.file.key))
+        try:
+            # A listing passes over what is no plain object. Asked for by its name, it tells what is the matter.
+            size = sizes[wanted.file.key] if wanted.file.key in sizes else recovery.repository.size(wanted.file.key)
+            problem = check.size_problem(wanted, size)
+        except UNREADABLE as error:
+            problem = check.finding(wanted, Cause.NOT_READ, only_this_one(recovery.repository, recovery.layout, error))
         if problem is None:
             present.append(wanted)
         else:
