@@ -209,9 +209,9 @@ def test_usage_errors_are_told_apart(command: Command) -> None:
 
 def test_without_a_command_all_are_listed(command: Command) -> None:
     outcome = command()
-    assert (outcome.code, outcome.err) == (2, "")
+    assert (outcome.code, outcome.out) == (2, "")
     for verb in ("backup", "restore", "savepoints", "offsets", "verify"):
-        assert verb in outcome.out
+        assert verb in outcome.err
 
 
 def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp_path: Path) -> None:

@@ -308,4 +308,4 @@ def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(clone
     done = command("roll-back", "next", "--reason", "test", typed=f"{cloned.clone_id}\n")
     assert f"{cloned.old.application_id} writes the outputs" in done.stdout.replace("\n", " "), done.exception
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-    assert "configured as nobody's clone" in str(command("cut-over", "small", "--plan").exception)
+    assert "is not configured as a clone" in str(command("cut-over", "small", "--plan").exception)

@@ -72,7 +72,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     assert restore.plan_verify_deferred(recovery, ticket, fed.result).spec is None
     compared = restore.check_verify_deferred(recovery, ticket, before, fed.result, None)
     assert [one.rows for one in compared.partitions if one.topic == copy.topic] == [6]
-    with pytest.raises(Refused, match="belongs between recovered and fed"):
+    with pytest.raises(Refused, match="belongs between recovered and input-complete"):
         restore.plan_load_deferred(recovery, ticket)
     with pytest.raises(Refused, match="belongs between started and fed"):
         restore.await_recovered(recovery, ticket, restore.StartSummary(instances=(), ends={}))
