@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.layout import Layout
 from streams_recovery.core.location import StorageLocation
@@ -336,3 +337,14 @@ def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
     assert store.read_retired(savepoint(1).savepoint_id, expired) == savepoint(1)
     with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
         store.read_retired(savepoint(2).savepoint_id, expired)
+
+
+@pytest.mark.fault("F63")
+def test_an_error_about_a_manifest_under_another_id_is_short_however_long_that_id_is(repository: Repository) -> None:
+    store, place = SavepointStore(repository, LAYOUT), savepoint(1).savepoint_id
+    strange = zstandard.compress(codec.dumps(dataclasses.replace(savepoint(1), savepoint_id="x" * 10_000)))
+    for key, read in ((LAYOUT.manifest(place), store.read), ("retired", lambda one: store.read_retired(one, "retired"))):
+        repository.create(key, strange)
+        with pytest.raises(Damaged, match="holds savepoint x") as refused:
+            read(place)
+        assert len(str(refused.value)) < 1_000

@@ -102,7 +102,7 @@ class SavepointStore:
         found = manifest.read(unpacked(stored, key), where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
-                f"{key} holds savepoint {found.savepoint_id:.100} of {found.application_id:.250}",
+                f"{key} holds savepoint {found.savepoint_id:.100} of {found.application_id}",
                 next_step="somebody moved or exchanged manifests; choose another savepoint and find out who",
                 key=key,
             )
