@@ -26,7 +26,6 @@ from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core import codec
-from streams_recovery.core.hold import restore_hold
 from streams_recovery.core.jobs import (
     BackupResult,
     BackupSpec,
@@ -39,20 +38,21 @@ from streams_recovery.core.jobs import (
     VerifyResult,
     VerifySpec,
 )
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.run import run_submit, tail
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobFiles, JobName, spark_call, submit_argv
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.topic_holds.log import restore_hold
+from streams_recovery.engine.child_process import run_submit, tail
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.package import build_package
+from streams_recovery.engine.secrets import secrets_file
+from streams_recovery.engine.spark_submit import JobFiles, JobName, spark_call, submit_argv
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 
@@ -100,7 +100,7 @@ class Stage:
             files = JobFiles(package=build_package(self.directory), secrets=secrets, receipt=self.directory / f"{job}.receipt")
             call = spark_call(
                 job,
-                spec=NoteRef.of(spec_key, written),
+                spec=ArtifactRef.of(spec_key, written),
                 result_key=result_key,
                 location=self.repository.location,
                 files=files,

@@ -29,35 +29,35 @@ from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery import savepoints
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
 
 ORDERS, BURST = 2_000, 1_000
 
 
 @contextmanager
-def application(directory: Path, partitions: int) -> Iterator[tuple[Workbench, Generator]]:
+def application(directory: Path, partitions: int) -> Iterator[tuple[RecoveryContext, Generator]]:
     """Kafka and the application with some orders, gone at the end."""
     stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
     world = World(seed=5, customers=300, products=50, start_ms=time.time_ns() // 1_000_000 - 7_200_000, step_ms=5)
     connections = EnvironmentConnections({**os.environ, **stack.variables})
-    with Processes(directory / "processes") as processes, open_workbench(stack.config(), connections) as bench:
+    with Processes(directory / "processes") as processes, open_context(stack.config(), connections) as recovery:
         stack.start_broker(processes)
         create_topics(stack.bootstrap, partitions=partitions)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()
-        bench.application.start()
+        recovery.application.start()
         try:
             generator.feed(ORDERS)
-            wait_counted(bench, ORDERS, seconds=300)
-            yield bench, generator
+            wait_counted(recovery, ORDERS, seconds=300)
+            yield recovery, generator
         finally:
-            bench.application.stop(timeout=30)
+            recovery.application.stop(timeout=30)
 
 
 class Noting:
@@ -81,39 +81,39 @@ class Noting:
         self.resumed_at = time.monotonic()
 
 
-def held(bench: Workbench, generator: Generator) -> tuple[int, int, dict[str, float]]:
+def held(recovery: RecoveryContext, generator: Generator) -> tuple[int, int, dict[str, float]]:
     """One savepoint without its copy: partitions, tails, and the seconds of each step that the application waited for. It does not wait for what
     comes before it is paused, and not for looking whether it stays resumed.
     """
-    application = Noting(bench.application)
-    bench = replace(bench, application=cast("StreamsApplication", application))
+    application = Noting(recovery.application)
+    recovery = replace(recovery, application=cast("StreamsApplication", application))
     request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="bench", reason="", mode=QuiesceMode.PAUSE)
-    ticket = savepoints.begin(bench, request)
+    ticket = savepoint.begin(recovery, request)
     try:
         # What the application has not read of it by then is in its repartition topics: these are the tails.
         generator.feed(BURST)
         moments: list[float] = []
         try:
-            quiesced = savepoints.quiesce(bench, ticket)
+            quiesced = savepoint.quiesce(recovery, ticket)
             moments += [application.paused_at, time.monotonic()]
-            cut = savepoints.capture(bench, ticket, quiesced)
+            cut = savepoint.capture(recovery, ticket, quiesced)
             moments.append(time.monotonic())
         finally:
-            savepoints.resume(bench, ticket)
+            savepoint.resume(recovery, ticket)
             moments.append(application.resumed_at)
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(recovery, ticket)
     steps = dict(zip(("quiesce", "capture", "resume"), (later - earlier for earlier, later in itertools.pairwise(moments)), strict=True))
     return cut.partitions, cut.tail_records, steps
 
 
-def measure(bench: Workbench, generator: Generator, times: int, *, profile: bool) -> Table:
+def measure(recovery: RecoveryContext, generator: Generator, times: int, *, profile: bool) -> Table:
     """That many savepoints, one after the other."""
     table = Table("partitions", "tail records", "quiesce s", "capture s", "resume s", "held s")
-    poll(lambda: all(status.streams_state == "RUNNING" for status in bench.application.status()) or None, seconds=180, interval=0.5)
+    poll(lambda: all(status.streams_state == "RUNNING" for status in recovery.application.status()) or None, seconds=180, interval=0.5)
     for _ in range(times):
         with cProfile.Profile() if profile else nullcontext() as profiler:
-            partitions, tails, steps = held(bench, generator)
+            partitions, tails, steps = held(recovery, generator)
         if profiler is not None:
             pstats.Stats(profiler).sort_stats("cumulative").print_stats("streams_recovery|connect|recv", 70)
         table.add_row(str(partitions), str(tails), *(f"{seconds:.2f}" for seconds in steps.values()), f"{sum(steps.values()):.2f}")
@@ -130,9 +130,9 @@ def main() -> None:
     asked = arguments.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="hold-time-") as directory,
-        application(Path(directory), asked.partitions) as (bench, generator),
+        application(Path(directory), asked.partitions) as (recovery, generator),
     ):
-        Console().print(measure(bench, generator, asked.times, profile=asked.profile))
+        Console().print(measure(recovery, generator, asked.times, profile=asked.profile))
 
 
 if __name__ == "__main__":

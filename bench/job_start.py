@@ -1,4 +1,4 @@
-"""What a Spark job costs that has next to nothing to do: the audit of four small files, submitted as the command line submits it.
+"""What a Spark job costs that has next to nothing to do: the check of four small files, submitted as the command line submits it.
 
     PYTHONPATH=plugins:. .venv/bin/python bench/job_start.py [--runs 5] [--master "local[2]"]
 
@@ -21,18 +21,20 @@ from rich.console import Console
 from rich.table import Table
 
 from embedded import spark_start
-from streams_recovery.core import audit, codec
-from streams_recovery.core.audit import AuditResult, AuditSpec
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.package import build_package
-from streams_recovery.jobs.run import run_submit, tail
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.spark_home import SPARK_HOME
-from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
+from streams_recovery.core import codec
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import CheckResult, CheckSpec
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.child_process import run_submit, tail
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.package import build_package
+from streams_recovery.engine.secrets import secrets_file
+from streams_recovery.engine.spark_home import SPARK_HOME
+from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
@@ -67,26 +69,27 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
     os.environ.update(variables)
     location = StorageLocation(backend="filesystem", path=str(GOLDEN))
     store = SavepointStore(Repository(location), Layout("golden"))
-    files, _ = audit.files_of(store.read(savepoint_id) for savepoint_id in store.ids())
+    opened: dict[str, PartitionRanges] = {}
+    files, _ = check.files_of([store.read(savepoint_id, opened) for savepoint_id in store.ids()], opened)
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         repository = Repository(StorageLocation(backend="filesystem", path=str(work)))
         (work / "golden").symlink_to(GOLDEN / "golden")
         names = [f"work/{uuid.uuid4().hex}-{what}.json" for what in ("spec", "result")]
-        spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
+        spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
         repository.create(names[0], spec)
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
             call = spark_call(
-                "audit",
-                spec=NoteRef.of(names[0], spec),
+                "check",
+                spec=ArtifactRef.of(names[0], spec),
                 result_key=names[1],
                 location=repository.location,
                 files=JobFiles(package=build_package(work), secrets=secrets, receipt=work / "receipt.json"),
                 master=master,
             )
             run_submit(submit_argv(call, master), call.environment, log=work / "log")
-            read_outcome(repository, read_receipt(call.receipt), names[1], AuditResult, log_tail=tail(work / "log"))
+            read_outcome(repository, read_receipt(call.receipt), names[1], CheckResult, log_tail=tail(work / "log"))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return time.monotonic() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

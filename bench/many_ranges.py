@@ -27,14 +27,14 @@ from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
 from spark_jobs.access import Access
-from spark_jobs.transforms.copying import copy_ranges
-from spark_jobs.transforms.spread import spread
+from spark_jobs.transforms.range_copy import copy_ranges
+from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.jobs import BackupSpec, RangeOutcome, RangeToCopy
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.copying import copy_what_is_left
+from streams_recovery.kafka.range_copy import copy_what_is_left
 
 LAYOUT = Layout("bench")
 
@@ -83,7 +83,7 @@ def with_a_consumer_each(spark: SparkSession, ranges: tuple[RangeToCopy, ...], a
     def work(wanted: RangeToCopy) -> RangeOutcome:
         return copy_what_is_left(access.cluster, access.repository(), LAYOUT, wanted, compression_level=3, attempt=uuid.uuid4().hex)
 
-    return tuple(spread(spark, ranges, work, RangeOutcome, lambda wanted: wanted.size_hint))
+    return tuple(run_tasks(spark, ranges, work, RangeOutcome, lambda wanted: wanted.size_hint))
 
 
 def shared(spark: SparkSession, ranges: tuple[RangeToCopy, ...], access: Access) -> tuple[RangeOutcome, ...]:

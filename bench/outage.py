@@ -24,15 +24,17 @@ from bench.restore_time import Stage, stage
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from examples.order_processing.truth import truth
-from streams_recovery.core.plan import RestorePlan, RestoreRequest
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.cli import runs
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import FromSavepoint
+from streams_recovery.operations.savepoint import SavepointRequest
 
 CUSTOMERS = 300
 
 
 def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
     """Lose everything and bring it back: each step that was told with its seconds, from the approval to the start, and the records loaded."""
-    destroy(on.bench)
+    destroy(on.recovery)
     told: list[tuple[str, float]] = []
 
     def tell(step: str) -> None:
@@ -45,9 +47,9 @@ def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
 
     say: Callable[[str], None] = tell
     runner = replace(on.runner, say=say)
-    request = RestoreRequest(source="", savepoint="latest", confirm=on.bench.application_id, reason="benchmark")
-    report = runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=approve)
-    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    request = FromSavepoint(reason="benchmark")
+    report = runs.restore_in_place(runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=approve)
+    wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
         raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")
     steps = [(step, at - before) for (_, before), (step, at) in itertools.pairwise(told)]
@@ -64,8 +66,8 @@ def main() -> None:
     table = Table("restore", "step", "seconds")
     with tempfile.TemporaryDirectory(prefix="outage-") as directory, stage(Path(directory), CUSTOMERS) as on:
         on.generator.feed(arguments.orders)
-        wait_counted(on.bench, arguments.orders, seconds=300)
-        on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None))
+        wait_counted(on.recovery, arguments.orders, seconds=300)
+        runs.backup(on.runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None))
         for number in range(1, arguments.times + 1):
             steps, rows = outage(on)
             for step, seconds in steps:

@@ -27,13 +27,14 @@ from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from examples.order_processing.truth import truth
+from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
-from streams_recovery.compacting import CompactRequest
-from streams_recovery.core.plan import RestoreRequest
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.cli.runner import Runner
+from streams_recovery.core.restore.request import FromSavepoint
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.compaction import CompactRequest
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.savepoint import SavepointRequest
 
 STEP_MS, PAST_MS = 20, 12 * 3_600_000
 
@@ -42,7 +43,7 @@ STEP_MS, PAST_MS = 20, 12 * 3_600_000
 class Stage:
     """An application with its input, and what runs jobs for it."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     generator: Generator
     runner: Runner
 
@@ -53,35 +54,32 @@ def stage(directory: Path, keys: int) -> Iterator[Stage]:
     stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
     world = World(seed=5, customers=keys, products=50, start_ms=time.time_ns() // 1_000_000 - PAST_MS, step_ms=STEP_MS)
     connections = EnvironmentConnections({**os.environ, **stack.variables})
-    with Processes(directory / "processes") as processes, open_workbench(stack.config(), connections) as bench:
+    with Processes(directory / "processes") as processes, open_context(stack.config(), connections) as recovery:
         stack.start_broker(processes)
         create_topics(stack.bootstrap)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()
-        bench.application.start()
+        recovery.application.start()
         try:
             yield Stage(
-                bench=bench,
+                recovery=recovery,
                 generator=generator,
-                runner=Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=directory / "logs"), say=print),
+                runner=Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=directory / "logs"), say=print),
             )
         finally:
-            bench.application.stop(timeout=30)
+            recovery.application.stop(timeout=30)
 
 
 def restored(on: Stage, savepoint: str) -> tuple[int, float]:
     """Lose everything and bring it back: records written, and seconds until the application has caught up."""
-    request = RestoreRequest(
-        source="",
-        savepoint=savepoint,
-        confirm=on.bench.application_id,
-        reason="benchmark",
-    )
-    destroy(on.bench)
+    request = FromSavepoint(savepoint=savepoint, reason="benchmark")
+    destroy(on.recovery)
     began = time.monotonic()
-    report = on.runner.restore(request, run_id=uuid.uuid4().hex, requested_by="benchmark", approve=lambda _: True)
+    report = runs.restore_in_place(
+        on.runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=lambda _: True
+    )
     seconds = time.monotonic() - began
-    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
         raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")
     return report.rows, seconds
@@ -90,13 +88,13 @@ def restored(on: Stage, savepoint: str) -> tuple[int, float]:
 def measure(on: Stage, orders: int) -> Table:
     """Both restores of the same state."""
     on.generator.feed(orders)
-    wait_counted(on.bench, orders, seconds=900)
-    full = on.runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
+    wait_counted(on.recovery, orders, seconds=900)
+    full = runs.backup(on.runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
     compact = CompactRequest(savepoint="latest", run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
-    reduced = on.runner.compact(compact)
-    if reduced is None:
-        raise SystemExit("there was nothing to reduce")
-    found = {"full log": restored(on, full), "newest of each key": restored(on, reduced.savepoint_id)}
+    compacted = runs.compact(on.runner, compact)
+    if compacted is None:
+        raise SystemExit("there was nothing to compact")
+    found = {"full log": restored(on, full), "newest of each key": restored(on, compacted.savepoint_id)}
     table = Table("restored from", "records", "seconds", "ratio")
     slowest = found["full log"][1]
     for name, (rows, seconds) in found.items():

@@ -1,58 +1,56 @@
-"""Takes savepoints of one Kafka Streams application, every hour unless its configuration says otherwise.
+"""Takes savepoints of one Kafka Streams application, by default every hour.
 
-The application is held from *quiesce* to *resume*: seconds, never the Spark job. It comes back whatever fails. A savepoint exists when
-*publish* has succeeded; a run whose copy failed ends as failed and publishes nothing.
+The application is paused or stopped from *quiesce* to *resume*. That takes seconds: the Spark job runs after it. *resume* runs whatever fails. A
+savepoint exists when *publish* has succeeded. A run whose copy failed publishes nothing.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.damage import ChangedState
+from streams_recovery.operators import params
 from streams_recovery.operators.assets import savepoints_of
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.report import ReportSavepointOperator
-from streams_recovery.operators.restore_params import confirm
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
     CaptureCutOperator,
     FinishSavepointOperator,
-    GatherSegmentsOperator,
     PublishSavepointOperator,
     QuiesceOperator,
     ResumeApplicationOperator,
+    VerifySegmentsOperator,
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
 
-SHORT = timedelta(minutes=15)
-JOB = timedelta(hours=6)
+PARAMS = {
+    "reason": params.reason("Kept with the savepoint."),
+    "mode": params.choice(
+        "",
+        "Mode",
+        {"": "As configured", "pause": "Pause the application", "stop": "Stop the application", "live": "Live: hold nothing"},
+        "How to hold the application.",
+    ),
+    "changed_state": params.choice(
+        "refuse",
+        "State that changed outside a restore",
+        {
+            "refuse": "Refuse: take no savepoint of it",
+            "damaged": "Damaged: save what is left; nothing restores it by default, and retention does not count it",
+            "intended": "Intended: it is the state now",
+        },
+        "Anything but refuse needs the confirmation below.",
+    ),
+    "confirm": params.confirm(),
+}
 
 
 def streams_backup(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
-    params = {
-        "reason": Param("", type="string", maxLength=500, title="Reason", description="Kept with the savepoint."),
-        "mode": Param(
-            "",
-            type="string",
-            enum=["", "pause", "stop", "live"],
-            title="Mode",
-            description="How to hold the application; empty: as configured.",
-        ),
-        "changed_state": Param(
-            ChangedState.REFUSE.value,
-            type="string",
-            enum=[choice.value for choice in ChangedState],
-            title="State that changed outside a restore",
-            description="refuse: take no savepoint of it. damaged: save what is left; nothing restores it by default, and retention does not count it. "
-            "intended: it is the state now. Anything but refuse needs the confirmation below.",
-        ),
-        "confirm": confirm(),
-    }
     schedule = config.backup.schedule
     with DAG(
         f"streams_backup_{name}",
@@ -60,44 +58,29 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=params,
+        params=PARAMS,
         doc_md=__doc__,
         description=f"Savepoints of {config.application.id}",
         tags=["streams-recovery", "backup", name],
-        default_args={"retries": 0, "execution_timeout": SHORT},
     ) as dag:
-        shared = {"application_name": name, "ticket": result_of("begin")}
         begin = BeginSavepointOperator(
-            task_id="begin",
             application_name=name,
-            reason="{{ params.reason }}",
+            reason="{{ params.reason or '' }}",
             mode="{{ params.mode }}",
             changed_state="{{ params.changed_state }}",
-            confirm="{{ params.confirm }}",
+            confirm="{{ params.confirm or '' }}",
             schedule=schedule,
         ).as_setup()
-        quiesce = QuiesceOperator(task_id="quiesce", **shared)
-        capture = CaptureCutOperator(task_id="capture_cut", quiesced=result_of("quiesce"), **shared)
-        resume = ResumeApplicationOperator(task_id="resume", retries=3, retry_delay=timedelta(seconds=5), **shared)
-        copy = CopyRecordsOperator(
-            task_id="copy_records",
-            retries=2,
-            retry_delay=timedelta(seconds=30),
-            execution_timeout=JOB,
-            application_name=name,
-            ticket=result_of("begin"),
-            cut=result_of("capture_cut"),
-        )
-        gather = GatherSegmentsOperator(task_id="verify_segments", copied=result_of("copy_records"), retries=2, **shared)
-        publish = PublishSavepointOperator(task_id="publish", gathered=result_of("verify_segments"), retries=2, **shared)
-        finish = FinishSavepointOperator(task_id="finish", retries=3, retry_delay=timedelta(seconds=5), **shared)
-        report = ReportSavepointOperator(task_id="report", summary=result_of("publish"), asset=savepoints_of(name))
-        # Whatever fails in between, a teardown runs once its setup succeeded. Both fail the run when they fail; the leaf fails it
+        capture_cut = CaptureCutOperator(application_name=name)
+        publish = PublishSavepointOperator(application_name=name)
+        # Whatever fails in between, a teardown runs once its setup succeeded. Both fail the run when they fail; *report* fails it
         # when anything before it did, which a teardown that succeeds would hide.
-        resume.as_teardown(setups=begin, on_failure_fail_dagrun=True)
-        finish.as_teardown(setups=begin, on_failure_fail_dagrun=True)
-        begin >> quiesce >> capture >> resume >> finish
-        capture >> copy >> gather >> publish >> [report, finish]
+        resume = ResumeApplicationOperator(application_name=name).as_teardown(setups=begin, on_failure_fail_dagrun=True)
+        finish = FinishSavepointOperator(application_name=name).as_teardown(setups=begin, on_failure_fail_dagrun=True)
+        report = ReportSavepointOperator(task_id="report", summary=result_of("publish"), asset=savepoints_of(name))
+        begin >> QuiesceOperator(application_name=name) >> capture_cut >> resume >> finish
+        capture_cut >> CopyRecordsOperator(application_name=name) >> VerifySegmentsOperator(application_name=name) >> publish
+        publish >> [report, finish]
     return dag
 
 

@@ -1,48 +1,87 @@
-"""Gives an application a clone that runs beside it, and lets the clone take over; or goes back.
+"""Runs a clone of an application, cuts over to it, and rolls back.
 
 The clone is another configured application with a `clone` section. `step` chooses:
 
-* **clone**: the clone gets state and offsets of an exact savepoint while the old application runs, and is started with outputs of its own.
-* **cut_over**: once it is caught up, the clone is stopped, the old application is stopped when it has processed at least as much, and the clone is started
-  with the real outputs. Records whose output comes twice by it are counted, in the plan and in the result; none is lost.
-* **roll_back**: the clone is stopped and the old application started where it stopped. Nothing of either was deleted. Run after a step that failed half way, it
-  goes back too.
-* **offline_upgrade**: the old application is stopped for an exact savepoint, and the clone is started from it with the real outputs: nothing comes twice.
+* **clone**: the clone gets the state and the offsets of an exact savepoint and starts with outputs of its own. The old application keeps running.
+* **cut_over**: the clone is stopped once it has caught up. The old application is stopped once it has processed at least as much. Then the clone
+  starts with the real outputs. Some input records may get their output twice. The plan and the result count them. No output is lost.
+* **roll_back**: the clone is stopped, and the old application is started where it stopped. Nothing of either was deleted. This also works after a
+  failed step.
+* **offline_upgrade**: the old application is stopped for an exact savepoint. The clone starts from it with the real outputs. No output is written
+  twice.
 
-Each shows its plan first and waits for a person. docs/strategies/clone.md says more.
+Each step shows its plan first and waits for approval. See docs/strategies/clone.md.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG, Param, TaskGroup
 
-from airflow.sdk import DAG, Param
-
-from streams_recovery.config.locating import load_applications
-from streams_recovery.core.savepoint_id import PATTERN
-from streams_recovery.operators import restore_params as params
-from streams_recovery.operators.clone_chain import FIRST, clone_chain
+from streams_recovery.config.directory import load_applications
+from streams_recovery.operators import params
+from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.clone import (
+    AbandonCutoverOperator,
+    AwaitLiveOperator,
+    BringBackOperator,
+    ChooseStepOperator,
+    FinishCutoverOperator,
+    MakeLiveOperator,
+    OpenCloneOperator,
+    OpenCutoverOperator,
+    PlanCloneOperator,
+    PlanCutoverOperator,
+    PlanUpgradeOperator,
+    RetireOperator,
+    StartLiveOperator,
+    StopForCutoverOperator,
+    TransferOutputsOperator,
+)
+from streams_recovery.operators.restore import (
+    AbandonRestoreOperator,
+    AwaitRecoveredOperator,
+    CheckLoadOperator,
+    FinishRestoreOperator,
+    KeepStateOperator,
+    PrepareTopicsOperator,
+    ResetConsumerGroupOperator,
+    SaveStateOperator,
+    StartApplicationOperator,
+    StopApplicationOperator,
+    VerifyChangelogsOperator,
+    WipeStateOperator,
+)
+from streams_recovery.operators.savepoint import (
+    BeginSavepointOperator,
+    CaptureCutOperator,
+    FinishSavepointOperator,
+    PublishSavepointOperator,
+    QuiesceOperator,
+    VerifySegmentsOperator,
+)
+from streams_recovery.operators.spark import CompareRecordsOperator, CopyRecordsOperator, CopyStateOperator, LoadRecordsOperator
 
 APPLICATIONS = load_applications()
 # Without any clone the DAG is there all the same, and says what is missing.
 NAMES = sorted(name for name, config in APPLICATIONS.items() if config.clone is not None) or sorted(APPLICATIONS)
 PARAMS = {
-    "application": Param(
-        NAMES[0] if len(NAMES) == 1 else None, type="string", enum=NAMES, title="Clone", description="The new application."
+    "application": params.application(NAMES, title="Clone", description="The new application."),
+    "step": params.choice(
+        "clone",
+        "Step",
+        {
+            "clone": "Clone: start the clone beside the old application",
+            "cut_over": "Cut over: the clone writes the real outputs from now on",
+            "roll_back": "Roll back: the old application writes them again",
+            "offline_upgrade": "Offline upgrade: stop the old application, start the clone where it stopped",
+        },
     ),
-    "step": Param("clone", type="string", enum=list(FIRST), title="Step"),
-    "savepoint": Param(
-        "latest",
-        type="string",
-        pattern=f"^(latest|{PATTERN})$",
-        title="Savepoint of the old application",
-        description="For clone. latest: the newest exact one. offline_upgrade takes its own.",
+    "savepoint": params.savepoint(
+        title="Savepoint of the old application", description="For clone. latest: the newest exact one. offline_upgrade takes its own."
     ),
-    "replace": Param(
-        default=False,
-        type="boolean",
-        title="Replace the clone's state",
-        description="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
+    "replace": params.switch(
+        "Replace the clone's state",
+        "For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
     ),
     "delete": params.delete("Only with replace: those of the clone that the savepoint does not know"),
     "safety": params.safety(),
@@ -53,16 +92,16 @@ PARAMS = {
         title="Records the clone may be behind",
         description="For cut_over. Empty: as configured (clone.max_lag).",
     ),
-    "restore_first": Param(
-        default=False,
-        type="boolean",
-        title="Leave the old application down",
-        description="For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
+    "restore_first": params.switch(
+        "Leave the old application down",
+        "For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
     ),
     "compare_keys": params.compare_keys(),
-    "confirm": Param("", type="string", maxLength=249, title="Confirmation", description="With replace: type the clone's application id."),
+    "confirm": params.confirm("With replace: type the clone's application id."),
     "reason": params.reason(),
 }
+FIRST = {"clone": "clone.plan", "cut_over": "cut_over.plan", "roll_back": "cut_over.plan", "offline_upgrade": "retire.plan"}
+CLONE = {"offsets": "exact"}
 
 with DAG(
     "streams_clone",
@@ -72,18 +111,93 @@ with DAG(
     doc_md=__doc__,
     description="Run a new version beside the old one, cut over to it, roll back",
     tags=["streams-recovery", "restore", "clone"],
-    default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
 ):
-    chosen = {name: f"{{{{ params.{name} }}}}" for name in PARAMS}
-    clone_chain(
-        chosen["application"],
-        chosen["step"],
-        restore={
-            **{name: chosen[name] for name in ("savepoint", "replace", "delete", "safety", "compare_keys", "confirm", "reason")},
-            "source": "",
-            "allow_ahead": "False",
-            "allow_damaged": "False",
-            "offsets": "exact",
-        },
-        switch={name: chosen[name] for name in ("step", "max_lag", "restore_first", "reason")},
-    )
+    name, old = "{{ params.application }}", "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
+    choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)
+
+    with TaskGroup("clone"):
+        # The old application's next savepoint must not change what was planned and is being read.
+        planned_one = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='clone.plan')['savepoint'] }}"}
+        open_restore = OpenCloneOperator(application_name=name, fixed=planned_one).as_setup()
+        (
+            choose
+            >> PlanCloneOperator(application_name=name, fixed=CLONE)
+            >> ApprovePlanOperator(subject="Clone into {{ params.application }}?")
+            >> open_restore
+            >> StopApplicationOperator(application_name=name)
+            >> SaveStateOperator(application_name=name)
+            >> CopyStateOperator(application_name=name)
+            >> KeepStateOperator(application_name=name)
+            >> PrepareTopicsOperator(application_name=name)
+            >> LoadRecordsOperator(application_name=name)
+            >> CheckLoadOperator(application_name=name)
+            >> CompareRecordsOperator(application_name=name)
+            >> VerifyChangelogsOperator(application_name=name)
+            >> ResetConsumerGroupOperator(application_name=name)
+            >> WipeStateOperator(application_name=name)
+            >> StartApplicationOperator(application_name=name)
+            >> AwaitRecoveredOperator(application_name=name)
+            >> FinishRestoreOperator(application_name=name)
+            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+        )
+
+    with TaskGroup("cut_over"):
+        open_cutover = OpenCutoverOperator(application_name=name).as_setup()
+        (
+            choose
+            >> PlanCutoverOperator(application_name=name)
+            >> ApprovePlanOperator(subject="{{ params.step }} of {{ params.application }}?")
+            >> open_cutover
+            >> StopForCutoverOperator(application_name=name)
+            >> TransferOutputsOperator(application_name=name)
+            >> StartLiveOperator(application_name=name)
+            >> AwaitLiveOperator(application_name=name)
+            >> FinishCutoverOperator(application_name=name)
+            >> AbandonCutoverOperator(application_name=name).as_teardown(setups=open_cutover)
+        )
+
+    with TaskGroup("retire"):
+        begin = BeginSavepointOperator(application_name=old, reason="{{ params.reason or '' }}", mode="stop").as_setup()
+        publish = PublishSavepointOperator(application_name=old)
+        finish_savepoint = FinishSavepointOperator(application_name=old).as_teardown(setups=begin)
+        bring_back = BringBackOperator(application_name=name).as_teardown(setups=begin)
+        (
+            choose
+            >> PlanUpgradeOperator(application_name=name)
+            >> ApprovePlanOperator(subject="Upgrade to {{ params.application }}?")
+            >> begin
+            >> QuiesceOperator(application_name=old)
+            >> CaptureCutOperator(application_name=old)
+            >> RetireOperator(application_name=name)
+            >> CopyRecordsOperator(application_name=old)
+            >> VerifySegmentsOperator(application_name=old)
+            >> publish
+            >> finish_savepoint
+            >> bring_back
+        )
+
+    with TaskGroup("upgrade"):
+        saved = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='retire.publish')['savepoint_id'] }}"}
+        open_upgrade = OpenCloneOperator(application_name=name, fixed=saved).as_setup()
+        (
+            publish
+            >> PlanCloneOperator(application_name=name, fixed=saved)
+            >> open_upgrade
+            >> StopApplicationOperator(application_name=name)
+            >> SaveStateOperator(application_name=name)
+            >> CopyStateOperator(application_name=name)
+            >> KeepStateOperator(application_name=name)
+            >> PrepareTopicsOperator(application_name=name)
+            >> LoadRecordsOperator(application_name=name)
+            >> CheckLoadOperator(application_name=name)
+            >> CompareRecordsOperator(application_name=name)
+            >> VerifyChangelogsOperator(application_name=name)
+            >> ResetConsumerGroupOperator(application_name=name)
+            >> WipeStateOperator(application_name=name)
+            >> MakeLiveOperator(application_name=name)
+            >> StartApplicationOperator(application_name=name)
+            >> AwaitRecoveredOperator(application_name=name)
+            >> FinishRestoreOperator(application_name=name)
+            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade)
+            >> bring_back
+        )

@@ -1,23 +1,22 @@
-"""Makes a savepoint smaller: a restore from the result takes as long as the living keys do, not as long as the history.
+"""Compacts the newest savepoint, so that a restore loads one record of each key and not the whole history.
 
-*plan* shows which changelogs can be reduced to the newest record of each key and which stay as they are, and why; when none can, the rest is skipped.
-*reduce* is the Spark job: it writes the reduced changelogs, reads them back, and compares the state they stand for with that of the whole ones.
-*publish* makes a savepoint of them only when that state is the same: with the cut, the time and the label of the one it was made from, which stays until
-the rules of retention let it go.
+*plan* lists the changelogs that can be compacted to the newest record of each key. For each other changelog it shows why not. When none can be
+compacted, the other tasks are skipped. *compact_records* is the Spark job: it writes the compacted changelogs, reads them back, and compares their
+state with that of the original ones. *publish* makes a savepoint when both states are equal. It has the cut, the time and the label of the original
+savepoint, which stays until retention removes it.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.savepoint_id import PATTERN
-from streams_recovery.operators.base import result_of
-from streams_recovery.operators.compact import PlanCompactionOperator, PublishCompactionOperator
-from streams_recovery.operators.spark import ReduceRecordsOperator
+from streams_recovery.core.ids import PATTERN
+from streams_recovery.operators.compact import PlanCompactionOperator, PublishCompactedOperator
+from streams_recovery.operators.spark import CompactRecordsOperator
 
 
 def streams_compact(name: str, config: ApplicationConfig) -> DAG:
@@ -34,18 +33,14 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
         max_active_runs=1,
         params=params,
         doc_md=__doc__,
-        description=f"Reduction of savepoints of {config.application.id}",
+        description=f"Compaction of savepoints of {config.application.id}",
         tags=["streams-recovery", "compact", name],
-        default_args={"retries": 2, "retry_delay": timedelta(seconds=30), "execution_timeout": timedelta(minutes=30)},
     ) as dag:
-        plan = PlanCompactionOperator(
-            task_id="plan", application_name=name, savepoint="{{ params.savepoint }}", reason="{{ params.reason }}"
+        (
+            PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", reason="{{ params.reason or '' }}")
+            >> CompactRecordsOperator(application_name=name)
+            >> PublishCompactedOperator(application_name=name)
         )
-        reduce = ReduceRecordsOperator(
-            task_id="reduce", application_name=name, ticket=result_of("plan"), execution_timeout=timedelta(hours=12)
-        )
-        publish = PublishCompactionOperator(task_id="publish", application_name=name, ticket=result_of("plan"), outcome=result_of("reduce"))
-        plan >> reduce >> publish
     return dag
 
 

@@ -1,5 +1,5 @@
-"""One DAG for each configuration that cannot be used, in place of all others of its application. It fails every hour, as a savepoint that is not taken would,
-until the file is mended. The applications in other files are not concerned.
+"""One DAG for each configuration that cannot be used. It replaces the other DAGs of that application and fails every hour until the file is corrected.
+Applications in other files keep their DAGs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.locating import broken_configurations
+from streams_recovery.config.directory import broken_configurations
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation, id_of
 

@@ -1,19 +1,19 @@
-"""Expires savepoints that no rule of the application's `retention` keeps.
+"""Removes savepoints that no rule in the application's `retention` section keeps.
 
-*plan* shows every savepoint with the rules that keep it, and what would go; it changes nothing. *expire* carries it out only when the param
-`apply` is set, under the application's lock: a savepoint that expires stops existing at once, its files go when a grace period is over, and
-never one that another savepoint names.
+*plan* shows every savepoint with the rules that keep it, and those that would be removed. It changes nothing. *expire* carries the plan out, under
+the application's lock, when the param `apply` is set. A removed savepoint cannot be restored any more. Its files are deleted after a grace period,
+unless another savepoint names them.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators.upkeep import ExpireOperator, PlanExpiryOperator
+from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator
 
 
 def streams_expire(name: str, config: ApplicationConfig) -> DAG:
@@ -28,11 +28,8 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"Retention of the savepoints of {config.application.id}",
         tags=["streams-recovery", "expire", name],
-        default_args={"retries": 0, "execution_timeout": timedelta(hours=2)},
     ) as dag:
-        plan = PlanExpiryOperator(task_id="plan", application_name=name)
-        expire = ExpireOperator(task_id="expire", application_name=name, apply="{{ params.apply }}")
-        plan >> expire
+        PlanExpiryOperator(application_name=name) >> ExpireOperator(application_name=name, apply="{{ params.apply }}")
     return dag
 
 

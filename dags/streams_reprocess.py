@@ -1,77 +1,69 @@
-"""Processes intervals of the past again: create a backfill, and each of its data intervals runs through an application of its own.
+"""Processes past intervals again. Create a backfill: each of its data intervals runs in an application of its own.
 
-The archived input of an interval, by event time, goes into copies that an application with another id reads: from no state, or from that of a savepoint
-before it. What comes before the interval goes first, and the interval itself once that is processed. At the ends of its copies the application stops,
-hands its results over, side by side or into the real outputs, and is removed with everything else, whatever failed. No application in production is touched
-unless results are put into its outputs, which takes its id typed as `confirm`. An interval without input says so and starts nothing. A run by the
-schedule is skipped: the schedule only cuts time into intervals.
-docs/strategies/reprocess.md says what can be claimed of the results. `streams-recovery reprocessed <name>` lists what was done.
+The archived input of an interval, by event time, is copied to topics that an application with another id reads. It starts with no state, or with the
+state of a savepoint before the interval. Input before the interval is processed first. At the ends of the copies the application stops, its results
+are published, and it is removed, whatever failed. Results are published to separate topics, or into the real outputs. The latter needs the
+application id as `confirm`; only then is a production topic written. An interval without input starts nothing. A run by the schedule is skipped: the
+schedule only defines the intervals. docs/strategies/reprocess.md explains which results to expect. `streams-recovery reprocessed <name>` lists past
+runs.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.reprocess import Reprocess
-from streams_recovery.operators.base import result_of
+from streams_recovery.operators import params
+from streams_recovery.operators.groups import load_and_verify, load_deferred_input, safety_savepoint
 from streams_recovery.operators.reprocess import (
     ClaimIntervalSensor,
     ClearIntervalOperator,
     ConcludeIntervalOperator,
-    HandOverOperator,
+    FinishIntervalOperator,
     OpenIntervalOperator,
     PlanIntervalOperator,
+    PublishResultsOperator,
     RemoveIntervalOperator,
 )
-from streams_recovery.operators.restore_chain import restore_steps
+from streams_recovery.operators.restore import (
+    AwaitRecoveredOperator,
+    DrainBeforeIntervalOperator,
+    DrainOperator,
+    PrepareTopicsOperator,
+    ResetConsumerGroupOperator,
+    StartApplicationOperator,
+    StartOnIntervalOperator,
+    StopApplicationOperator,
+    WipeStateOperator,
+)
 
 DURATION = r"^(|P(\d{1,5}D)?(T(\d{1,6}H)?(\d{1,8}M)?(\d{1,9}S)?)?)$"
-MOMENT = r"^(|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+))$"
 CONFIGURED = "Empty: as configured."
-# For what can be repeated without harm.
-AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=15)}
 
 
 def duration(title: str, description: str) -> Param:
-    """A length of time."""
-    return Param("", type="string", pattern=DURATION, title=title, description=f"{description} {CONFIGURED}")
-
-
-def moment(title: str) -> Param:
-    """An end of an interval that is given by hand."""
-    return Param(
-        "",
-        type="string",
-        maxLength=80,
-        pattern=MOMENT,
-        title=title,
-        description="With its time zone. Not in a backfill, which has its own.",
-    )
+    """A length of time, such as PT1H."""
+    return params.text(title, f"{description} {CONFIGURED}", pattern=DURATION)
 
 
 PARAMS = {
-    "from": moment("From"),
-    "to": moment("To, not included"),
+    "from": params.moment("From", "With its time zone. Not in a backfill, which has its own."),
+    "to": params.moment("To, not included", "With its time zone. Not in a backfill, which has its own."),
     "lateness": duration("Lateness", "How much later than the input's end a record may have come before the rest of a log is left out."),
     "overlap": duration("Overlap", "Input before the interval that fills windows and joins; its results are not the interval's."),
     "beyond": duration("Beyond", "Input behind the interval that closes windows; its results are not the interval's."),
-    "base": Param("", type="string", enum=["", "none", "savepoint"], title="State to begin from", description=CONFIGURED),
-    "hand_over": Param(
+    "base": params.choice("", "State to begin from", {"": "As configured", "none": "None", "savepoint": "A savepoint before the interval"}),
+    "publish": params.choice(
         "side_by_side",
-        type="string",
-        enum=["side_by_side", "replace"],
-        title="Hand over",
-        description="side_by_side: results stay in topics of the interval's own. replace: they go into the outputs.",
+        "Publish results",
+        {"side_by_side": "Side by side: in topics of the interval's own", "replace": "Replace: into the outputs"},
     ),
-    "tombstones": Param(
-        default=False, type="boolean", title="Delete keys whose result did not come again", description="Only with replace."
-    ),
-    "confirm": Param("", type="string", maxLength=249, title="Application id, typed to confirm", description="Only with replace."),
-    "reason": Param("", type="string", maxLength=500, title="Reason"),
+    "tombstones": params.switch("Delete keys whose result did not come again", "Only with replace."),
+    "confirm": params.confirm("Only with replace: type the application id."),
+    "reason": params.reason("Kept with the entry."),
 }
 
 
@@ -87,53 +79,31 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
         doc_md=__doc__,
         description=f"Intervals of the past of {application_id}, processed again",
         tags=["streams-recovery", "reprocess", name],
-        default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
     ) as dag:
-        claim = ClaimIntervalSensor(
-            task_id="claim",
-            application_name=name,
-            asked={param: f"{{{{ params['{param}'] }}}}" for param in PARAMS},
-            mode="reschedule",
-            poke_interval=15,
-            timeout=timedelta(days=7).total_seconds(),
-            **AGAIN,
-        )
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
-        claimed, planned, ticket = result_of("claim"), result_of("plan"), result_of("open_restore")
-        sourced: dict[str, Any] = {"application_name": scratch, "claimed": claimed, "source_id": application_id}
-        clear = ClearIntervalOperator(task_id="clear", **sourced, **AGAIN)
-        plan = PlanIntervalOperator(task_id="plan", **sourced, **AGAIN)
-        open_restore = OpenIntervalOperator(task_id="open_restore", planned=planned, **sourced).as_setup()
-        *steps, finish = restore_steps(scratch, ticket, stops=True, feeds=True)
-        hand_over = HandOverOperator(
-            task_id="hand_over",
-            application_name=scratch,
-            ticket=ticket,
-            claimed=claimed,
-            execution_timeout=timedelta(hours=12),
-            **AGAIN,
+        open_restore = OpenIntervalOperator(application_name=scratch, source_id=application_id).as_setup()
+        (
+            ClaimIntervalSensor(application_name=name, mode="reschedule", poke_interval=15, timeout=timedelta(days=7).total_seconds())
+            >> ClearIntervalOperator(application_name=scratch, source_id=application_id)
+            >> PlanIntervalOperator(application_name=scratch, source_id=application_id)
+            >> open_restore
+            >> StopApplicationOperator(application_name=scratch)
+            >> safety_savepoint(scratch)
+            >> PrepareTopicsOperator(application_name=scratch)
+            >> load_and_verify(scratch)
+            >> ResetConsumerGroupOperator(application_name=scratch)
+            >> WipeStateOperator(application_name=scratch)
+            >> StartApplicationOperator(application_name=scratch)
+            >> AwaitRecoveredOperator(application_name=scratch)
+            >> DrainBeforeIntervalOperator(application_name=scratch)
+            >> load_deferred_input(scratch)
+            >> StartOnIntervalOperator(application_name=scratch)
+            >> DrainOperator(application_name=scratch)
+            >> PublishResultsOperator(application_name=scratch)
+            >> FinishIntervalOperator(application_name=scratch)
+            >> RemoveIntervalOperator(application_name=scratch).as_teardown(setups=open_restore)
+            >> ConcludeIntervalOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE)
         )
-        remove = RemoveIntervalOperator(
-            task_id="remove",
-            application_name=scratch,
-            ticket=ticket,
-            handed=result_of("hand_over"),
-            retries=3,
-            retry_delay=timedelta(seconds=15),
-        ).as_teardown(setups=open_restore)
-        conclude = ConcludeIntervalOperator(
-            task_id="conclude",
-            application_name=name,
-            claimed=claimed,
-            planned=planned,
-            ticket=ticket,
-            handed=result_of("hand_over"),
-            report=result_of("finish"),
-            removed=result_of("remove"),
-            trigger_rule=TriggerRule.ALL_DONE,
-            **AGAIN,
-        )
-        chain(claim, clear, plan, open_restore, *steps, hand_over, finish, remove, conclude)
     return dag
 
 

@@ -1,52 +1,55 @@
-"""Lets an application build its state again from its input, without the state of a savepoint.
+"""Rebuilds the state of an application from its input, without the state of a savepoint.
 
-What Kafka's application reset tool does, and what it leaves to hand work: after an approval that shows every topic and offset, and with a safety savepoint of
-what is there, the internal topics of this application and of no other are deleted, offsets are set to where the param says, the local state
-of every instance is wiped, and the application processes its input from there on. Inputs, globals and outputs that the cluster has lost are made from a
-savepoint first, when `inputs_from` names one. Until *prepare_topics* a failure brings the application
-back as it was; after it, the application stays down until its offsets are set.
+It does what Kafka's application reset tool does, and the manual steps around it. The plan shows every topic and offset. After the approval and a
+safety savepoint, the internal topics of this application are deleted, offsets are set as the param says, and the local state of every instance is
+wiped. The application then processes its input from there. Lost inputs, globals and outputs are created from a savepoint first when `inputs_from`
+names one. A failure before *prepare_topics* starts the application again as it was. After a later failure the application stays down until its
+offsets are set.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, Param
+from streams_recovery.config.directory import load_applications
+from streams_recovery.core.ids import PATTERN
+from streams_recovery.operators import params
+from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.restore import (
+    AbandonRestoreOperator,
+    AwaitRecoveredOperator,
+    FinishRestoreOperator,
+    OpenRestoreOperator,
+    PlanRestoreOperator,
+    PrepareTopicsOperator,
+    ResetConsumerGroupOperator,
+    StartApplicationOperator,
+    StopApplicationOperator,
+    VerifyClearedOperator,
+    WipeStateOperator,
+)
 
-from streams_recovery.config.locating import load_applications
-from streams_recovery.core.plan import FROM_INPUT
-from streams_recovery.core.savepoint_id import PATTERN
-from streams_recovery.operators import restore_params as params
-from streams_recovery.operators.restore_chain import restore_chain
-
-NAMES = sorted(load_applications())
 PARAMS = {
-    "application": params.application(NAMES),
+    "application": params.application(sorted(load_applications())),
     "offsets": params.offsets(
         "earliest",
         "earliest, latest, timestamp:2026-11-21T12:00:00Z, duration:P1DT2H, shift:-100 from where the application is, "
         "specific:orders:0=17,orders:1=42 with every partition, or file:<name in the configuration directory>.",
     ),
-    "accept_gap": Param(
-        default=False,
-        type="boolean",
-        title="Begin where the input begins",
-        description="Although older input is gone: state that needs it will be wrong.",
+    "accept_gap": params.switch(
+        "Accept missing older input", "Begin where the input begins, although older input is gone: state that needs it will be wrong."
     ),
-    "inputs_from": Param(
-        "",
-        type="string",
-        pattern=f"^(|latest|{PATTERN})$",
-        title="Savepoint of lost inputs",
-        description="For a cluster that has lost inputs: they, globals and outputs are made from this savepoint first, where they are gone. latest: the "
+    "inputs_from": params.text(
+        "Savepoint of lost inputs",
+        "For a cluster that has lost inputs: they, globals and outputs are made from this savepoint first, where they are gone. latest: the "
         "newest. Empty: all of them are there.",
+        pattern=f"^(latest|{PATTERN})$",
     ),
-    "outputs": Param(
+    "outputs": params.choice(
         "keep",
-        type="string",
-        enum=["keep", "recreate"],
-        title="Outputs",
-        description="keep: results come once more, behind those that are there. recreate: the topics are emptied first.",
+        "Outputs",
+        {"keep": "Keep: results come once more, behind those that are there", "recreate": "Recreate: the topics are emptied first"},
     ),
     "replace": params.replace(),
     "delete": params.delete("Those that no savepoint and no configured store knows"),
@@ -54,6 +57,7 @@ PARAMS = {
     "confirm": params.confirm(),
     "reason": params.reason(),
 }
+REBUILD = "rebuild"
 
 with DAG(
     "streams_restore_rebuild",
@@ -63,12 +67,22 @@ with DAG(
     doc_md=__doc__,
     description="Rebuild the state of an application from its input",
     tags=["streams-recovery", "restore"],
-    default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
 ):
-    asked = {name: f"{{{{ params.{name} }}}}" for name in PARAMS if name != "application"}
-    restore_chain(
-        "{{ params.application }}",
-        {**asked, "source": "", "savepoint": FROM_INPUT, "allow_ahead": "False", "allow_damaged": "False"},
-        subject="Rebuild the state of {{ params.application }} from its input?",
-        from_input=True,
+    name = "{{ params.application }}"
+    open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()
+    (
+        PlanRestoreOperator(application_name=name, strategy=REBUILD)
+        >> ApprovePlanOperator(subject="Rebuild the state of {{ params.application }} from its input?")
+        >> open_restore
+        >> StopApplicationOperator(application_name=name)
+        >> safety_savepoint(name)
+        >> PrepareTopicsOperator(application_name=name)
+        >> load_and_verify(name)
+        >> VerifyClearedOperator(application_name=name)
+        >> ResetConsumerGroupOperator(application_name=name)
+        >> WipeStateOperator(application_name=name)
+        >> StartApplicationOperator(application_name=name)
+        >> AwaitRecoveredOperator(application_name=name)
+        >> FinishRestoreOperator(application_name=name)
+        >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
     )

@@ -1,7 +1,7 @@
-"""Runs an application that is down in between: from a start to the ends its inputs had then, or for a while, and down again.
+"""Runs an application that is down between runs: to the ends that its inputs had at the start, or for a given time. Then it is stopped.
 
-For input that comes rarely, for cold data, and for work that is to be done at certain hours. The application id stays the same, so every run goes on
-where the one before it ended. With nothing unread nothing is started. An application that runs already is left alone: the run fails and says so.
+Use it for input that comes rarely, and for work that is due at certain hours. The application id stays the same, so every run continues
+where the last one ended. With no unread input nothing is started. If the application is already running, the run fails and leaves it alone.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.locating import load_applications
+from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.increment import BeginIncrementOperator, EndIncrementOperator
-from streams_recovery.operators.sensors import EndsReachedSensor
+from streams_recovery.operators.scheduled_run import StartRunOperator, StopRunOperator
+from streams_recovery.sensors.application import EndsReachedSensor
 
 
 def streams_run(name: str, config: ApplicationConfig) -> DAG:
@@ -40,9 +40,8 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"A run of {config.application.id}, which is down in between",
         tags=["streams-recovery", "run", name],
-        default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
     ) as dag:
-        begin = BeginIncrementOperator(task_id="start_application", application_name=name, until="{{ params.until }}")
+        start = StartRunOperator(application_name=name, until="{{ params.until }}").as_setup()
         await_ends = EndsReachedSensor(
             task_id="await_ends",
             application_name=name,
@@ -50,17 +49,10 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
             at_most=timedelta(minutes=config.run.timeout_minutes),
             execution_timeout=None,
         )
-        end = EndIncrementOperator(
-            task_id="stop_application",
-            application_name=name,
-            begun=result_of("start_application"),
-            retries=5,
-            retry_delay=timedelta(seconds=30),
-        )
-        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success. The leaf fails the run when the waiting
-        # did, which a stop that succeeds would hide.
-        ends_reached = EmptyOperator(task_id="ends_reached")
-        begin.as_setup() >> await_ends >> [ends_reached, end.as_teardown(setups=begin, on_failure_fail_dagrun=True)]
+        # Whatever becomes of the waiting, the application goes down again; and a stop that fails is no success. *ends_reached* fails the run when the
+        # waiting did, which a stop that succeeds would hide.
+        stop = StopRunOperator(application_name=name).as_teardown(setups=start, on_failure_fail_dagrun=True)
+        start >> await_ends >> [EmptyOperator(task_id="ends_reached"), stop]
     return dag
 
 

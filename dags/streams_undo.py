@@ -1,37 +1,41 @@
-"""Brings back what was there before a restore, from the safety savepoint that the restore took.
+"""Undoes a restore: brings back the safety savepoint that the restore took.
 
-The tasks are those of a restore, with the same approval, and what is there now is saved first in its turn: an undo can be undone. What a
-safety savepoint found damaged comes back damaged, and only when that is allowed.
+The tasks are those of a restore, with the same approval. The present state is saved first, so an undo can be undone. A safety savepoint of damaged state
+is restored only when that is allowed.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, Param
+from streams_recovery.config.directory import load_applications
+from streams_recovery.operators import params
+from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.restore import (
+    AbandonRestoreOperator,
+    AwaitRecoveredOperator,
+    FinishRestoreOperator,
+    OpenRestoreOperator,
+    PlanRestoreOperator,
+    PrepareTopicsOperator,
+    ResetConsumerGroupOperator,
+    StartApplicationOperator,
+    StopApplicationOperator,
+    WipeStateOperator,
+)
 
-from streams_recovery.config.locating import load_applications
-from streams_recovery.core.savepoint_id import PATTERN
-from streams_recovery.operators import restore_params as params
-from streams_recovery.operators.restore_chain import restore_chain
-
-NAMES = sorted(load_applications())
 PARAMS = {
-    "application": params.application(NAMES),
-    "restore": Param(
-        "latest",
-        type="string",
-        pattern=f"^(latest|{PATTERN})$",
-        title="Restore to undo",
-        description="latest: the last one that took a safety savepoint",
-    ),
+    "application": params.application(sorted(load_applications())),
+    "restore": params.savepoint(title="Restore to undo", description="latest: the last one that took a safety savepoint"),
     "delete": params.delete("Those that appeared after the restore"),
-    "allow_ahead": Param(default=False, type="boolean", title="Allow a safety savepoint that may count some input twice"),
-    "allow_damaged": Param(default=False, type="boolean", title="Allow a safety savepoint that found parts of the application gone"),
+    "allow_ahead": params.allow_ahead("a safety savepoint"),
+    "allow_damaged": params.allow_damaged("a safety savepoint that found parts of the application gone"),
     "compare_keys": params.compare_keys(),
     "confirm": params.confirm(),
     "reason": params.reason(),
 }
+UNDO = "undo"
 
 with DAG(
     "streams_undo",
@@ -41,18 +45,21 @@ with DAG(
     doc_md=__doc__,
     description="Bring back what was there before a restore",
     tags=["streams-recovery", "restore"],
-    default_args={"retries": 0, "execution_timeout": timedelta(minutes=30)},
 ):
-    asked = {name: f"{{{{ params.{name} }}}}" for name in ("delete", "allow_ahead", "allow_damaged", "compare_keys", "confirm", "reason")}
-    restore_chain(
-        "{{ params.application }}",
-        {
-            **asked,
-            "source": "",
-            "savepoint": "before:{{ params.restore }}",
-            "replace": "True",
-            "safety": "required",
-            "offsets": "exact",
-        },
-        subject="Undo the restore of {{ params.application }}?",
+    name = "{{ params.application }}"
+    open_restore = OpenRestoreOperator(application_name=name, strategy=UNDO).as_setup()
+    (
+        PlanRestoreOperator(application_name=name, strategy=UNDO)
+        >> ApprovePlanOperator(subject="Undo the restore of {{ params.application }}?")
+        >> open_restore
+        >> StopApplicationOperator(application_name=name)
+        >> safety_savepoint(name)
+        >> PrepareTopicsOperator(application_name=name)
+        >> load_and_verify(name)
+        >> ResetConsumerGroupOperator(application_name=name)
+        >> WipeStateOperator(application_name=name)
+        >> StartApplicationOperator(application_name=name)
+        >> AwaitRecoveredOperator(application_name=name)
+        >> FinishRestoreOperator(application_name=name)
+        >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
     )

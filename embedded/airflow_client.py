@@ -21,7 +21,7 @@ _PASSED = ("success", "skipped", "removed")
 # With SQLite whoever writes what it had read is turned away at once when somebody else wrote in between, however patient it is; and
 # who does wait, waits for a minute (sql_alchemy_conn in embedded/airflow.py).
 _BUSY_SECONDS = 90.0
-Told = Callable[[str, str], None]
+OnChange = Callable[[str, str], None]
 
 
 class AirflowClient:
@@ -75,7 +75,7 @@ class AirflowClient:
         found = self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances").json()["task_instances"]
         return {str(task["task_id"]): str(task["state"]) for task in found}
 
-    def wait(self, dag_id: str, run_id: str, *, seconds: float, told: Told, approve: Callable[[str], bool] | None = None) -> str:
+    def wait(self, dag_id: str, run_id: str, *, seconds: float, on_change: OnChange, approve: Callable[[str], bool] | None = None) -> str:
         """The final state of a run. ``told`` hears of every task's new state; ``approve`` answers approvals, given their body."""
         deadline = time.monotonic() + seconds
         known: dict[str, str | None] = {}
@@ -84,7 +84,7 @@ class AirflowClient:
                 name, state = task["task_id"], task["state"]
                 if known.get(name) != state:
                     known[name] = state
-                    told(name, str(state))
+                    on_change(name, str(state))
                     if state == "awaiting_input" and approve is not None:
                         self._answer(dag_id, run_id, name, approve)
             state = self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}").json()["state"]
@@ -104,14 +104,14 @@ class AirflowClient:
 
     def failures(self, dag_id: str, run_id: str) -> str:
         """The ends of the logs of every failed task."""
-        told = []
+        on_change = []
         for task in self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances").json()["task_instances"]:
             if task["state"] == "failed":
                 path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
                 content = self._call("GET", path, check=False).json().get("content", [])
                 lines = [_line(line) for line in content if isinstance(line, dict) and not str(line.get("event")).startswith("::")]
-                told.append(f"{task['task_id']}:\n" + "\n".join(lines[-6:])[-1500:])
-        return "\n".join(told)
+                on_change.append(f"{task['task_id']}:\n" + "\n".join(lines[-6:])[-1500:])
+        return "\n".join(on_change)
 
     def _pause(self, dag_id: str, *, paused: bool) -> None:
         answer = self._once_parsed("PATCH", f"/dags/{dag_id}", {"is_paused": paused})

@@ -22,7 +22,7 @@ from streams_recovery.config.model import ApplicationConfig
 PAST, NEXT = "order-past", "order-next"
 PAST_TOPICS = {name: f"past.{name}" for name in (*INPUTS, *OUTPUTS)}
 NEXT_TOPICS = {name: f"next.{name}" for name in OUTPUTS}
-LANES = 2
+SLOTS = 2
 Plain = dict[str, Any]
 
 
@@ -58,7 +58,7 @@ class Applications(Stack):
         return [*super().stop_application(), *stopped]
 
     @property
-    def lanes_state(self) -> Path:
+    def slots_state(self) -> Path:
         """Local state of all that processes intervals."""
         return self.directory / "reprocess" / "state"
 
@@ -68,14 +68,14 @@ class Applications(Stack):
             first: Plain = yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text())
             first["runs"]["process"]["working_directory"] = str(PROJECT)
             first["storage"] = {key: first["storage"][key] for key in ("backend", "path")}
-            first["reprocess"] |= {"schedule": "0 * * * *", "parallel": LANES}
-            first["reprocess"]["process"]["lanes"] = [
+            first["reprocess"] |= {"schedule": "0 * * * *", "parallel": SLOTS}
+            first["reprocess"]["process"]["slots"] = [
                 {
                     "instances": [
-                        {"name": f"again-{lane}", "url": f"http://{HOST}:{port}", "state_directory": str(self.lanes_state / str(lane))}
+                        {"name": f"again-{slot}", "url": f"http://{HOST}:{port}", "state_directory": str(self.slots_state / str(slot))}
                     ]
                 }
-                for lane, port in enumerate(free_ports(LANES))
+                for slot, port in enumerate(free_ports(SLOTS))
             ]
             directory.mkdir()
             for name, plain in ((APPLICATION, first), (PAST, self._past(first)), (NEXT, self._next(first))):

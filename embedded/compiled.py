@@ -40,10 +40,10 @@ def _compile(source: Path, class_path: tuple[Path, ...], target: Path) -> None:
                 jar.write(file, file.relative_to(classes))
 
 
-def _refuse(source: Path, told: str) -> None:
-    if f"Module {_COMPILER} not found" in told:
+def _refuse(source: Path, answer: str) -> None:
+    if f"Module {_COMPILER} not found" in answer:
         raise ConfigInvalid(
             f"{find_java()} is a runtime without a compiler, which the example application needs",
             next_step="install a JDK, for example Eclipse Temurin, or set JAVA_HOME to one",
         )
-    raise ConfigInvalid(f"{source} does not compile: {told[-1500:]}", next_step="correct it")
+    raise ConfigInvalid(f"{source} does not compile: {answer[-1500:]}", next_step="correct it")

@@ -61,7 +61,7 @@ def exercise(option: str) -> None:
 
 
 def _use(processes: Processes, url: str) -> None:
-    def asked(path: str) -> httpx.Response | None:
+    def requested(path: str) -> httpx.Response | None:
         processes.check("example")
         try:
             answer = httpx.get(f"{url}{path}", timeout=10)
@@ -70,7 +70,7 @@ def _use(processes: Processes, url: str) -> None:
         return answer if answer.is_success else None
 
     def counted() -> bool | None:
-        answer = asked("/state/order-totals")
+        answer = requested("/state/order-totals")
         return True if answer and sum(total["count"] for total in answer.json().values()) == _ORDERS else None
 
     if poll(counted, seconds=_SECONDS, interval=0.3) is None:
@@ -78,6 +78,6 @@ def _use(processes: Processes, url: str) -> None:
             f"the example did not count {_ORDERS} orders in {_SECONDS} s", next_step="try again with less to do on this machine"
         )
     for path in ("/health", *(f"/state/{store}" for store in _STORES)):
-        poll(partial(asked, path), seconds=_SECONDS)
+        poll(partial(requested, path), seconds=_SECONDS)
     for verb in ("pause", "resume"):
         httpx.post(f"{url}/{verb}", timeout=10)

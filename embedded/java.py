@@ -63,5 +63,5 @@ def _version_text(java: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _ask_version(java: str, _changed: int, _file: int) -> str:
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
-    return told.stderr + told.stdout
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    return answer.stderr + answer.stdout

@@ -21,7 +21,7 @@ from embedded.built import built, files_state
 from embedded.java import SHORT_JOBS, find_java, java_identity
 from embedded.ports import HOST
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.jobs.spark_home import SPARK_HOME, installed_spark
+from streams_recovery.engine.spark_home import SPARK_HOME, installed_spark
 
 HOME: Final = Path(sys.prefix) / "share" / "kafka-streams-recovery" / "spark"
 _LINKS: Final = ("bin", "jars", "sbin")

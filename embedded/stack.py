@@ -15,11 +15,10 @@ from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.drilling import drilled
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import EXAMPLE
-from streams_recovery.config.reprocessing import reprocessed
+from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "include" / "configs"
@@ -113,11 +112,12 @@ class Stack:
         return load_named(APPLICATION, CONFIGS, {**os.environ, **self.variables})
 
     def stop_application(self) -> list[str]:
-        """Stop every instance of the example application, and those of a drill or an interval that broke off. Returns the names of those that lived."""
+        """Stop every instance of the example application, and those of a drill or an interval that failed. Returns the names of those that lived."""
         stopped, own = [], self.config()
-        lanes = range(own.reprocess.parallel) if own.reprocess is not None and own.reprocess.enabled else ()
-        # Whichever interval it was, its instances are known by their lane.
-        for config in (own, drilled(own), *(reprocessed(own, f"{EXAMPLE}:{lane}") for lane in lanes)):
+        slots = range(own.reprocess.parallel) if own.reprocess is not None and own.reprocess.enabled else ()
+        # Whichever interval it was, its instances are known by their slot.
+        sandboxes = [SandboxName(application=own.name), *(SandboxName(application=own.name, interval=EXAMPLE, slot=slot) for slot in slots)]
+        for config in (own, *(in_sandbox(own, name) for name in sandboxes)):
             application = open_application(config.runs, config.application.id)
             stopped += [status.name for status in application.status() if status.state is not InstanceState.GONE]
             application.stop(timeout=30)

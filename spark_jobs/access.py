@@ -12,7 +12,7 @@ from typing import Any
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
@@ -55,7 +55,7 @@ class Access:
     def cluster(self) -> KafkaConnection:
         """How the cluster is reached. Raises ``ConfigInvalid`` for a job that was given no connection."""
         if self.connection is None:
-            raise ConfigInvalid("this job was submitted without a Kafka connection", next_step="submit it with streams_recovery.jobs")
+            raise ConfigInvalid("this job was submitted without a Kafka connection", next_step="submit it with streams_recovery.engine")
         return self.connection
 
     def repository(self) -> Repository:
@@ -66,7 +66,7 @@ class Access:
 def _read_secrets(environment: Mapping[str, str]) -> dict[str, Any]:
     name = environment.get(SECRETS_FILE)
     if not name:
-        raise ConfigInvalid(f"{SECRETS_FILE} is not set", next_step="submit the job with streams_recovery.jobs.submit")
+        raise ConfigInvalid(f"{SECRETS_FILE} is not set", next_step="submit the job with streams_recovery.engine.spark_submit")
     path = Path(name)
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:

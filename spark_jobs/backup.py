@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from spark_jobs.job import Job, run_job
-from spark_jobs.transforms.copying import copy_ranges
+from spark_jobs.transforms.range_copy import copy_ranges
 from streams_recovery.core.jobs import BackupSpec
 
 JOB = Job(name="backup", kind=BackupSpec, work=copy_ranges)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from streams_recovery.core.errors import LockLost, RecoveryError
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 

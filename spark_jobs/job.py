@@ -17,15 +17,15 @@ from pyspark.sql import SparkSession
 from spark_jobs.access import SECRETS_FILE, Access
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
-from spark_jobs.transforms.spread import TaskFailed
+from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.storage.values import create_value, read_noted
 
 S = TypeVar("S")
 
@@ -46,7 +46,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     access = Access.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
-    spec = codec.loads(NoteRef, arguments.spec.encode(), where="--spec")
+    spec = codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec")
     # The tasks of a job that lost its lock end with this process and with nothing less.
     tell = partial(write_receipt, Path(arguments.receipt))
     return do_job(job, access, spec, arguments.result, session=lambda: _new_session(job.name), end=os._exit, tell=tell)
@@ -55,7 +55,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
 def do_job(
     job: Job[S],
     access: Access,
-    spec_ref: NoteRef,
+    spec_ref: ArtifactRef,
     result_key: str,
     *,
     session: Callable[[], AbstractContextManager[SparkSession]],
@@ -85,7 +85,7 @@ def do_job(
     return 0
 
 
-def _stored(repository: Repository, result_key: str, result: object) -> NoteRef:
+def _stored(repository: Repository, result_key: str, result: object) -> ArtifactRef:
     try:
         data = create_value(repository, result_key, result)
     except AlreadyExists:
@@ -94,7 +94,7 @@ def _stored(repository: Repository, result_key: str, result: object) -> NoteRef:
             next_step="it was not used; find out who can write to this repository and remove it, then run this step again",
             key=result_key,
         ) from None
-    return NoteRef.of(result_key, data)
+    return ArtifactRef.of(result_key, data)
 
 
 @contextmanager
@@ -107,7 +107,9 @@ def _new_session(name: str) -> Iterator[SparkSession]:
 
 
 def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=name, description="Started by streams_recovery.jobs.submit; not meant to be started by hand.")
+    parser = argparse.ArgumentParser(
+        prog=name, description="Started by streams_recovery.engine.spark_submit; not meant to be started by hand."
+    )
     parser.add_argument("--spec", required=True, help="key and hash of the specification in the repository, as JSON")
     parser.add_argument("--result", required=True, help="key to create with the result; must be new for each attempt")
     parser.add_argument("--receipt", required=True, help="file of this machine to tell the submitter in what became of the job")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from spark_jobs.job import Job, run_job
-from spark_jobs.transforms.loading import load_partitions
+from spark_jobs.transforms.load import load_partitions
 from streams_recovery.core.jobs import RestoreSpec
 
 JOB = Job(name="restore", kind=RestoreSpec, work=load_partitions)

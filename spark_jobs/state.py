@@ -6,7 +6,7 @@ import sys
 
 from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.tables import export_table
-from streams_recovery.core.state_export import StateSpec
+from streams_recovery.core.state.export_job import StateSpec
 
 JOB = Job(name="state", kind=StateSpec, work=export_table)
 

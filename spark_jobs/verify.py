@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from spark_jobs.job import Job, run_job
-from spark_jobs.transforms.comparing import compare_partitions
+from spark_jobs.transforms.compare import compare_partitions
 from streams_recovery.core.jobs import VerifySpec
 
 JOB = Job(name="verify", kind=VerifySpec, work=compare_partitions)

@@ -13,16 +13,17 @@ import pytest
 from hypothesis import settings
 
 from embedded import spark_start
-from tests.support import shared_broker, tiers
+from tests.support import tiers
+from tests.support.kafka import shared_broker
 from tests.support.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streams_recovery.jobs.submitter import Submitter
-    from tests.s3 import S3Server
-    from tests.secured_broker import Secured
-    from tests.three_brokers import ThreeBrokers
+    from streams_recovery.engine.submitter import Submitter
+    from tests.support.kafka.secured_broker import Secured
+    from tests.support.kafka.three_brokers import ThreeBrokers
+    from tests.support.storage.s3 import S3Server
 
 # Without bytecode each process that a test starts would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -80,7 +81,7 @@ def own_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The code that Spark's tasks need."""
-    from streams_recovery.jobs.package import build_package
+    from streams_recovery.engine.package import build_package
 
     return build_package(tmp_path_factory.mktemp("package"))
 
@@ -88,7 +89,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of this process."""
-    from tests.spark_session import spark_session
+    from tests.support.spark.session import spark_session
 
     with spark_session(package, tmp_path_factory.mktemp("temporary")) as session:
         yield session
@@ -97,7 +98,7 @@ def spark(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 @pytest.fixture(scope="session")
 def in_session(spark: SparkSession) -> Submitter:
     """Runs jobs in that session, for tests that are not about how a job is submitted."""
-    from tests.spark_session import InSession
+    from tests.support.spark.session import InSession
 
     return InSession(spark)
 
@@ -105,7 +106,7 @@ def in_session(spark: SparkSession) -> Submitter:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A real S3 server for the whole session."""
-    from tests.s3 import s3_server
+    from tests.support.storage.s3 import s3_server
 
     with s3_server(tmp_path_factory.mktemp("s3")) as server:
         yield server
@@ -114,7 +115,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A real broker with TLS, SASL and an authorizer."""
-    from tests.secured_broker import secured_broker
+    from tests.support.kafka.secured_broker import secured_broker
 
     with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
@@ -123,7 +124,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 @pytest.fixture(scope="session")
 def three_brokers_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
     """Three real brokers for the whole session. Tests take ``three``."""
-    from tests.three_brokers import three_brokers
+    from tests.support.kafka.three_brokers import three_brokers
 
     with three_brokers(tmp_path_factory.mktemp("three")) as cluster:
         yield cluster

@@ -15,14 +15,14 @@ _ORDERS, _MORE = 5_000, 2_000
 
 def rebuild(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     """All internal topics go; the application counts everything again from its input."""
-    bench, teller = scene.bench, scene.teller
+    recovery, teller = scene.recovery, scene.teller
     with teller.phase("orders", f"{_ORDERS:,} orders, counted once, and a savepoint: it knows which topics are the application's"):
         scene.feed(_ORDERS)
         scene.savepoint()
         before = _internal_ids(scene)
     with teller.phase("rebuild", "The rebuild DAG: plan, approval, everything deleted, counted again"):
-        asked = {"application": APPLICATION, "replace": True, "confirm": bench.application_id}
-        run_id = scene.run(REBUILD, asked)
+        requested = {"application": APPLICATION, "replace": True, "confirm": recovery.application_id}
+        run_id = scene.run(REBUILD, requested)
         cleared = scene.airflow.result(REBUILD, run_id, "verify_cleared")["gone"]
         after = _internal_ids(scene)
         rebuilt = scene.wrong()
@@ -39,17 +39,17 @@ def rebuild(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
 
 def run(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     """The same application, down most of the time: brought up for what came in meanwhile, and down again."""
-    bench, teller, airflow = scene.bench, scene.teller, scene.airflow
+    recovery, teller, airflow = scene.recovery, scene.teller, scene.airflow
     with teller.phase("down", f"The application is down; {_ORDERS:,} orders come in"):
-        bench.application.stop(timeout=60)
+        recovery.application.stop(timeout=60)
         scene.generator.feed(_ORDERS)
     with teller.phase("increment", "The run DAG: up, to the ends of the input, down"):
         ran = airflow.result(RUN, scene.run(RUN, {}), "stop_application")
-        down = {status.state for status in bench.application.status()} == {InstanceState.GONE}
+        down = {status.state for status in recovery.application.status()} == {InstanceState.GONE}
     with teller.phase("nothing_new", "The run DAG again: nothing came in"):
         idle = airflow.result(RUN, scene.run(RUN, {}), "start_application")
     with teller.phase("continue", "Up for good: is everything counted once?"):
-        bench.application.start()
+        recovery.application.start()
         scene.await_running()
         scene.await_counted()
         counted = scene.wrong()
@@ -64,6 +64,6 @@ def run(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
 
 
 def _internal_ids(scene: Scene) -> dict[str, str]:
-    cluster = scene.bench.cluster
-    names = [name for name in cluster.topic_names() if internal_role(name, scene.bench.application_id)]
+    cluster = scene.recovery.cluster
+    names = [name for name in cluster.topic_names() if internal_role(name, scene.recovery.application_id)]
     return {name: found.topic_id for name, found in cluster.describe_topics(names).items()}

@@ -14,7 +14,7 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 
 CLONE = "streams_clone"
 _ORDERS, _TRICKLE_RATE = 3_000, 60.0
@@ -22,24 +22,24 @@ _ORDERS, _TRICKLE_RATE = 3_000, 60.0
 
 def clone(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     """The old application and the new one change places twice; no order is lost or counted twice in either."""
-    bench, teller, airflow = scene.bench, scene.teller, scene.airflow
+    recovery, teller, airflow = scene.recovery, scene.teller, scene.airflow
     with teller.phase("savepoint", f"{_ORDERS:,} orders and a savepoint"):
         scene.feed(_ORDERS)
         scene.savepoint()
     with teller.phase("clone", f"The clone DAG: {NEXT} gets the state of {APPLICATION}, which runs on"):
         _step(scene, "clone")
-        beside = (_runs(bench), _next_runs(scene))
+        beside = (_runs(recovery), _next_runs(scene))
     with teller.phase("cut_over", f"Cut over to {NEXT} while orders come in"):
-        cut = airflow.result(CLONE, _step(scene, "cut_over"), "switch.finish")
-        over = (_runs(bench), _next_runs(scene))
+        cut = airflow.result(CLONE, _step(scene, "cut_over"), "cut_over.finish")
+        over = (_runs(recovery), _next_runs(scene))
         with _next(scene) as other:
             wait_counted(other, scene.generator.acknowledged, seconds=180)
             wrong = differences(other, truth(scene.generator.world, range(scene.generator.sent)))
         teller.say(f"keys of {NEXT} that differ from the truth, by store: {wrong}")
-        ahead, behind = cut["offsets"][bench.application_id], cut["offsets"][NEXT]
+        ahead, behind = cut["offsets"][recovery.application_id], cut["offsets"][NEXT]
     with teller.phase("roll_back", "And back"):
-        back = airflow.result(CLONE, _step(scene, "roll_back"), "switch.finish")
-        returned = (_runs(bench), _next_runs(scene))
+        back = airflow.result(CLONE, _step(scene, "roll_back"), "cut_over.finish")
+        returned = (_runs(recovery), _next_runs(scene))
         scene.await_running()
         scene.await_counted()
         again = scene.wrong()
@@ -60,16 +60,16 @@ def _step(scene: Scene, step: str) -> str:
 
 
 @contextmanager
-def _next(scene: Scene) -> Iterator[Workbench]:
+def _next(scene: Scene) -> Iterator[RecoveryContext]:
     stack = scene.several()
-    with open_workbench(stack.named(NEXT), EnvironmentConnections({**os.environ, **stack.variables})) as bench:
-        yield bench
+    with open_context(stack.named(NEXT), EnvironmentConnections({**os.environ, **stack.variables})) as recovery:
+        yield recovery
 
 
 def _next_runs(scene: Scene) -> bool:
-    with _next(scene) as bench:
-        return _runs(bench)
+    with _next(scene) as recovery:
+        return _runs(recovery)
 
 
-def _runs(bench: Workbench) -> bool:
-    return all(status.state is InstanceState.RUNNING for status in bench.application.status())
+def _runs(recovery: RecoveryContext) -> bool:
+    return all(status.state is InstanceState.RUNNING for status in recovery.application.status())

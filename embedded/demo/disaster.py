@@ -8,21 +8,21 @@ import time
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.names import internal_role
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations.context import RecoveryContext
 
 
-def destroy(bench: Workbench) -> list[str]:
+def destroy(recovery: RecoveryContext) -> list[str]:
     """Kill every instance, delete every internal topic and the consumer group, wipe local state. Returns the topics that were deleted."""
-    for status in bench.application.status():
+    for status in recovery.application.status():
         if status.state is not InstanceState.GONE:
             os.kill(int(status.detail.split("pid ")[1].split()[0].rstrip(",;")), signal.SIGKILL)
-    while any(status.state is not InstanceState.GONE for status in bench.application.status()):
+    while any(status.state is not InstanceState.GONE for status in recovery.application.status()):
         time.sleep(0.2)
-    group = bench.groups.describe(bench.application_id)
-    bench.groups.evict(bench.application_id, group.members)
-    bench.groups.wait_empty(bench.application_id, timeout=30)
-    topics = [topic for topic in bench.cluster.topic_names() if internal_role(topic, bench.application_id)]
-    bench.cluster.delete_topics(topics)
-    bench.groups.delete(bench.application_id)
-    bench.application.wipe_state()
+    group = recovery.groups.describe(recovery.application_id)
+    recovery.groups.evict(recovery.application_id, group.members)
+    recovery.groups.wait_empty(recovery.application_id, timeout=30)
+    topics = [topic for topic in recovery.cluster.topic_names() if internal_role(topic, recovery.application_id)]
+    recovery.cluster.delete_topics(topics)
+    recovery.groups.delete(recovery.application_id)
+    recovery.application.wipe_state()
     return topics

@@ -10,9 +10,9 @@ from embedded.demo.disaster import destroy
 from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import StoreKind, TopicPartition, TopicRole
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations.context import RecoveryContext
 
 RESTORE = "streams_restore_full"
 # Before the first savepoint, before the second, before the disaster, and after what came back.
@@ -22,7 +22,7 @@ _TRICKLE_RATE = 800.0
 
 def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     """Play it and return checks and figures."""
-    bench, generator, teller = scene.bench, scene.generator, scene.teller
+    recovery, generator, teller = scene.recovery, scene.generator, scene.teller
     feeds = [round(scene.orders * share) for share in _SHARES]
     with teller.phase("first_savepoint", f"{feeds[0]:,} orders, then a savepoint while more come in"):
         scene.feed(feeds[0])
@@ -30,12 +30,12 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     with teller.phase("second_savepoint", f"{feeds[1]:,} more orders, then an incremental savepoint"):
         scene.feed(feeds[1])
         second = _savepoint_under_load(scene)
-        manifest = bench.savepoints.read(second["savepoint_id"])
-        incremental = _incremental(bench, bench.savepoints.read(first["savepoint_id"]), second)
+        manifest = recovery.savepoints.read(second["savepoint_id"])
+        incremental = _incremental(recovery, recovery.savepoints.read(first["savepoint_id"]), second)
     with teller.phase("disaster", f"{feeds[2]:,} more orders, then everything is lost"):
         scene.feed(feeds[2])
         newest_before, lost_at = generator.newest_acknowledged_ms or 0, time.monotonic()
-        teller.say(f"deleted {len(destroy(bench))} internal topics, the consumer group and all local state")
+        teller.say(f"deleted {len(destroy(recovery))} internal topics, the consumer group and all local state")
     with teller.phase("restore", "The restore DAG: plan, approval, load, verify, offsets, wipe, start"):
         run_id = scene.run(RESTORE, {"application": APPLICATION, "savepoint": second["savepoint_id"]})
         rto = time.monotonic() - lost_at
@@ -44,7 +44,7 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     with teller.phase("recovered", "What came back"):
         scene.await_counted()
         recovered = scene.wrong()
-        rpo = (newest_before - newest_recovered_ms(bench, generator.world)) / 1000
+        rpo = (newest_before - newest_recovered_ms(recovery, generator.world)) / 1000
     with teller.phase("continue", f"{feeds[3]:,} more orders: does it go on counting correctly?"):
         scene.feed(feeds[3])
         continued = scene.wrong()
@@ -77,7 +77,7 @@ def _savepoint_under_load(scene: Scene) -> dict[str, Any]:
         return scene.savepoint(heard=lambda task, state: end() if (task, state) == ("resume", "success") else None)
 
 
-def _incremental(bench: Workbench, first: Manifest, second: dict[str, Any]) -> bool:
+def _incremental(recovery: RecoveryContext, first: Manifest, second: dict[str, Any]) -> bool:
     """Nothing below the first savepoint's ends was fetched again: what was fetched fits between them and the logs' ends now."""
     before = {
         TopicPartition(topic.name, part.partition): part.end if topic.role is TopicRole.CHANGELOG else part.log_start
@@ -85,7 +85,7 @@ def _incremental(bench: Workbench, first: Manifest, second: dict[str, Any]) -> b
         if topic.archived
         for part in topic.partitions
     }
-    ends = bench.cluster.high_watermarks(list(before))
+    ends = recovery.cluster.high_watermarks(list(before))
     new = sum(ends[tp] - end for tp, end in before.items() if tp in ends)
     return bool(second["parent_id"] == first.savepoint_id and 0 < second["fetched"] <= new)
 

@@ -14,7 +14,7 @@ from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.slices import Interval
+from streams_recovery.core.sandbox.interval import Interval
 
 REPROCESS = f"streams_reprocess_{APPLICATION}"
 HOUR_MS = 3_600_000
@@ -28,7 +28,7 @@ def reprocess(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     with teller.phase("savepoint", f"{_ORDERS:,} orders of two hours, and a savepoint with them"):
         scene.feed(_ORDERS)
         scene.savepoint()
-        before = (scene.output_ends(), str(scene.bench.application.status()))
+        before = (scene.output_ends(), str(scene.recovery.application.status()))
     first = generator.world.start_ms // HOUR_MS * HOUR_MS
     hours = [Interval(start=first + number * HOUR_MS, end=first + (number + 1) * HOUR_MS) for number in range(2)]
     with teller.phase("backfill", f"The reprocess DAG for both hours: airflow backfill create --dag-id {REPROCESS}"):
@@ -49,7 +49,7 @@ def reprocess(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
                 keys = {*found, *expected[store]}
                 wrong[f"{output} {hour.name}"] = sum(1 for key in keys if found.get(key) != expected[store].get(key))
         teller.say(f"keys that differ from the truth of the hour: {wrong}")
-        untouched = (scene.output_ends(), str(scene.bench.application.status())) == before
+        untouched = (scene.output_ends(), str(scene.recovery.application.status())) == before
     with teller.phase("production", "The application meanwhile"):
         now = scene.wrong()
     checks = {

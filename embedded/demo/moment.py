@@ -12,7 +12,7 @@ from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.workbench import open_workbench
+from streams_recovery.operations.context import open_context
 
 PITR = "streams_restore_pitr"
 _BEFORE, _UNTIL, _AFTER = 3_000, 1_500, 1_000
@@ -31,7 +31,7 @@ def pitr(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     at = datetime.fromtimestamp(generator.world.timestamp(last) / 1000, UTC).isoformat(timespec="milliseconds")
     written = scene.output_ends()
     with (
-        open_workbench(stack.named(PAST), EnvironmentConnections({**os.environ, **stack.variables})) as past,
+        open_context(stack.named(PAST), EnvironmentConnections({**os.environ, **stack.variables})) as past,
         teller.phase("moment", f"The point-in-time DAG: {PAST} as of {at}"),
     ):
         run_id = scene.run(PITR, {"application": PAST, "source": APPLICATION, "as_of": at})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from embedded.airflow_client import AirflowClient, Told
+from embedded.airflow_client import AirflowClient, OnChange
 from embedded.applications import Applications
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.telling import Teller
@@ -13,9 +13,9 @@ from embedded.stack import APPLICATION, Stack
 from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
 from streams_recovery.core.errors import ApplicationNotReady, Refused
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
 
 BACKUP = f"streams_backup_{APPLICATION}"
 _RUN_SECONDS = 600.0
@@ -27,13 +27,13 @@ class Scene:
     """Everything that is on stage. ``orders`` is how many the main story processes, what comes in during its savepoints aside; others have a few thousand."""
 
     stack: Stack
-    bench: Workbench
+    recovery: RecoveryContext
     airflow: AirflowClient
     generator: Generator
     teller: Teller
     orders: int
 
-    def run(self, dag_id: str, conf: dict[str, Any], *, heard: Told = lambda *_: None) -> str:
+    def run(self, dag_id: str, conf: dict[str, Any], *, heard: OnChange = lambda *_: None) -> str:
         """A run through Airflow to its end, approved when it asks. ``heard`` is told of every task's new state. Raises ``ApplicationNotReady`` unless
         it succeeded.
         """
@@ -41,11 +41,11 @@ class Scene:
         self.await_run(dag_id, run_id, heard=heard)
         return run_id
 
-    def await_run(self, dag_id: str, run_id: str, *, heard: Told = lambda *_: None) -> None:
+    def await_run(self, dag_id: str, run_id: str, *, heard: OnChange = lambda *_: None) -> None:
         """A run that was started already, to its end. Raises as ``run`` does."""
         self.teller.say(f"Airflow run [bold]{dag_id}[/bold] {run_id}")
 
-        def told(task: str, state: str) -> None:
+        def on_change(task: str, state: str) -> None:
             heard(task, state)
             if state in _TOLD:
                 self.teller.say(f"    {task}: {state}")
@@ -54,12 +54,12 @@ class Scene:
             self.teller.say(f"    approving: {body.splitlines()[2] if body.count(chr(10)) > 1 else body[:120]}")
             return True
 
-        state = self.airflow.wait(dag_id, run_id, seconds=_RUN_SECONDS, told=told, approve=approve)
+        state = self.airflow.wait(dag_id, run_id, seconds=_RUN_SECONDS, on_change=on_change, approve=approve)
         if state != "success":
             failures = self.airflow.failures(dag_id, run_id)
             raise ApplicationNotReady(f"{dag_id} ended as {state}:\n{failures}", next_step="see the task logs above")
 
-    def savepoint(self, *, heard: Told = lambda *_: None) -> dict[str, Any]:
+    def savepoint(self, *, heard: OnChange = lambda *_: None) -> dict[str, Any]:
         """Take one through the DAG and return publish's summary. ``heard`` is as for ``run``."""
         run_id = self.run(BACKUP, {}, heard=heard)
         found: dict[str, Any] = self.airflow.result(BACKUP, run_id, "publish")
@@ -74,17 +74,17 @@ class Scene:
 
     def await_counted(self) -> None:
         """Wait until every order that Kafka acknowledged is counted."""
-        wait_counted(self.bench, self.generator.acknowledged, seconds=300)
+        wait_counted(self.recovery, self.generator.acknowledged, seconds=300)
 
     def await_running(self) -> None:
         """Wait until every instance is RUNNING."""
 
         def running() -> bool | None:
-            return True if all(status.streams_state == "RUNNING" for status in self.bench.application.status()) else None
+            return True if all(status.streams_state == "RUNNING" for status in self.recovery.application.status()) else None
 
         if poll(running, seconds=120, interval=0.5) is None:
             raise ApplicationNotReady(
-                "the application did not come up", next_step="see its logs", states=str(self.bench.application.status())
+                "the application did not come up", next_step="see its logs", states=str(self.recovery.application.status())
             )
 
     def several(self) -> Applications:
@@ -95,13 +95,13 @@ class Scene:
 
     def output_ends(self) -> dict[str, int]:
         """Where the application's outputs end, by partition."""
-        topics = self.bench.cluster.describe_topics(self.bench.config.topics.outputs)
+        topics = self.recovery.cluster.describe_topics(self.recovery.config.topics.outputs)
         partitions = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
-        return {str(tp): end for tp, end in self.bench.cluster.high_watermarks(partitions).items()}
+        return {str(tp): end for tp, end in self.recovery.cluster.high_watermarks(partitions).items()}
 
     def wrong(self, *, settle_seconds: float = 60.0) -> dict[str, int]:
         """Keys that differ from the truth of all orders fed so far, by store. Joins get that long to settle."""
-        found = differences(self.bench, truth(self.generator.world, range(self.generator.sent)), settle_seconds=settle_seconds)
+        found = differences(self.recovery, truth(self.generator.world, range(self.generator.sent)), settle_seconds=settle_seconds)
         self.teller.say(f"keys that differ from the truth, by store: {found}")
         return found
 

@@ -24,7 +24,7 @@ from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.operations.context import RecoveryContext, open_context
 
 Strategy = Callable[[Scene], tuple[dict[str, bool], dict[str, Any]]]
 # In the order in which they are played on one stack: the one with many orders comes last.
@@ -55,15 +55,15 @@ def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Tel
         several.stop_application()
         for name in ("broker", "airflow", "application", "drill", "reprocess", "repository", "state", "configs", PAST, NEXT):
             shutil.rmtree(directory / name, ignore_errors=True)
-        with open_workbench(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as bench:
+        with open_context(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as recovery:
             try:
-                scene = _set(stack, processes, bench, teller, orders)
+                scene = _set(stack, processes, recovery, teller, orders)
                 return [_played(name, scene) for name in STRATEGIES if name in strategies]
             finally:
                 stack.stop_application()
 
 
-def _set(stack: Stack, processes: Processes, bench: Workbench, teller: Teller, orders: int) -> Scene:
+def _set(stack: Stack, processes: Processes, recovery: RecoveryContext, teller: Teller, orders: int) -> Scene:
     start_ms = (time.time_ns() // 1_000_000 - _PAST_MS) // HOUR_MS * HOUR_MS - _OF_FIRST_HOUR_MS
     world = World(seed=7, customers=orders // _ORDERS_A_CUSTOMER, products=200, start_ms=start_ms, step_ms=25)
     with teller.phase("set_up", "Kafka, the application with two instances, Airflow"):
@@ -71,9 +71,9 @@ def _set(stack: Stack, processes: Processes, bench: Workbench, teller: Teller, o
         create_topics(stack.bootstrap)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()
-        bench.application.start()
+        recovery.application.start()
         airflow = Airflow(stack, processes)
-        scene = Scene(stack=stack, bench=bench, airflow=airflow.start(), generator=generator, teller=teller, orders=orders)
+        scene = Scene(stack=stack, recovery=recovery, airflow=airflow.start(), generator=generator, teller=teller, orders=orders)
         scene.await_running()
         teller.say(f"Airflow at {airflow.url}")
     return scene

@@ -14,7 +14,7 @@ _ORDERS = 1_000
 
 def undo(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
     """A restore with the wrong offsets loses orders, and its undo brings them back."""
-    teller, chosen = scene.teller, {"application": APPLICATION, "confirm": scene.bench.application_id}
+    teller, chosen = scene.teller, {"application": APPLICATION, "confirm": scene.recovery.application_id}
     with teller.phase("savepoint", f"{_ORDERS:,} orders, a savepoint, and {_ORDERS:,} more"):
         scene.feed(_ORDERS)
         savepoint = scene.savepoint()["savepoint_id"]

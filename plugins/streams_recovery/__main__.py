@@ -1,5 +1,5 @@
 """``python -m streams_recovery``."""
 
-from streams_recovery.cli.main import run
+from streams_recovery.cli.app import run
 
 run()

@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.window import Window
 
-from spark_jobs.transforms.spread import collected
+from spark_jobs.transforms.task_runner import collected
 from streams_recovery.core.jobs import KeysVerified
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 
 ROWS: Final = (
     "topic string, partition int, offset long, key binary, value binary, timestamp long, headers array<struct<key: string, value: binary>>"

@@ -6,6 +6,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,15 +19,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.logs import by_log, one_log_at_a_time, rows_of
-from spark_jobs.transforms.spread import TaskFailed, collected, error_in, marking
+from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time, rows_of
 from spark_jobs.transforms.state import newest
+from spark_jobs.transforms.task_runner import TaskFailed, collected, error_in, marking
 from streams_recovery.core import codec
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import StoreKind
-from streams_recovery.core.state_export import StateResult, StateSpec, TablePart
-from streams_recovery.core.state_table import Entry, StoreFormat
-from streams_recovery.formats.rows import RowCodec, schema_of
+from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.state.export_job import StateResult, StateSpec, TablePart
+from streams_recovery.core.state.table import Entry, StoreFormat
+from streams_recovery.serdes.rows import RowCodec, schema_of
 from streams_recovery.storage.repository import AlreadyExists
 
 _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers", "valid_to")
@@ -38,10 +39,9 @@ def state_table(spark: SparkSession, spec: StateSpec, access: Access) -> DataFra
     rows = rows_of(spark, files, access).withColumn("topic", F.lit(spec.store)).withColumnRenamed("log", "partition")
     found = _current(rows, spec.form.kind)
     wanted = found if spec.deleted else found.filter(F.col("value").isNotNull())
-    schema = schema_of(spec.form)
-    return wanted.mapInArrow(
-        lambda batches: marking(lambda several: _decoded(several, spec.form, schema), batches), from_arrow_schema(schema)
-    )
+    form = spec.form
+    schema = schema_of(form)
+    return wanted.mapInArrow(lambda batches: marking(lambda several: _decoded(several, form, schema), batches), from_arrow_schema(schema))
 
 
 def _current(rows: DataFrame, kind: StoreKind) -> DataFrame:
@@ -98,10 +98,12 @@ def _write(rows: DataFrame, directory: str) -> None:
 def _stored(rows: DataFrame, spec: StateSpec, access: Access) -> tuple[TablePart, ...]:
     """One file of each partition that has a row, in the order of keys."""
     order = [name for name in ("key", "window_start", "window_end", "window_seq", "valid_from") if name in rows.columns]
+    # Without the files: this goes to every task.
+    common = replace(spec, partitions=())
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, pieces in itertools.groupby(by_log(batches), key=lambda piece: piece[0]):
-            part = _store_part((piece.drop_columns(["log"]) for _, piece in pieces), partition, spec, access)
+            part = _store_part((piece.drop_columns(["log"]) for _, piece in pieces), partition, common, access)
             yield pa.record_batch([pa.array([codec.dumps(part).decode()])], names=["result"])
 
     by_partition = one_log_at_a_time(rows.withColumn("log", F.col("partition")), len(spec.partitions), *order)

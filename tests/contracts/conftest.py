@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.s3 import CREDENTIALS
-
-OpenRepository = Callable[[], Repository]
+from tests.support.storage.contract import OpenRepository
+from tests.support.storage.s3 import CREDENTIALS
 
 
 @pytest.fixture(params=["memory", "filesystem", "s3", "s3-versioned"])

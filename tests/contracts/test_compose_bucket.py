@@ -10,18 +10,18 @@ import pytest
 from botocore.exceptions import ClientError
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.compose_files import ROOT
+from tests.support.project import PROJECT
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 Prepare = Callable[[str], StorageCredentials]
 BUCKET = "compose-repository"
 
 
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("create_bucket", ROOT / "docker/create_bucket.py")
+    spec = importlib.util.spec_from_file_location("create_bucket", PROJECT / "docker/create_bucket.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.go_programs import go_program
-from tests.unit.compose_files import ROOT, SECRETS
+from tests.support.compose_files import SECRETS
+from tests.support.programs.go import go_program
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.deep
 
@@ -22,7 +23,7 @@ def compose() -> Path:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("files", [["docker-compose.yaml"], ["docker-compose.yaml", "docker-compose.control.yaml"]])
 def test_docker_compose_accepts_it(compose: Path, files: list[str]) -> None:
-    command = [str(compose), *(part for file in files for part in ("-f", str(ROOT / file)))]
+    command = [str(compose), *(part for file in files for part in ("-f", str(PROJECT / file)))]
     ours = {name: value for name, value in os.environ.items() if name not in SECRETS}
     done = subprocess.run([*command, "config", "--quiet"], capture_output=True, text=True, env={**ours, **SECRETS}, check=False)
     assert done.returncode == 0, done.stderr

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import RepositoryUnavailable
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.contracts.golden_place import GOOD, PROJECT, command, environment, write_config
-from tests.s3 import CREDENTIALS
-from tests.unit.upkeep.test_audit import FIRST
+from tests.support.project import PROJECT
+from tests.support.repository.golden import FIRST
+from tests.support.repository.golden_place import GOOD, approval_of, command, environment, write_config
+from tests.support.storage.s3 import CREDENTIALS
 
 # Root may write everywhere; without this right it is a user like others.
 OBEDIENT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner") if os.geteuid() == 0 else ()
@@ -26,7 +27,7 @@ WRITES = """
 import sys
 from pathlib import Path
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))
 try:
@@ -40,8 +41,8 @@ COPIES = """
 import sys
 from pathlib import Path
 import numpy, pyarrow
-from streams_recovery.kafka.records import SEGMENT_SCHEMA
-from streams_recovery.kafka.segments import write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
+from streams_recovery.segments.files import write_segment
 def batches():
     for start in range(0, 100_000, 10_000):
         rows = 10_000
@@ -72,7 +73,8 @@ def read_only(tmp_path: Path):
 
 def test_expiry_in_a_directory_that_may_not_be_changed_names_what_stays_and_exits_with_8(read_only: Path) -> None:
     before = sorted(path for path in (read_only / "repository").rglob("*.*") if "locks" not in path.parts)
-    done = command(read_only, environment(CREDENTIALS), "expire", "golden", "--apply", prefix=OBEDIENT)
+    approval = approval_of(read_only, environment(CREDENTIALS), "expire", "golden", prefix=OBEDIENT)
+    done = command(read_only, environment(CREDENTIALS), "expire", "golden", "--approve", approval, prefix=OBEDIENT)
     assert done.returncode == 8, done
     assert "0 savepoints expired, 0 files removed, 1 could not be removed" in done.stdout
     assert f"{FIRST}/manifest.json.zst: deleting" in done.stderr

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.readable import NEWER, OLDER, ORPHAN, OTHER, ROWS, STATE, code_of, row_of, write_savepoints
+from tests.support.repository.readable import NEWER, OLDER, ORPHAN, OTHER, ROWS, STATE, code_of, row_of, write_savepoints
 
 FORMAT = "docs/format.md"
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.s3 import CREDENTIALS, S3Server
+from tests.support.project import PROJECT
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
-PROJECT = Path(__file__).resolve().parents[2]
 SIZE = 300 << 20
 UPLOADS = """
 import json, re, sys, threading, time
 from pathlib import Path
 from streams_recovery.core import codec
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
 

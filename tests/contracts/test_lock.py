@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from streams_recovery.core.errors import LockHeld, LockLost, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.lease import LockTicket
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.storage.lock import ApplicationLock
-from tests.contracts.conftest import OpenRepository
+from tests.support.storage.contract import OpenRepository
 
 START = 1_800_000_000_000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,27 +14,16 @@ import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency
-from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.storage.creating import Retries
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.contracts.conftest import OpenRepository
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.core.test_manifest import image
-
-LAYOUT = Layout("orders")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    text: str
+from tests.support.storage.contract import LAYOUT, Entry, OpenRepository, savepoint
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 
 def test_bytes_come_back_as_they_were(open_repository: OpenRepository) -> None:
@@ -171,18 +159,18 @@ def test_wrong_credentials_are_refused_without_being_shown(s3: S3Server) -> None
 
 def test_a_log_keeps_the_order_of_its_writers(open_repository: OpenRepository) -> None:
     def write(number: int) -> int:
-        return NumberedLog(open_repository(), LAYOUT.holds, Entry).append(Entry(text=str(number)))
+        return AppendLog(open_repository(), LAYOUT.holds, Entry).append(Entry(text=str(number)))
 
     with ThreadPoolExecutor(4) as pool:
         numbers = dict(zip(map(str, range(12)), pool.map(write, range(12)), strict=True))
-    log = NumberedLog(open_repository(), LAYOUT.holds, Entry)
+    log = AppendLog(open_repository(), LAYOUT.holds, Entry)
     assert sorted(numbers.values()) == list(range(1, 13))
     assert [entry.text for entry in log.read_all()] == sorted(numbers, key=lambda text: numbers[text])
     assert log.last() == log.read_all()[-1]
 
 
 def test_a_decision_is_made_again_on_the_entry_that_came_between(open_repository: OpenRepository) -> None:
-    log, other = (NumberedLog(open_repository(), LAYOUT.holds, Entry) for _ in range(2))
+    log, other = (AppendLog(open_repository(), LAYOUT.holds, Entry) for _ in range(2))
     seen: list[str | None] = []
 
     def decide(last: Entry | None, number: int) -> Entry:
@@ -197,7 +185,7 @@ def test_a_decision_is_made_again_on_the_entry_that_came_between(open_repository
 
 
 def test_a_log_that_was_shortened_goes_on_with_its_numbers(repository: Repository) -> None:
-    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    log = AppendLog(repository, LAYOUT.holds, Entry)
     for text in "abcde":
         log.append(Entry(text=text))
     assert log.prune(2) == 3
@@ -210,7 +198,7 @@ def test_a_log_that_was_shortened_goes_on_with_its_numbers(repository: Repositor
 
 @pytest.mark.fault("F63")
 def test_a_strange_object_in_a_log_is_passed_over(repository: Repository) -> None:
-    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    log = AppendLog(repository, LAYOUT.holds, Entry)
     repository.create(f"{LAYOUT.holds}notes.json", b"{}")
     assert log.append(Entry(text="a")) == 1
     assert [entry.text for entry in log.read_all()] == ["a"]
@@ -228,7 +216,7 @@ def test_more_than_the_limit_is_not_read(repository: Repository) -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\tb/c", "a\r", "ü/é", "a b", "x~y#z"])
 def test_a_key_that_the_library_cannot_express_hides_nothing_in_a_bucket(s3: S3Server, name: str) -> None:
     location = s3.bucket()
-    log = NumberedLog(Repository(location, CREDENTIALS), LAYOUT.locks, Entry)
+    log = AppendLog(Repository(location, CREDENTIALS), LAYOUT.locks, Entry)
     log.append(Entry(text="a"))
     s3.client().put_object(Bucket=location.bucket, Key=f"{location.prefix}/{LAYOUT.locks}{name}", Body=b"x")
     assert log.append(Entry(text="b")) == 2
@@ -238,7 +226,7 @@ def test_a_key_that_the_library_cannot_express_hides_nothing_in_a_bucket(s3: S3S
 
 
 def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:
-    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    log = AppendLog(repository, LAYOUT.holds, Entry)
     for text in "abc":
         log.append(Entry(text=text))
     repository.delete([f"{LAYOUT.holds}000000000002.json"])
@@ -247,7 +235,7 @@ def test_a_log_with_a_hole_is_damaged(repository: Repository) -> None:
 
 
 def test_a_note_is_read_as_it_was_written_whatever_comes_beside_it(repository: Repository) -> None:
-    notes = Notes(repository, LAYOUT)
+    notes = RunArtifacts(repository, LAYOUT)
     first = notes.write("run", "cut", Entry(text="first"))
     second = notes.write("run", "cut", Entry(text="second"))
     notes.write("run", "cutter", Entry(text="another name"))
@@ -262,7 +250,7 @@ def test_a_note_is_read_as_it_was_written_whatever_comes_beside_it(repository: R
 
 
 def test_a_note_that_is_written_once_is_the_first_one_and_any_other_is_told(repository: Repository) -> None:
-    notes = Notes(repository, LAYOUT)
+    notes = RunArtifacts(repository, LAYOUT)
     with pytest.raises(NotFound, match="has left no note plan"):
         notes.read_once(Entry, "run", "plan")
     only = notes.write_once("run", "plan", Entry(text="approved"))
@@ -274,10 +262,6 @@ def test_a_note_that_is_written_once_is_the_first_one_and_any_other_is_told(repo
     assert notes.read_once(Entry, "run", "plan") == notes.read(Entry, only) == Entry(text="approved")
     with pytest.raises(Altered, match=rf"{forged.key} was not written by this run"):
         notes.refuse_others("run", "plan")
-
-
-def savepoint(number: int, consistency: Consistency = Consistency.EXACT, run: str = "run") -> Manifest:
-    return dataclasses.replace(image(), savepoint_id=new_id(1_800_000_000_000 + number * 1000, run), consistency=consistency)
 
 
 def test_a_savepoint_exists_once_published_and_stays_as_it_is(open_repository: OpenRepository) -> None:
@@ -334,16 +318,16 @@ def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
     with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
         store.read(savepoint(2).savepoint_id)
     expired = store.retire(savepoint(1).savepoint_id, at=5)
-    assert store.read_retired(savepoint(1).savepoint_id, expired) == savepoint(1)
+    assert store.retired_outline(savepoint(1).savepoint_id, expired) == savepoint(1)
     with pytest.raises(Damaged, match=f"holds savepoint {savepoint(1).savepoint_id}"):
-        store.read_retired(savepoint(2).savepoint_id, expired)
+        store.retired_outline(savepoint(2).savepoint_id, expired)
 
 
 @pytest.mark.fault("F63")
 def test_an_error_about_a_manifest_under_another_id_is_short_however_long_that_id_is(repository: Repository) -> None:
     store, place = SavepointStore(repository, LAYOUT), savepoint(1).savepoint_id
     strange = zstandard.compress(codec.dumps(dataclasses.replace(savepoint(1), savepoint_id="x" * 10_000)))
-    for key, read in ((LAYOUT.manifest(place), store.read), ("retired", lambda one: store.read_retired(one, "retired"))):
+    for key, read in ((LAYOUT.manifest(place), store.read), ("retired", lambda one: store.retired_outline(one, "retired"))):
         repository.create(key, strange)
         with pytest.raises(Damaged, match="holds savepoint x") as refused:
             read(place)

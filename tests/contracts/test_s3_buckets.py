@@ -1,4 +1,4 @@
-"""Savepoints, audits and expiry in the kinds of buckets that people have: nothing is lost, and nothing is said to be gone that is there."""
+"""Savepoints, checks and expiry in the kinds of buckets that people have: nothing is lost, and nothing is said to be gone that is there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import ConfigInvalid, LockHeld
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.retention import DAY_MS
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import wall_clock
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.workbench import wall_clock
-from tests.contracts.golden_place import GOOD, command, environment, opened, upload_golden, write_config
-from tests.contracts.test_repository import Entry
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from tests.support.repository.golden import FIRST, SECOND, checked
+from tests.support.repository.golden_place import GOOD, approval_of, command, environment, opened, upload_golden, write_config
+from tests.support.storage.contract import Entry
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 Place = tuple[StorageLocation, StorageCredentials]
 
@@ -41,23 +41,23 @@ def stored(location: StorageLocation, prefix: str = "golden/") -> list[str]:
 @pytest.mark.fault("F18")
 def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_path: Path) -> None:
     upload_golden(*place)
-    with opened(tmp_path, *place) as bench:
-        lock = bench.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
-        bench.lock.renew(lock, lease_seconds=60)
+    with opened(tmp_path, *place) as recovery:
+        lock = recovery.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
+        recovery.lock.renew(lock, lease_seconds=60)
         with pytest.raises(LockHeld, match="savepoint r"):
-            bench.lock.acquire("another", lease_seconds=60, purpose="savepoint")
+            recovery.lock.acquire("another", lease_seconds=60, purpose="savepoint")
         for text in ("first", "second"):
-            noted = bench.notes.write("run", "cut", Entry(text=text))
-            NumberedLog(bench.repository, "golden/holds-of-a-test/", Entry).append(Entry(text=text))
-        assert bench.notes.read(Entry, noted) == Entry(text="second")
-        assert len(NumberedLog(bench.repository, "golden/holds-of-a-test/", Entry).read_all()) == 2
+            noted = recovery.artifacts.write("run", "cut", Entry(text=text))
+            AppendLog(recovery.repository, "golden/holds-of-a-test/", Entry).append(Entry(text=text))
+        assert recovery.artifacts.read(Entry, noted) == Entry(text="second")
+        assert len(AppendLog(recovery.repository, "golden/holds-of-a-test/", Entry).read_all()) == 2
         with pytest.raises(AlreadyExists):
-            bench.repository.create(bench.layout.manifest(SECOND), b"x")
-        bench.savepoints.publish(bench.savepoints.read(SECOND))
-        bench.lock.release(lock)
-        upkeep.mark(bench, FIRST, keep=True, requested_by="me", reason="r")
-        assert bench.lock.holder() is None
-        report = audited(bench, "full")
+            recovery.repository.create(recovery.layout.manifest(SECOND), b"x")
+        recovery.savepoints.publish(recovery.savepoints.read(SECOND))
+        recovery.lock.release(lock)
+        maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
+        assert recovery.lock.holder() is None
+        report = checked(recovery, "full")
         assert (report.findings, report.savepoints, report.files_read) == ((), 2, 4)
         assert report.good
 
@@ -68,21 +68,21 @@ def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Ser
     location = s3.bucket(mode)
     upload_golden(location, CREDENTIALS)
     before = s3.versions(location)
-    with opened(tmp_path, location, CREDENTIALS) as bench:
-        report = upkeep.expire(bench, "r")
+    with opened(tmp_path, location, CREDENTIALS) as recovery:
+        report = maintenance.expire(recovery, "r")
         (left,) = report.left
         tomorrow = datetime.now(UTC) + timedelta(days=1)
-        assert left.startswith(f"{bench.layout.manifest(FIRST)}: locked until {tomorrow:%Y-%m-%d} ")
+        assert left.startswith(f"{recovery.layout.manifest(FIRST)}: locked until {tomorrow:%Y-%m-%d} ")
         assert left.endswith(f"({mode})")
         assert (report.expired, report.files_removed) == ((), 0)
-        assert bench.savepoints.ids() == [FIRST, SECOND], "it exists as long as it is held"
+        assert recovery.savepoints.ids() == [FIRST, SECOND], "it exists as long as it is held"
         assert stored(location, "golden/expired/") == [], "what stays has not left a copy behind"
-        assert audited(bench, "full").good
+        assert checked(recovery, "full").good
     assert {key: ids for key, ids in s3.versions(location).items() if key in before} == before
-    with opened(tmp_path, location, CREDENTIALS, days_later=1.1) as bench:
-        report = upkeep.expire(bench, "a day later")
+    with opened(tmp_path, location, CREDENTIALS, days_later=1.1) as recovery:
+        report = maintenance.expire(recovery, "a day later")
         assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
-        assert bench.savepoints.ids() == [SECOND]
+        assert recovery.savepoints.ids() == [SECOND]
     assert s3.versions(location)[f"golden/savepoints/{FIRST}/manifest.json.zst"], "the server itself held it longer than our clock says"
 
 
@@ -90,9 +90,9 @@ def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Ser
 def test_files_that_are_locked_stay_with_the_record_of_whose_they_are(s3: S3Server, tmp_path: Path, held: str) -> None:
     location = s3.bucket("compliance")
     upload_golden(location, CREDENTIALS, without=f"savepoints/{SECOND}")
-    with opened(tmp_path, location, CREDENTIALS, days_later=30) as bench:
-        copy = bench.layout.retired(SECOND, wall_clock())
-        bench.repository.put_file(copy, GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst")
+    with opened(tmp_path, location, CREDENTIALS, days_later=30) as recovery:
+        copy = recovery.layout.retired(SECOND, wall_clock())
+        recovery.repository.put_file(copy, GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst")
         only_second = [
             key for key in stored(location, "golden/segments/") if "/00000000000000000040-" in key or "/00000000000000000017-" in key
         ]
@@ -103,10 +103,10 @@ def test_files_that_are_locked_stay_with_the_record_of_whose_they_are(s3: S3Serv
                 s3.client().put_object_retention(**where, Retention={"Mode": "COMPLIANCE", "RetainUntilDate": until})
             else:
                 s3.client().put_object_legal_hold(**where, LegalHold={"Status": "ON"})
-        report = upkeep.expire(bench, "r")
+        report = maintenance.expire(recovery, "r")
         said = "locked by a legal hold" if held == "legal hold" else f"locked until {until:%Y-%m-%d %H:%M:%S} UTC (compliance)"
         assert report.left == tuple(f"{key}: {said}" for key in only_second)
-        assert report.files_removed == 0
+        assert report.files_removed == 2, "the range tables, which nothing locks"
         assert set(only_second) < set(stored(location))
         assert copy in stored(location)
 
@@ -116,10 +116,10 @@ def test_in_a_versioned_bucket_what_expired_is_hidden_and_that_is_said(s3: S3Ser
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
     before = s3.versions(location)
-    with opened(tmp_path, location, CREDENTIALS) as bench:
-        report = upkeep.expire(bench, "r")
+    with opened(tmp_path, location, CREDENTIALS) as recovery:
+        report = maintenance.expire(recovery, "r")
         assert (report.expired, report.left, report.versions_kept) == ((FIRST,), (), True)
-        assert audited(bench, "full").good
+        assert checked(recovery, "full").good
     after = s3.versions(location)
     assert all(after[key] == ids for key, ids in before.items()), "every byte can still be brought back"
 
@@ -127,17 +127,17 @@ def test_in_a_versioned_bucket_what_expired_is_hidden_and_that_is_said(s3: S3Ser
 def test_in_a_plain_bucket_files_go_for_good_after_their_grace_period(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket()
     upload_golden(location, CREDENTIALS, without=f"savepoints/{SECOND}")
-    with opened(tmp_path, location, CREDENTIALS) as bench:
-        bench.repository.put_file(
-            bench.layout.retired(SECOND, wall_clock() - 20 * DAY_MS), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst"
+    with opened(tmp_path, location, CREDENTIALS) as recovery:
+        recovery.repository.put_file(
+            recovery.layout.retired(SECOND, wall_clock() - 20 * DAY_MS), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst"
         )
-        assert upkeep.expire(bench, "young").files_removed == 0
-    with opened(tmp_path, location, CREDENTIALS, days_later=8) as bench:
-        report = upkeep.expire(bench, "old")
-        assert (report.files_removed, report.left, report.versions_kept) == (2, (), False)
+        assert maintenance.expire(recovery, "young").files_removed == 0
+    with opened(tmp_path, location, CREDENTIALS, days_later=8) as recovery:
+        report = maintenance.expire(recovery, "old")
+        assert (report.files_removed, report.left, report.versions_kept) == (4, (), False), "segments and range tables"
         assert len(stored(location, "golden/segments/")) == 2
         assert stored(location, "golden/expired/") == []
-        assert audited(bench, "full").good
+        assert checked(recovery, "full").good
 
 
 @pytest.mark.fault("F18")
@@ -145,16 +145,18 @@ def test_without_the_right_to_delete_expiry_names_everything_and_removes_nothing
     location = s3.bucket()
     poor = s3.writer(location)
     upload_golden(location, poor, without=f"savepoints/{SECOND}")
-    with opened(tmp_path, location, poor, days_later=30) as bench:
-        bench.repository.put_file(bench.layout.retired(SECOND, wall_clock()), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst")
+    with opened(tmp_path, location, poor, days_later=30) as recovery:
+        recovery.repository.put_file(
+            recovery.layout.retired(SECOND, wall_clock()), GOOD / "golden" / "savepoints" / SECOND / "manifest.json.zst"
+        )
         segments = stored(location, "golden/segments/")
-        report = upkeep.expire(bench, "r")
+        report = maintenance.expire(recovery, "r")
         assert report.files_removed == 0
-        assert len(report.left) == 2
+        assert len(report.left) == 4, "segments and range tables"
         assert all("is not allowed" in left and "AccessDenied" in left for left in report.left)
         assert stored(location, "golden/segments/") == segments
         with pytest.raises(ConfigInvalid, match="is not allowed"):
-            bench.repository.delete([segments[0]])
+            recovery.repository.delete([segments[0]])
 
 
 @pytest.mark.fault("F18")
@@ -164,7 +166,8 @@ def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server
     who = s3.writer(location) if kind == "plain" else CREDENTIALS
     keys = upload_golden(location, who)
     write_config(tmp_path, location)
-    done = command(tmp_path, environment(who), "expire", "golden", "--apply")
+    approval = approval_of(tmp_path, environment(who), "expire", "golden")
+    done = command(tmp_path, environment(who), "expire", "golden", "--approve", approval)
     assert done.returncode == 8, done
     assert "0 savepoints expired, 0 files removed, 1 could not be removed" in done.stdout
     assert f"{FIRST}/manifest.json.zst: " in done.stderr
@@ -179,7 +182,8 @@ def test_the_command_takes_its_key_from_the_machine_when_no_connection_is_named(
     upload_golden(location, CREDENTIALS)
     write_config(tmp_path, location, connection=None)
     machine = {"AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id, "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key}
-    done = command(tmp_path, environment(CREDENTIALS) | machine, "expire", "golden", "--apply")
+    variables = environment(CREDENTIALS) | machine
+    done = command(tmp_path, variables, "expire", "golden", "--approve", approval_of(tmp_path, variables, "expire", "golden"))
     assert done.returncode == 0, done
     assert "1 savepoints expired" in done.stdout
     assert "The bucket keeps versions" in done.stderr

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, RepositoryUnavailable
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.storage.creating import Retries
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.contracts.test_repository import LAYOUT, Entry, savepoint
-from tests.s3 import CREDENTIALS, S3Server, behind
-from tests.s3_proxy import Act, Proxy, Request, puts, s3_proxy
+from tests.support.storage.contract import LAYOUT, Entry, savepoint
+from tests.support.storage.s3 import CREDENTIALS, S3Server, behind
+from tests.support.storage.s3_proxy import Act, Proxy, Request, puts, s3_proxy
 
 QUICK = Retries(attempts=4, first_seconds=0.01)
 NOW = 1_800_000_000_000
@@ -155,7 +155,7 @@ def test_a_conflict_with_another_writer_is_no_answer_yet(shaky: Repository, dire
 
 @pytest.mark.parametrize("act", ["lose_reply", "late_503"])
 def test_an_entry_whose_reply_was_lost_is_there_once(shaky: Repository, direct: Repository, proxy: Proxy, act: Act) -> None:
-    log, others = (NumberedLog(repository, LAYOUT.holds, Entry) for repository in (shaky, direct))
+    log, others = (AppendLog(repository, LAYOUT.holds, Entry) for repository in (shaky, direct))
     proxy.inject(act, puts(LAYOUT.holds))
     assert log.append(Entry(text="same")) == 1
     assert others.append(Entry(text="same")) == 2
@@ -166,7 +166,7 @@ def test_an_entry_whose_reply_was_lost_is_there_once(shaky: Repository, direct: 
     assert [entry.text for entry in others.read_all()] == ["same"] * 4
     notes = LAYOUT.work("run", "cut").rpartition("/")[0]
     proxy.inject(act, puts(notes))
-    first = Notes(shaky, LAYOUT).write("run", "cut", Entry(text="a"))
+    first = RunArtifacts(shaky, LAYOUT).write("run", "cut", Entry(text="a"))
     assert list(direct.keys(f"{notes}/")) == [first.key]
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import upkeep
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refused
-from streams_recovery.core.undelete import Harm
-from streams_recovery.workbench import Workbench
-from tests.contracts.golden_place import command, environment, opened, upload_golden, write_config
-from tests.s3 import CREDENTIALS, S3Server
-from tests.unit.upkeep.test_audit import FIRST, SECOND, audited
+from streams_recovery.core.repository.undelete import Harm
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import RecoveryContext
+from tests.support.repository.golden import FIRST, SECOND, checked
+from tests.support.repository.golden_place import approval_of, command, environment, opened, upload_golden, write_config
+from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 
-def deleted_and_overwritten(s3: S3Server, bench: Workbench) -> tuple[list[str], str]:
+def deleted_and_overwritten(s3: S3Server, recovery: RecoveryContext) -> tuple[list[str], str]:
     """Everything is deleted but one segment, which is written over. Returns the deleted keys and the other one."""
-    where, client = bench.repository.location, s3.client()
-    keys = list(bench.repository.keys("golden/"))
+    where, client = recovery.repository.location, s3.client()
+    keys = list(recovery.repository.keys("golden/"))
     replaced = next(key for key in keys if "/segments/" in key)
     gone = [key for key in keys if key != replaced]
     for key in gone:
@@ -32,65 +32,66 @@ def deleted_and_overwritten(s3: S3Server, bench: Workbench) -> tuple[list[str], 
 def test_all_that_was_there_comes_back_and_nothing_is_deleted_for_it(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
-    with opened(tmp_path, location, CREDENTIALS) as bench:
-        assert upkeep.plan_undelete(bench).objects == ()
-        gone, replaced = deleted_and_overwritten(s3, bench)
-        assert bench.savepoints.ids() == []
+    with opened(tmp_path, location, CREDENTIALS) as recovery:
+        assert maintenance.plan_undelete(recovery).objects == ()
+        gone, replaced = deleted_and_overwritten(s3, recovery)
+        assert recovery.savepoints.ids() == []
         kept = s3.versions(location)
 
-        planned = upkeep.plan_undelete(bench)
+        planned = maintenance.plan_undelete(recovery)
         assert {one.key: one.harm for one in planned.objects} == dict.fromkeys(gone, Harm.DELETED) | {replaced: Harm.REPLACED}
         manifests = [number for number, one in enumerate(planned.objects) if "/savepoints/" in one.key]
         assert manifests == list(range(len(planned.objects)))[-len(manifests) :], "what makes a savepoint exist comes last"
-        assert bench.savepoints.ids() == [], "a plan changes nothing"
+        assert recovery.savepoints.ids() == [], "a plan changes nothing"
 
         told: list[str] = []
-        assert upkeep.undelete(bench, run_id="r", say=told.append) == planned
+        assert maintenance.undelete(recovery, run_id="r", say=told.append) == planned
         assert len(told) == len(planned.objects)
-        assert bench.savepoints.ids() == [FIRST, SECOND]
-        assert audited(bench, "full").good
+        assert recovery.savepoints.ids() == [FIRST, SECOND]
+        assert checked(recovery, "full").good
         after = s3.versions(location)
         assert all(set(ids) < set(after[key]) for key, ids in kept.items() if key in {*gone, replaced}), "each has one version more"
-        assert bench.lock.holder() is None
-        assert upkeep.plan_undelete(bench).objects == (), "a second time there is nothing to do"
+        assert recovery.lock.holder() is None
+        assert maintenance.plan_undelete(recovery).objects == (), "a second time there is nothing to do"
 
 
 @pytest.mark.fault("F19")
 def test_it_is_refused_where_it_could_not_be_true(s3: S3Server, tmp_path: Path) -> None:
     plain = s3.bucket()
     upload_golden(plain, CREDENTIALS)
-    with opened(tmp_path, plain, CREDENTIALS) as bench:
-        deleted_and_overwritten(s3, bench)
+    with opened(tmp_path, plain, CREDENTIALS) as recovery:
+        deleted_and_overwritten(s3, recovery)
         with pytest.raises(Refused, match="keeps no versions"):
-            upkeep.plan_undelete(bench)
+            maintenance.plan_undelete(recovery)
     versioned = s3.bucket("versioned")
     upload_golden(versioned, CREDENTIALS)
-    with opened(tmp_path, versioned, CREDENTIALS) as bench:
-        deleted_and_overwritten(s3, bench)
-        running = bench.lock.acquire("expiry x", lease_seconds=60, purpose="expiry")
+    with opened(tmp_path, versioned, CREDENTIALS) as recovery:
+        deleted_and_overwritten(s3, recovery)
+        running = recovery.lock.acquire("expiry x", lease_seconds=60, purpose="expiry")
         with pytest.raises(LockHeld, match="expiry x"):
-            upkeep.undelete(bench, run_id="r", say=print)
-        bench.lock.release(running)
-        assert bench.savepoints.ids() == []
+            maintenance.undelete(recovery, run_id="r", say=print)
+        recovery.lock.release(running)
+        assert recovery.savepoints.ids() == []
         with pytest.raises(NotFound):
-            bench.savepoints.read(SECOND)
-    with opened(tmp_path, versioned, s3.writer(versioned)) as bench, pytest.raises(ConfigInvalid, match="s3:ListBucketVersions"):
-        upkeep.plan_undelete(bench)
+            recovery.savepoints.read(SECOND)
+    with opened(tmp_path, versioned, s3.writer(versioned)) as recovery, pytest.raises(ConfigInvalid, match="s3:ListBucketVersions"):
+        maintenance.plan_undelete(recovery)
 
 
 def test_the_command_shows_first_and_does_it_when_told(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
     write_config(tmp_path, location)
-    with opened(tmp_path, location, CREDENTIALS) as bench:
-        gone, replaced = deleted_and_overwritten(s3, bench)
-        shown = command(tmp_path, environment(CREDENTIALS), "undelete", "golden")
+    with opened(tmp_path, location, CREDENTIALS) as recovery:
+        gone, replaced = deleted_and_overwritten(s3, recovery)
+        shown = command(tmp_path, environment(CREDENTIALS), "undelete", "golden", "--plan")
         assert shown.returncode == 0, shown
         assert all(key in shown.stdout for key in (*gone, replaced))
-        assert f"{len(gone) + 1} objects with" in shown.stdout
+        assert f"{len(gone) + 1} objects** with" in shown.stdout
         assert "would be brought back" in shown.stdout
-        assert bench.savepoints.ids() == []
-        done = command(tmp_path, environment(CREDENTIALS), "undelete", "golden", "--apply", "--json")
+        assert recovery.savepoints.ids() == []
+        approval = approval_of(tmp_path, environment(CREDENTIALS), "undelete", "golden")
+        done = command(tmp_path, environment(CREDENTIALS), "undelete", "golden", "--approve", approval, "--json")
         assert done.returncode == 0, done
         assert len(json.loads(done.stdout)["objects"]) == len(gone) + 1
-        assert bench.savepoints.ids() == [FIRST, SECOND]
+        assert recovery.savepoints.ids() == [FIRST, SECOND]

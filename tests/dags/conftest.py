@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.dags.counting import Counting
+from tests.support.applications.counting import Counting
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-tests-")
 
 os.environ.update(

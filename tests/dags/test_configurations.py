@@ -11,7 +11,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.project import PROJECT
+
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
 WAYS_BACK = {
     "streams_restore_full",
@@ -21,7 +22,7 @@ WAYS_BACK = {
     "streams_clone",
     "streams_append_quarantine",
 }
-OWN = ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")
+OWN = ("backup", "check", "expire", "compact", "drill", "run", "reprocess")
 
 
 @pytest.fixture

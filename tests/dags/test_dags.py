@@ -5,19 +5,36 @@ from __future__ import annotations
 import copy
 import itertools
 from datetime import UTC, datetime
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.definitions.param import ParamsDict, process_params
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
-from streams_recovery.operators.triggers import WatchTrigger
+from streams_recovery.config.directory import load_application
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.offsets.strategy import EXACT, parse
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.request import (
+    AsOfMoment,
+    FromSavepoint,
+    Interval,
+    OutputPolicy,
+    Rebuild,
+    RestoreRequest,
+    Safeguards,
+    SafetyPolicy,
+    Undo,
+)
+from streams_recovery.core.timestamps import parse_moment
+from streams_recovery.triggers.application import WatchTrigger
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
-PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "verify", "expire", "compact", "drill", "run", "reprocess")]
+PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "check", "expire", "compact", "drill", "run", "reprocess")]
 BACKUP, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
 WAYS_BACK = [
     "streams_restore_full",
@@ -28,10 +45,27 @@ WAYS_BACK = [
     "streams_append_quarantine",
 ]
 RESTORE, UNDO, REBUILD, PITR, CLONE, APPEND = WAYS_BACK
-ONCE = {"stop_application", "prepare_topics", "reset_consumer_group", "wipe_state", "start_application"}
-BEFORE = ["plan", "approve", "open_restore", "stop_application", "save_state", "copy_state", "keep_state", "prepare_topics"]
-AFTER = ["reset_consumer_group", "wipe_state", "start_application", "await_recovered", "finish", "abandon"]
-DESTRUCTIVE = ONCE | {"load_records"}
+NAME = "order-processing"
+MOMENT = "2026-11-21T12:00:00Z"
+DESTRUCTIVE = {"stop_application", "prepare_topics", "reset_consumer_group", "wipe_state", "start_application", "load_records"}
+# Every task by which a person's wishes reach a restore.
+REQUESTED = [
+    (RESTORE, "plan"),
+    (RESTORE, "open_restore"),
+    (UNDO, "plan"),
+    (UNDO, "open_restore"),
+    (REBUILD, "plan"),
+    (REBUILD, "open_restore"),
+    (PITR, "plan"),
+    (PITR, "open_restore"),
+    (DRILL, "plan"),
+    (DRILL, "open_restore"),
+    (CLONE, "clone.plan"),
+    (CLONE, "clone.open_restore"),
+    (CLONE, "upgrade.plan"),
+    (CLONE, "upgrade.open_restore"),
+]
+OF_A_PERSON = [(dag_id, task_id) for dag_id, task_id in REQUESTED if dag_id != DRILL]
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +74,45 @@ def dags() -> dict[str, Any]:
     bag = DagBag(str(PROJECT / "dags"))
     assert bag.import_errors == {}
     return dict(bag.dags)
+
+
+class Pulled:
+    """What the tasks before have returned."""
+
+    def xcom_pull(self, task_ids: str) -> dict[str, str]:
+        """As a task group's *plan* or *publish* does."""
+        return {
+            "hash": f"hash of {task_ids}",
+            "savepoint": f"savepoint of {task_ids}",
+            "savepoint_id": f"id of {task_ids}",
+            "restore": f"restore of {task_ids}",
+            "old": NAME,
+        }
+
+
+def rendered(dag: Any, task_id: str, **conf: Any) -> Any:
+    """The task as it would be executed in a run that was triggered with ``conf``. Raises for params that do not fit."""
+    task = dag.get_task(task_id).prepare_for_execution()
+    given = {"application": NAME, **({"as_of": MOMENT} if dag.dag_id == PITR else {}), **conf}
+    # A param keeps the value it had last.
+    declared = copy.deepcopy(dag.params)
+    task.params = ParamsDict()
+    params = process_params(SimpleNamespace(params=declared), task, given, suppress_exception=False)  # type: ignore[arg-type]
+    task.render_template_fields({"params": params, "ti": Pulled()})
+    return task
+
+
+def request(dag: Any, task_id: str, **conf: Any) -> Any:
+    """What that task asks a restore for."""
+    found = rendered(dag, task_id, **conf).request(SimpleNamespace(config=load_application(NAME)))
+    assert isinstance(found, RestoreRequest)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any application is one of itself: what a clone's tasks ask for needs no configuration of a clone."""
+    monkeypatch.setattr("streams_recovery.operators.clone.original_of", lambda _name: NAME)
 
 
 def test_there_is_a_backup_and_its_upkeep_for_every_application_and_one_of_each_way_back(dags: dict[str, Any]) -> None:
@@ -95,21 +168,10 @@ def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], 
 def test_a_rejection_is_final_and_an_approval_that_airflow_failed_is_asked_for_again(dags: dict[str, Any]) -> None:
     approve = dags[RESTORE].get_task("approve")
     answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": None}
-    with pytest.raises(AirflowFailException, match="nothing was touched"):
+    with pytest.raises(AirflowFailException, match="Nothing was changed"):
         approve.execute_complete({}, {"chosen_options": ["Reject"], **answer})
     assert approve.execute_complete({}, {"chosen_options": ["Approve"], **answer})["chosen_options"] == ["Approve"]
     assert approve.retries == 3
-
-
-@pytest.mark.parametrize("dag_id", [RESTORE, UNDO, PITR])
-def test_steps_of_a_restore_come_in_the_order_that_is_safe(dags: dict[str, Any], dag_id: str) -> None:
-    check_order(dags[dag_id], [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", *AFTER])
-
-
-def test_a_rebuild_has_the_same_order_and_proves_that_there_is_no_state(dags: dict[str, Any]) -> None:
-    order = [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", "verify_cleared", *AFTER]
-    check_order(dags[REBUILD], order)
-    assert set(dags[REBUILD].task_ids) == set(order)
 
 
 def check_order(dag: Any, order: list[str]) -> None:
@@ -118,10 +180,11 @@ def check_order(dag: Any, order: list[str]) -> None:
 
 
 @pytest.mark.fault("F20")
-@pytest.mark.parametrize("dag_id", [DRILL, REPROCESS, RESTORE, UNDO, PITR])
-def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(dags: dict[str, Any], dag_id: str) -> None:
-    assert {name: dags[dag_id].get_task(name).retries for name in ONCE} == dict.fromkeys(ONCE, 0)
-    assert dags[dag_id].get_task("load_records").retries == 2
+@pytest.mark.parametrize("where", [DRILL, REPROCESS, RESTORE, UNDO, REBUILD, PITR, "clone", "upgrade"])
+def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(dags: dict[str, Any], where: str) -> None:
+    dag_id, group = (where, "") if where in dags else (CLONE, f"{where}.")
+    retries = {name: dags[dag_id].get_task(f"{group}{name}").retries for name in DESTRUCTIVE}
+    assert retries == dict.fromkeys(DESTRUCTIVE, 0) | {"load_records": 2}
 
 
 @pytest.mark.fault("F20")
@@ -149,6 +212,13 @@ def test_what_brings_the_application_back_is_tried_again(dags: dict[str, Any], d
         {"savepoint": "../../x"},
         {"savepoint": "latest; rm -rf /"},
         {"allow_ahead": "perhaps"},
+        {"allow_ahead": "True"},
+        {"replace": "true"},
+        {"delete": "a"},
+        {"delete": [""]},
+        {"delete": ["../x"]},
+        {"delete": ["a", "b; c"]},
+        {"confirm": 1},
         {"replace": "perhaps"},
         {"compare_keys": "perhaps"},
         {"safety": "none"},
@@ -169,58 +239,140 @@ def test_params_that_do_not_fit_are_refused(dags: dict[str, Any], conf: dict[str
 
 @pytest.mark.parametrize("inputs_from", ["../../x", "before:latest", "none", "latest; x"])
 def test_inputs_come_from_no_savepoint_that_is_none(dags: dict[str, Any], inputs_from: str) -> None:
-    param = copy.copy(dags[REBUILD].params.get_param("inputs_from"))
-    assert (param.resolve(), param.resolve("latest")) == ("", "latest")
+    dag = dags[REBUILD]
+    assert (request(dag, "plan").inputs_from, request(dag, "open_restore", inputs_from="latest").inputs_from) == ("", "latest")
     with pytest.raises((AirflowException, ValueError)):
-        param.resolve(inputs_from)
-    assert dags[REBUILD].get_task("open_restore").asked["inputs_from"] == "{{ params.inputs_from }}"
+        request(dag, "plan", inputs_from=inputs_from)
 
 
-def test_by_default_a_restore_replaces_nothing_that_lives_and_saves_what_is_there(dags: dict[str, Any]) -> None:
-    params = dags[RESTORE].params
-    assert (params["replace"], params["safety"], params["confirm"]) == (False, "required", "")
-    assert dags[UNDO].get_task("plan").asked["savepoint"] == "before:{{ params.restore }}"
-    assert dags[UNDO].params["confirm"] == "", "an undo replaces what is there, so its confirmation is typed"
+@pytest.mark.parametrize(("dag_id", "task_id"), REQUESTED)
+def test_by_default_a_restore_replaces_nothing_and_saves_what_is_there(dags: dict[str, Any], dag_id: str, task_id: str) -> None:
+    asked = request(dags[dag_id], task_id)
+    # An undo replaces what is there, so its confirmation is typed.
+    assert asked.safeguards == Safeguards(replace=dag_id == UNDO)
+    assert not asked.compare_keys
+    match asked:
+        case FromSavepoint():
+            assert (dag_id in (RESTORE, DRILL, CLONE), asked.allow_ahead, asked.allow_damaged) == (True, False, False)
+            assert (asked.source != "") == (dag_id in (DRILL, CLONE))
+        case Undo():
+            assert (dag_id, asked.allow_ahead, asked.allow_damaged) == (UNDO, False, False)
+        case Rebuild():
+            assert (dag_id, asked.accept_gap, asked.inputs_from, asked.outputs) == (REBUILD, False, "", OutputPolicy.KEEP)
+        case AsOfMoment():
+            assert (dag_id, asked.allow_ahead, asked.in_place, asked.groups, asked.source) == (PITR, False, False, (), "")
+        case Interval():
+            pytest.fail("no form asks for an interval")
+
+
+@pytest.mark.fault("F60")
+@pytest.mark.parametrize(("dag_id", "task_id"), REQUESTED)
+def test_what_the_form_does_not_ask_for_is_never_done(dags: dict[str, Any], dag_id: str, task_id: str) -> None:
+    # Airflow takes whatever stands in a run's conf, and checks only what the DAG declares.
+    everything = {
+        "source": NAME,
+        "allow_ahead": True,
+        "allow_damaged": True,
+        "replace": True,
+        "delete": ["a"],
+        "safety": "skip",
+        "outputs": "recreate",
+        "accept_gap": True,
+        "inputs_from": "latest",
+        "as_of": MOMENT,
+        "by": "position",
+        "in_place": True,
+        "groups": ["b"],
+        "compare_keys": True,
+        "confirm": "orders",
+        "offsets": "latest",
+    }
+    dag = dags[dag_id]
+    conf = {name: value for name, value in everything.items() if name not in dag.params}
+    assert request(dag, task_id, **conf) == request(dag, task_id)
+
+
+def test_what_a_person_chose_reaches_the_restore(dags: dict[str, Any]) -> None:
+    chosen = {"replace": True, "delete": ["a", "b"], "safety": "skip", "confirm": "orders", "reason": "why"}
+    for dag_id, task_id in OF_A_PERSON:
+        dag = dags[dag_id]
+        asked = request(dag, task_id, **{name: value for name, value in chosen.items() if name in dag.params})
+        safety = SafetyPolicy.REQUIRED if dag_id == UNDO else SafetyPolicy.SKIP
+        assert asked.safeguards == Safeguards(replace=True, delete=("a", "b"), safety=safety, confirm="orders")
+        assert asked.reason == "why"
+
+
+def test_which_savepoint_it_is_stays_the_same_from_the_plan_on(dags: dict[str, Any]) -> None:
+    assert request(dags[UNDO], "plan", restore="latest").restore_id == "latest"
+    assert isinstance(request(dags[REBUILD], "plan", savepoint="latest"), Rebuild)
+    # A newer savepoint must not change what was planned.
+    assert request(dags[DRILL], "open_restore").savepoint == "savepoint of plan"
+    assert request(dags[CLONE], "clone.open_restore").savepoint == "savepoint of clone.plan"
+    for task_id in ("upgrade.plan", "upgrade.open_restore"):
+        assert request(dags[CLONE], task_id).savepoint == "id of retire.publish", "the one that it took itself"
 
 
 @pytest.mark.parametrize(
-    ("dag_id", "plan"), [(RESTORE, "plan"), (UNDO, "plan"), (PITR, "plan"), (CLONE, "clone.plan"), (CLONE, "upgrade.plan_restore")]
+    ("dag_id", "task_id", "plan"),
+    [
+        (RESTORE, "open_restore", "plan"),
+        (DRILL, "open_restore", "plan"),
+        (CLONE, "clone.open_restore", "clone.plan"),
+        (CLONE, "upgrade.open_restore", "upgrade.plan"),
+        (CLONE, "cut_over.open", "cut_over.plan"),
+        (APPEND, "open_append", "plan"),
+    ],
+)
+def test_only_the_plan_that_was_shown_is_carried_out(dags: dict[str, Any], dag_id: str, task_id: str, plan: str) -> None:
+    assert rendered(dags[dag_id], task_id).approved_hash == f"hash of {plan}"
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "plan"), [(RESTORE, "plan"), (UNDO, "plan"), (PITR, "plan"), (CLONE, "clone.plan"), (CLONE, "upgrade.plan")]
 )
 def test_keys_are_compared_only_when_somebody_asks_for_it(dags: dict[str, Any], dag_id: str, plan: str) -> None:
-    assert dags[dag_id].params["compare_keys"] is False
-    assert dags[dag_id].get_task(plan).asked["compare_keys"] == "{{ params.compare_keys }}"
+    assert [request(dags[dag_id], plan, compare_keys=wish).compare_keys for wish in (False, True)] == [False, True]
 
 
 @pytest.mark.parametrize(
-    "offsets", ["", "exact", "shift:-100", "timestamp:2026-11-21T12:00:00+01:00", "specific:orders:0=17", "file:offsets.csv"]
+    "offsets", ["exact", "latest", "shift:-100", "timestamp:2026-11-21T12:00:00+01:00", "duration:P1DT2H", "specific:orders:0=17"]
 )
 def test_every_strategy_for_offsets_reaches_a_restore(dags: dict[str, Any], offsets: str) -> None:
-    assert dags[RESTORE].params.get_param("offsets").resolve(offsets) == offsets
     for task_id in ("plan", "open_restore"):
-        task = dags[RESTORE].get_task(task_id)
-        assert (task.asked["offsets"], task.asked["confirm"]) == ("{{ params.offsets }}", "{{ params.confirm }}")
+        asked = request(dags[RESTORE], task_id, offsets=offsets, confirm="orders")
+        assert (asked.offsets, asked.safeguards.confirm) == (parse(offsets, group="", read=lambda _name: b""), "orders")
+
+
+@pytest.mark.parametrize("offsets", [None, ""])
+def test_without_a_strategy_offsets_are_as_configured(dags: dict[str, Any], offsets: str | None) -> None:
+    configured = request(dags[RESTORE], "plan").offsets
+    assert request(dags[RESTORE], "open_restore", offsets=offsets).offsets == configured
+    assert request(dags[RESTORE], "plan", offsets="latest").offsets != configured
+
+
+def test_offsets_come_from_a_file_of_the_configurations_only(dags: dict[str, Any]) -> None:
+    with pytest.raises(ConfigInvalid, match=r"offsets\.csv"):
+        request(dags[RESTORE], "plan", offsets="file:offsets.csv")
 
 
 def test_a_restore_to_a_moment_stops_at_the_ends_and_no_other_does(dags: dict[str, Any]) -> None:
-    stop = dags[PITR].get_task("stop_at_ends")
+    stop = dags[PITR].get_task("drain")
     assert (stop.upstream_task_ids, stop.downstream_task_ids) == ({"await_recovered"}, {"finish"})
-    assert [dag_id for dag_id in (RESTORE, UNDO) if "stop_at_ends" in dags[dag_id].task_ids] == []
+    assert [dag_id for dag_id in (RESTORE, UNDO) if "drain" in dags[dag_id].task_ids] == []
     for task_id in ("plan", "open_restore"):
-        asked = dags[PITR].get_task(task_id).asked
-        assert (asked["as_of"], asked["by"], asked["offsets"]) == ("{{ params.as_of }}", "{{ params.by }}", "exact")
+        asked = request(dags[PITR], task_id, as_of=MOMENT, by="position")
+        assert asked.as_of == AsOf(moment=parse_moment(MOMENT), by=CutBy.POSITION)
 
 
 def test_inputs_are_cut_where_they_are_only_when_that_was_said_with_everybody_who_reads_them(dags: dict[str, Any]) -> None:
-    assert (dags[PITR].params["in_place"], dags[PITR].params["groups"]) == (False, "")
     for task_id in ("plan", "open_restore"):
-        asked = dags[PITR].get_task(task_id).asked
-        assert (asked["in_place"], asked["groups"]) == ("{{ params.in_place }}", "{{ params.groups }}")
+        asked = request(dags[PITR], task_id, in_place=True, groups=["one", "two"])
+        assert (asked.in_place, asked.groups) == (True, ("one", "two"))
 
 
 def test_later_input_is_appended_once_after_the_approval_and_the_lock_goes_back(dags: dict[str, Any]) -> None:
     dag = dags[APPEND]
-    check_order(dag, ["plan", "approve", "open_append", "append_records", "finish", "leave"])
-    assert set(dag.task_ids) == {"plan", "approve", "open_append", "append_records", "finish", "leave"}
+    check_order(dag, ["plan", "approve", "open_append"])
     assert dag.get_task("append_records").retries == 0
     assert dag.get_task("leave").is_teardown
     assert dag.get_task("open_append").is_setup
@@ -230,10 +382,12 @@ def test_later_input_is_appended_once_after_the_approval_and_the_lock_goes_back(
 
 
 @pytest.mark.parametrize(
-    "as_of", ["", "2026-11-21T12:00:00Z", "2026-11-21T12:00:00.5+01:00", "2026-11-21T12:00 Europe/Vienna", "2026-11-21T12:00Z"]
+    "as_of", [None, "2026-11-21T12:00:00Z", "2026-11-21T12:00:00.5+01:00", "2026-11-21T12:00 Europe/Vienna", "2026-11-21T12:00Z"]
 )
-def test_a_moment_has_a_time_zone(dags: dict[str, Any], as_of: str) -> None:
-    assert dags[PITR].params.get_param("as_of").resolve(as_of) == as_of
+def test_a_moment_has_a_time_zone(dags: dict[str, Any], as_of: str | None) -> None:
+    param = dags[PITR].params.get_param("as_of")
+    assert param.resolve(as_of) == as_of
+    assert param.schema["format"] == "date-time", "the form shows a date picker"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +400,7 @@ def test_what_is_no_moment_never_becomes_a_run(dags: dict[str, Any], conf: dict[
         dags[PITR].params.get_param(name).resolve(conf[name])
 
 
-def test_an_audit_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
+def test_a_check_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
     dag = dags[VERIFY]
     assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("0 3 * * 0", False, 1)
     assert dag.get_task("conclude").get_flat_relative_ids(upstream=True) == {"plan", "read_files"}
@@ -268,7 +422,7 @@ def test_what_a_sensor_waits_for_survives_the_way_to_the_triggerer() -> None:
     facts = {"ends": {"in 0": 5}, "until": None}
     wanted = {"application_name": "a", "watch": "ends_reached", "facts": facts, "interval": 5.0, "settle": 10.0}
     path, told = WatchTrigger(**wanted).serialize()  # type: ignore[arg-type]
-    assert (path, told) == ("streams_recovery.operators.triggers.WatchTrigger", wanted)
+    assert (path, told) == ("streams_recovery.triggers.application.WatchTrigger", wanted)
 
 
 @pytest.mark.parametrize("level", ["sample=10", "everything", "full; true"])
@@ -284,10 +438,10 @@ def test_an_expiry_is_shown_first_and_done_only_when_asked_for(dags: dict[str, A
     assert dag.get_task("expire").retries == 0
 
 
-def test_a_reduction_publishes_only_what_its_job_has_proven_and_touches_no_application(dags: dict[str, Any]) -> None:
+def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_application(dags: dict[str, Any]) -> None:
     dag = dags[COMPACT]
     assert (dag.schedule, dag.catchup, dag.max_active_runs) == (None, False, 1)
-    assert dag.get_task("publish").get_flat_relative_ids(upstream=True) == {"plan", "reduce"}
+    assert dag.get_task("publish").get_flat_relative_ids(upstream=True) == {"plan", "compact_records"}
     assert set(dag.task_ids) & DESTRUCTIVE == set()
     with pytest.raises((AirflowException, ValueError)):
         dag.params.get_param("savepoint").resolve("all")
@@ -304,28 +458,13 @@ def test_a_drill_has_the_tasks_of_a_restore_and_works_on_an_application_of_its_o
     drill, restore = dags[DRILL], dags[RESTORE]
     own = {"clear", "plan", "open_restore", "remove", "conclude"}
     assert set(drill.task_ids) - own == set(restore.task_ids) - {"plan", "approve", "open_restore", "abandon"}
-    order = [
-        "clear",
-        "plan",
-        "open_restore",
-        *(name for name in restore.task_ids if name in set(drill.task_ids) - own),
-        "remove",
-        "conclude",
-    ]
-    assert len(order) == len(drill.task_ids)
-    assert {task.application_name for task in drill.tasks} == {"order-processing:drill", "order-processing"}
-    assert drill.get_task("conclude").application_name == "order-processing", "only the history is the application's own"
-    for earlier, later in itertools.pairwise(["clear", "plan", "open_restore", "stop_application", "finish", "remove", "conclude"]):
-        assert earlier in drill.get_task(later).get_flat_relative_ids(upstream=True), (earlier, later)
-    for name in ("plan", "open_restore"):
-        asked = drill.get_task(name).asked
-        assert (asked["source"], asked["replace"], asked["safety"], asked["allow_ahead"]) == (
-            "order-processing",
-            "False",
-            "required",
-            "False",
-        )
-    assert "xcom_pull" in drill.get_task("open_restore").asked["savepoint"], "a newer savepoint must not change the plan"
+    assert {task.application_name for task in drill.tasks} == {f"{NAME}:drill", NAME}
+    assert [task.task_id for task in drill.tasks if task.application_name == NAME] == ["conclude"], (
+        "only the history is the application's own"
+    )
+    for task_id in ("plan", "open_restore"):
+        asked = request(drill, task_id)
+        assert (asked.source, asked.offsets, asked.reason) == (load_application(NAME).application.id, EXACT, "drill")
 
 
 def test_a_drill_is_removed_whatever_failed_and_its_last_task_fails_with_it(dags: dict[str, Any]) -> None:
@@ -344,31 +483,30 @@ def test_one_step_of_a_clone_is_chosen_and_each_is_shown_to_a_person_before_anyt
     choose = dag.get_task("choose")
     assert choose.first_tasks == {
         "clone": "clone.plan",
-        "cut_over": "switch.plan",
-        "roll_back": "switch.plan",
-        "offline_upgrade": "upgrade.plan",
+        "cut_over": "cut_over.plan",
+        "roll_back": "cut_over.plan",
+        "offline_upgrade": "retire.plan",
     }
     assert set(dag.params.get_param("step").schema["enum"]) == set(choose.first_tasks)
     assert choose.downstream_task_ids == set(choose.first_tasks.values())
-    for group in ("clone", "switch", "upgrade"):
+    for group in ("clone", "cut_over", "retire"):
         assert dag.get_task(f"{group}.approve").get_flat_relative_ids(upstream=True) == {"choose", f"{group}.plan"}
         assert dag.get_task(f"{group}.approve").defaults == ["Reject"]
+    others = {"choose", *choose.first_tasks.values()} | {f"{group}.approve" for group in ("clone", "cut_over", "retire")}
+    for task in dag.tasks:
+        if task.task_id not in others:
+            above = {name for name in task.get_flat_relative_ids(upstream=True) if name.endswith(".approve")}
+            assert above, f"{task.task_id} would be done before anybody has agreed"
 
 
-def test_a_clone_is_made_by_the_tasks_of_a_restore_and_they_find_each_other_in_their_group(dags: dict[str, Any]) -> None:
-    clone, restore = dags[CLONE], dags[RESTORE]
-    made = {name.removeprefix("clone.") for name in clone.task_ids if name.startswith("clone.")}
-    assert made == set(restore.task_ids)
-    check_order(
-        clone, [f"clone.{name}" for name in [*BEFORE, "load_records", "check_load", "compare_records", "verify_changelogs", *AFTER]]
-    )
-    assert "clone.plan" in clone.get_task("clone.open_restore").asked["savepoint"], "a newer savepoint must not change the plan"
+def test_tasks_only_use_what_tasks_before_them_have_returned(dags: dict[str, Any]) -> None:
     pulled = "ti.xcom_pull(task_ids='"
-    for task in clone.tasks:
-        for field in task.template_fields:
-            for text in (value for value in flat(getattr(task, field, None)) if pulled in value):
-                source = text.split(pulled)[1].split("'")[0]
-                assert source in task.get_flat_relative_ids(upstream=True), (task.task_id, field, source)
+    for dag in dags.values():
+        for task in dag.tasks:
+            for field in task.template_fields:
+                for text in (value for value in flat(getattr(task, field, None)) if pulled in value):
+                    source = text.split(pulled)[1].split("'")[0]
+                    assert source in task.get_flat_relative_ids(upstream=True), (dag.dag_id, task.task_id, field, source)
 
 
 def flat(value: object) -> list[str]:
@@ -377,37 +515,33 @@ def flat(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def test_outputs_change_hands_only_between_a_stop_and_a_start(dags: dict[str, Any]) -> None:
+def test_a_failed_cut_over_fails_its_run(dags: dict[str, Any]) -> None:
     dag = dags[CLONE]
-    steps = ["plan", "approve", "open", "stop", "hand_over", "start_live", "await_live", "finish", "abandon"]
-    check_order(dag, [f"switch.{name}" for name in steps])
-    assert {dag.get_task(f"switch.{name}").retries for name in ("stop", "hand_over", "start_live")} == {0}
-    assert dag.get_task("switch.abandon").is_teardown
-    assert not dag.get_task("switch.abandon").on_failure_fail_dagrun, "else it would hide what failed"
+    assert {dag.get_task(f"cut_over.{name}").retries for name in ("stop", "transfer_outputs", "start_live")} == {0}
+    assert dag.get_task("cut_over.abandon").is_teardown
+    assert not dag.get_task("cut_over.abandon").on_failure_fail_dagrun, "else it would hide what failed"
+
+
+@pytest.mark.parametrize("step", ["cut_over", "roll_back"])
+def test_what_a_person_chose_reaches_the_cut_over(dags: dict[str, Any], step: str) -> None:
+    for task_id in ("cut_over.plan", "cut_over.open"):
+        asked = rendered(dags[CLONE], task_id, step=step).request
+        assert (asked.step, asked.max_lag, asked.reason, asked.restore_first) == (step, None, "", False)
+        asked = rendered(dags[CLONE], task_id, step=step, max_lag=0, reason="why", restore_first=True).request
+        assert (asked.step, asked.max_lag, asked.reason, asked.restore_first) == (step, 0, "why", True)
 
 
 def test_an_upgrade_brings_the_old_application_back_last_whatever_failed(dags: dict[str, Any]) -> None:
     dag = dags[CLONE]
-    order = [
-        "plan",
-        "approve",
-        "begin_savepoint",
-        "quiesce",
-        "capture_cut",
-        "retire",
-        "copy_records",
-        "publish",
-        "plan_restore",
-        "open_restore",
-    ]
-    check_order(
-        dag, [f"upgrade.{name}" for name in [*order, "wipe_state", "make_live", "start_application", "finish", "abandon", "bring_back"]]
-    )
-    back = dag.get_task("upgrade.bring_back")
+    order = ["retire.plan", "retire.approve", "retire.begin", "retire.publish", "upgrade.plan", "upgrade.open_restore", "upgrade.abandon"]
+    check_order(dag, [*order, "retire.bring_back"])
+    back = dag.get_task("retire.bring_back")
     assert (back.is_teardown, back.retries, back.downstream_task_ids) == (True, 3, set())
-    assert "upgrade.finish_savepoint" in back.get_flat_relative_ids(upstream=True), "it needs the lock that the savepoint gives back"
-    assert dag.get_task("upgrade.begin_savepoint").mode == "stop"
-    assert "resume" not in {name.removeprefix("upgrade.") for name in dag.task_ids}, "it stays down"
+    assert "retire.finish" in back.get_flat_relative_ids(upstream=True), "it needs the lock that the savepoint gives back"
+    assert dag.get_task("retire.begin").mode == "stop"
+    assert "resume" not in {name.rpartition(".")[2] for name in dag.task_ids}, "it stays down"
+    old = {task.task_id for task in dag.tasks if getattr(task, "application_name", "").startswith("{{ ti.")}
+    assert old == {f"retire.{name}" for name in ("begin", "quiesce", "capture_cut", "copy_records", "verify_segments", "publish", "finish")}
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.project import PROJECT
+
 LOAD = """
 import json, sys, types
 before = {name: id(sys.modules[name]) for name in ("json", "types")}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.audit import AuditReport
 from streams_recovery.core.errors import SparkJobFailed
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob, Submitter
-from streams_recovery.storage.numbered import NumberedLog
-from tests.dags.counting import Counting
-from tests.dags.running import run
-from tests.integration.small import aborted
+from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.submitter import SparkJob, Submitter
+from streams_recovery.storage.append_log import AppendLog
+from tests.support.airflow.dag_runs import run
+from tests.support.applications.counting import Counting
+from tests.support.applications.topic_records import aborted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
@@ -50,30 +50,30 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
 class Failing:
     """See Submitter. No job succeeds."""
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Raise."""
         raise SparkJobFailed(f"no {job.name} succeeds here", next_step="none")
 
 
-def test_an_audit_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
+def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
-    done = run(counting, "verify", in_session, per_application=True, level="full")
-    assert (done.state, done.jobs) == ("success", ["audit"])
-    [report] = audits(counting)
+    done = run(counting, "check", in_session, per_application=True, level="full")
+    assert (done.state, done.jobs) == ("success", ["check"])
+    [report] = checks(counting)
     assert (report.savepoints, report.files_read, report.rows_read, report.good) == (1, 1, 5, True)
 
     [segment] = (counting.directory / "repository" / counting.id / "segments").rglob("*.parquet")
     flip(segment)
-    done = run(counting, "verify", in_session, per_application=True, level="full")
+    done = run(counting, "check", in_session, per_application=True, level="full")
     assert (done.state, done.by("failed")) == ("failed", {"conclude"})
-    assert [[found.cause.value for found in report.findings] for report in audits(counting) if not report.good] == [["altered-file"]]
+    assert [[found.cause.value for found in report.findings] for report in checks(counting) if not report.good] == [["altered-file"]]
 
 
-def audits(counting: Counting) -> list[AuditReport]:
-    with counting.bench() as bench:
-        ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "audits").iterdir())
-        return [NumberedLog(bench.repository, bench.layout.audit(each), AuditReport).read_all()[-1] for each in ids]
+def checks(counting: Counting) -> list[CheckReport]:
+    with counting.recovery() as recovery:
+        ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "checks").iterdir())
+        return [AppendLog(recovery.repository, recovery.layout.check(each), CheckReport).read_all()[-1] for each in ids]
 
 
 def flip(path: Path) -> None:
@@ -82,7 +82,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_a_savepoint_is_reduced_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
+def test_a_savepoint_is_compacted_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab" * 8)
     counting.savepoint(in_session)
     done = run(counting, "compact", in_session, per_application=True)
@@ -93,7 +93,7 @@ def test_a_savepoint_is_reduced_to_the_newest_record_of_each_key(counting: Count
     assert manifest.committed()[counting.input].offset == 40
 
     again = run(counting, "compact", in_session, per_application=True)
-    assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to reduce"
+    assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to compact"
 
 
 def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Counting, in_session: Submitter) -> None:
@@ -119,8 +119,8 @@ def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_sess
 
 def test_a_run_ends_although_its_input_ends_in_records_that_were_aborted(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abc")
-    with counting.bench() as bench:
-        aborted(bench, counting.input)
+    with counting.recovery() as recovery:
+        aborted(recovery, counting.input)
     done = run(counting, "run", in_session, per_application=True)
     assert (done.state, counting.committed(), counting.end(counting.input)) == ("success", 3, 7)
     assert (done.results["stop_application"]["behind"], counting.running) == ({}, False)

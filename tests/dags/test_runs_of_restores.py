@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams_recovery import restores
-from streams_recovery.core.evidence import RestoreReport, Verdict
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob, Submitter
-from tests.dags.counting import ZERO, Counting
-from tests.dags.running import Done, run
-from tests.integration.intruding import Intruder
+from streams_recovery.core.restore.report import RestoreReport, Verdict
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.submitter import SparkJob, Submitter
+from streams_recovery.operations import restore
+from tests.support.airflow.dag_runs import Done, run
+from tests.support.applications.counting import ZERO, Counting
+from tests.support.repository.intruder import Intruder
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
 
 def report_of(counting: Counting, name: str | None = None) -> RestoreReport:
     """The evidence of the newest restore."""
-    with counting.bench(name) as bench:
-        return restores.evidence(bench)[0]
+    with counting.recovery(name) as recovery:
+        return restore.evidence(recovery)[0]
 
 
 def whole(done: Done) -> bool:
@@ -94,8 +94,8 @@ def test_into_an_emptied_cluster_a_rebuild_brings_the_input_of_a_minimal_savepoi
     savepoint = counting.savepoint(in_session)
     counting.worked("cab")
     counting.lose()
-    with counting.bench() as bench:
-        bench.cluster.delete_topics([counting.input.topic, counting.output.topic])
+    with counting.recovery() as recovery:
+        recovery.cluster.delete_topics([counting.input.topic, counting.output.topic])
     done = run(counting, "restore_rebuild", in_session, application=counting.name)
     assert (done.state, done.by("failed"), counting.topics()) == ("failed", {"plan"}, set()), "nobody said where the input is to come from"
 
@@ -144,7 +144,7 @@ class Intruding:
     name: str
     forged: str = ""
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         """Intrude, and run it."""
         if job.name == self.name and not self.forged:
             restore_id = job.spec.key.split("/")[-2]

@@ -12,14 +12,14 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.copies import Spark
+from streams_recovery.config.backup import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs import JobReceipt, VerifyResult
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.jobs.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operators.spark import CompareRecordsOperator, _AirflowSubmit
 from streams_recovery.storage.credentials import StorageCredentials
@@ -28,7 +28,7 @@ from streams_recovery.storage.repository import Repository
 CANARY = "canary-61c0"
 KEY = "a/result.json"
 RESULT = codec.dumps(VerifyResult(partitions=(), keys=(), seconds=0.5))
-RECEIPT = JobReceipt(result=NoteRef.of(KEY, RESULT), failure=None)
+RECEIPT = JobReceipt(result=ArtifactRef.of(KEY, RESULT), failure=None)
 # Notes what it was given, and leaves a result and a receipt as a job does.
 SUBMIT = """#!{python}
 import json, os, pathlib, sys
@@ -66,12 +66,12 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(*, allow_insecure_rpc: bool = False, **connection: object) -> dict[str, Any]:
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps({"conn_type": "spark", **connection}))
-        operator = CompareRecordsOperator(task_id="compare", application_name="orders", ticket="{}", loaded="{}")
+        operator = CompareRecordsOperator(application_name="orders")
         repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
         _AirflowSubmit(operator, {}, Spark(connection="spark_test", allow_insecure_rpc=allow_insecure_rpc)).submit(
             SparkJob(
                 name="verify",
-                spec=NoteRef.of("a/spec.json", b"{}"),
+                spec=ArtifactRef.of("a/spec.json", b"{}"),
                 result_key=KEY,
                 repository=repository,
                 connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),

@@ -10,11 +10,12 @@ import pytest
 from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
-from tests.integration.pairs import Both, two_applications
-from tests.integration.small import Small, small_application
-from tests.spark.rows import topic
+from tests.support.applications.in_place import Here, application_here
+from tests.support.applications.pair import Both, two_applications
+from tests.support.applications.small import Small, small_application
+from tests.support.kafka.records import topic
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +33,12 @@ def tp(connection: KafkaConnection) -> Iterator[TopicPartition]:
 @pytest.fixture
 def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
     with small_application(bootstrap, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def here(small: Small) -> Iterator[Here]:
+    with application_here(small) as found:
         yield found
 
 

@@ -10,20 +10,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores, savepoints
 from streams_recovery.core.errors import OffsetsUnstable, Refused, TargetNotEmpty
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import Consistency, TopicPartition
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.unfinished import dismiss
-from tests.integration.small import Small, asked, begun, cut, produce, publish, small_application
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.unfinished import dismiss
+from streams_recovery.storage.append_log import AppendLog
+from tests.support.applications.savepoint_steps import begun, cut, publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import produce
 
 
 @contextmanager
 def hanging_producer(small: Small) -> Iterator[Producer]:
     """A producer in the middle of a transaction that nobody ends."""
     settings = {
-        "bootstrap.servers": small.bench.connection.bootstrap_servers,
+        "bootstrap.servers": small.recovery.connection.bootstrap_servers,
         "transactional.id": f"hangs-{small.input.topic}",
         "log_level": 0,
     }
@@ -42,13 +45,13 @@ def hanging(small: Small) -> Iterator[Producer]:
 
 @pytest.mark.fault("F49")
 def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Small) -> None:
-    draft = cut(small.bench)
+    draft = cut(small.recovery)
     assert draft.consistency is Consistency.EXACT
     ends = {cut.tp: cut.end for topic in draft.topics for cut in topic.partitions}
     assert ends == {small.input: 5, small.output: 4, small.changelog: 4, small.tail: 4}
     (tail,) = draft.tails
     assert (tail.tp, tail.copied.start, tail.copied.end) == (small.tail, 1, 4)
-    assert small.bench.lock.holder() is None
+    assert small.recovery.lock.holder() is None
 
 
 @pytest.mark.fault("F26")
@@ -61,20 +64,20 @@ def test_a_hanging_transaction_on_the_application_s_own_topics_is_named_and_noth
     assert hanging.flush(30) == 0
     named = rf"{tp}: producer \d+ \(hangs-{small.input.topic}\), open for \d+ s, from offset 4"
     with pytest.raises(OffsetsUnstable, match=named) as caught:
-        cut(small.bench)
+        cut(small.recovery)
     assert str(tp) in str(caught.value)
     assert "kafka-transactions.sh abort" in str(caught.value)
-    assert small.bench.lock.holder() is None
-    config = small.bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].config
+    assert small.recovery.lock.holder() is None
+    config = small.recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].config
     assert config == {"cleanup.policy": "compact"}, "the compaction guard went back"
-    assert small.bench.savepoints.ids() == []
+    assert small.recovery.savepoints.ids() == []
 
 
 @pytest.mark.fault("F26")
 def test_another_team_s_hanging_transaction_on_an_input_does_not_block(small: Small, hanging: Producer) -> None:
     hanging.produce(small.input.topic, b"x", b"k", 0)
     assert hanging.flush(30) == 0
-    draft = cut(small.bench)
+    draft = cut(small.recovery)
     assert draft.consistency is Consistency.EXACT
     (image,) = next(topic for topic in draft.topics if topic.name == small.input.topic).partitions
     assert image.end == 5, "an input ends where its last stable offset is"
@@ -91,12 +94,12 @@ def test_a_topic_that_the_application_writes_and_reads_is_waited_for(bootstrap: 
         producer.produce(small.input.topic, b"x", b"k", 0)
         assert producer.flush(30) == 0
         with pytest.raises(OffsetsUnstable, match=rf"{small.input}: producer \d+ \(hangs-{small.input.topic}\)"):
-            cut(small.bench)
+            cut(small.recovery)
 
 
 def test_a_long_range_becomes_several_segments_that_continue_each_other(small: Small) -> None:
-    produce(small.bench, small.changelog, 2_500)
-    image = small.bench.savepoints.read(publish(small)).topic(small.changelog.topic)
+    produce(small.recovery, small.changelog, 2_500)
+    image = small.recovery.savepoints.read(publish(small)).topic(small.changelog.topic)
     assert image is not None
     (partition,) = image.partitions
     assert [(piece.start, piece.end) for piece in partition.ranges] == [(0, 1_000), (1_000, 2_000), (2_000, 2_504)]
@@ -104,14 +107,14 @@ def test_a_long_range_becomes_several_segments_that_continue_each_other(small: S
 
 
 def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Small) -> None:
-    first = small.bench.savepoints.read(publish(small))
-    ticket = begun(small.bench)
-    cut = savepoints.capture(small.bench, ticket, savepoints.quiesce(small.bench, ticket))
-    plan = savepoints.plan_copy(small.bench, ticket, cut.draft)
+    first = small.recovery.savepoints.read(publish(small))
+    ticket = begun(small.recovery)
+    cut = savepoints.capture(small.recovery, ticket, savepoints.quiesce(small.recovery, ticket))
+    plan = savepoints.plan_copy(small.recovery, ticket, cut.draft)
     assert (plan.spec, plan.ranges) == (None, 0)
-    savepoints.publish(small.bench, ticket, savepoints.gather(small.bench, ticket, plan.plan, None).copied)
-    savepoints.finish(small.bench, ticket)
-    second = small.bench.savepoints.read(ticket.savepoint_id)
+    savepoints.publish(small.recovery, ticket, savepoints.gather(small.recovery, ticket, plan.plan, None).copied)
+    savepoints.finish(small.recovery, ticket)
+    second = small.recovery.savepoints.read(ticket.savepoint_id)
     assert second.parent_id == first.savepoint_id
     changelog = small.changelog.topic
     assert [file for tp, file in second.files() if tp.topic == changelog] == [file for tp, file in first.files() if tp.topic == changelog]
@@ -119,30 +122,30 @@ def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Smal
 
 @pytest.mark.fault("F15")
 def test_state_that_a_restore_left_half_way_is_never_saved(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     restore_id = "20261121T020000Z-00000000aa"
-    log = NumberedLog(bench.repository, bench.layout.journal(restore_id), JournalEntry)
+    log = AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)
     for phase in (Phase.OPENED, Phase.STOPPED):
         log.append(JournalEntry(phase=phase, at=1, created=()))
-    assert cut(bench).consistency is Consistency.EXACT, "nothing was destroyed yet"
+    assert cut(recovery).consistency is Consistency.EXACT, "nothing was destroyed yet"
     log.append(JournalEntry(phase=Phase.CREATED, at=1, created=()))
-    with pytest.raises(Refused, match=rf"restore {restore_id} .* broke off.*resume small {restore_id}.*dismiss small {restore_id}"):
-        cut(bench)
-    assert bench.lock.holder() is None
-    dismiss(bench, restore_id)
-    assert cut(bench).consistency is Consistency.EXACT
+    with pytest.raises(Refused, match=rf"restore {restore_id} .* failed.*resume small {restore_id}.*dismiss small {restore_id}"):
+        cut(recovery)
+    assert recovery.lock.holder() is None
+    dismiss(recovery, restore_id)
+    assert cut(recovery).consistency is Consistency.EXACT
 
 
 @pytest.mark.parametrize("damage", ["a segment is missing", "the manifest is torn"])
 def test_the_savepoint_after_a_damaged_one_is_a_full_one(small: Small, damage: str) -> None:
-    bench = small.bench
-    first = bench.savepoints.read(publish(small))
-    root = Path(str(bench.config.storage.path))
+    recovery = small.recovery
+    first = recovery.savepoints.read(publish(small))
+    root = Path(str(recovery.config.storage.path))
     if damage == "a segment is missing":
         (root / next(file.key for _, file in first.files())).unlink()
     else:
-        (root / bench.layout.manifest(first.savepoint_id)).write_bytes(b"torn")
-    second = bench.savepoints.read(publish(small))
+        (root / recovery.layout.manifest(first.savepoint_id)).write_bytes(b"torn")
+    second = recovery.savepoints.read(publish(small))
     assert second.parent_id is None
     assert second.records == 7
     assert {file.key for _, file in second.files()} & {file.key for _, file in first.files()} == set()
@@ -150,17 +153,17 @@ def test_the_savepoint_after_a_damaged_one_is_a_full_one(small: Small, damage: s
 
 def test_a_restore_refuses_topics_of_another_version_of_the_application(small: Small) -> None:
     savepoint = publish(small)
-    bench = small.bench
-    request = asked(bench, savepoint=savepoint)
-    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    newer = f"{bench.application_id}-newer-changelog"
-    bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
+    recovery = small.recovery
+    request = asked(recovery, savepoint=savepoint)
+    recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    newer = f"{recovery.application_id}-newer-changelog"
+    recovery.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
     try:
         with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}.*name each topic that may go"):
-            restores.plan(bench, request)
+            restore.plan(recovery, request)
     finally:
-        bench.cluster.delete_topics([newer])
-    planned = restores.plan(bench, request)
+        recovery.cluster.delete_topics([newer])
+    planned = restore.plan(recovery, request)
     assert {topic.name for topic in planned.create} == {small.changelog.topic, small.tail.topic}
     offsets = {item.tp: (item.offset, item.metadata) for item in planned.offsets}
     assert offsets == {small.input: (4, "AgAA"), small.tail: (0, "")}

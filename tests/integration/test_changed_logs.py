@@ -12,29 +12,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from embedded.processes import Processes
-from streams_recovery import restores, savepoints
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
-from streams_recovery.core.manifest import Gap
-from streams_recovery.core.model import TopicPartition
-from tests.integration.small import (
-    Small,
-    asked,
-    begun,
-    commit,
-    copy,
-    cut,
-    delete_below,
-    produce,
-    published,
-    recreate,
-    reopened,
-    rows_of,
-    small_application,
-    take,
-    untouched,
-)
-from tests.support.topic_settings import alter
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Gap
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.operations import restore, savepoint
+from tests.support.applications.savepoint_steps import begun, copy, cut, published, take
+from tests.support.applications.small import Small, asked, reopened, rows_of, small_application, untouched
+from tests.support.applications.topic_records import commit, delete_below, produce, recreate, without_the_last_batch
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -56,8 +42,8 @@ def test_a_topic_that_was_created_again_after_the_cut_publishes_nothing(small: S
     ids: list[str] = []
 
     def again() -> None:
-        ids.extend(recreate(small.bench, tp.topic))
-        produce(small.bench, tp, 9)  # as long as the old one and longer: its offsets exist
+        ids.extend(recreate(small.recovery, tp.topic))
+        produce(small.recovery, tp, 9)  # as long as the old one and longer: its offsets exist
 
     with pytest.raises(Damaged) as caught:
         take(small, **{moment: again})
@@ -68,12 +54,12 @@ def test_a_topic_that_was_created_again_after_the_cut_publishes_nothing(small: S
 @pytest.mark.fault("F21")
 def test_a_topic_that_was_deleted_after_the_cut_publishes_nothing(small: Small) -> None:
     with pytest.raises(Damaged, match=rf"topic {small.output.topic} \(id .*\) was deleted"):
-        take(small, after_copy=lambda: small.bench.cluster.delete_topics([small.output.topic]))
+        take(small, after_copy=lambda: small.recovery.cluster.delete_topics([small.output.topic]))
     assert untouched(small)
 
 
 def add_partitions(small: Small, topic: str, count: int) -> None:
-    admin = AdminClient({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
     for future in admin.create_partitions([NewPartitions(topic, count)]).values():
         future.result(30)
 
@@ -86,21 +72,21 @@ def test_partitions_that_are_added_after_the_cut_are_told_and_are_in_the_next_sa
         f"{topic} was given partitions after the cut: it has 2, 1 are in this savepoint"
     ]
     added = TopicPartition(topic, 1)
-    produce(small.bench, added, 3)
+    produce(small.recovery, added, 3)
     second = take(small)
     assert second.warnings == ()
-    manifest = small.bench.savepoints.read(second.savepoint_id)
-    assert [row["value"] for row in rows_of(small.bench, manifest, added)] == [b"v0", b"v1", b"v2"]
+    manifest = small.recovery.savepoints.read(second.savepoint_id)
+    assert [row["value"] for row in rows_of(small.recovery, manifest, added)] == [b"v0", b"v1", b"v2"]
     assert manifest.parent_id == first.savepoint_id
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with pytest.raises(Refused, match=f"input {topic} has 2 partitions, 1 at the savepoint"):
-        restores.plan(small.bench, asked(small.bench, savepoint=first.savepoint_id))
+        restore.plan(small.recovery, asked(small.recovery, savepoint=first.savepoint_id))
     # With an internal topic of another partition count Kafka Streams would not start: it is of another version, and has to be given up by name.
-    small.bench.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={})
+    small.recovery.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={})
     with pytest.raises(Refused, match=rf"{small.changelog.topic} has 3 partitions, 1 in savepoint"):
-        restores.plan(small.bench, asked(small.bench, savepoint=second.savepoint_id))
-    given_up = asked(small.bench, savepoint=second.savepoint_id, replace=True)
-    planned = {step.name: step for step in restores.plan(small.bench, given_up).create}
+        restore.plan(small.recovery, asked(small.recovery, savepoint=second.savepoint_id))
+    given_up = asked(small.recovery, savepoint=second.savepoint_id, replace=True)
+    planned = {step.name: step for step in restore.plan(small.recovery, given_up).create}
     assert len(planned[small.changelog.topic].partitions) == 1
     assert planned[small.changelog.topic].replaces is not None
 
@@ -130,46 +116,46 @@ def test_partitions_that_are_added_while_the_cut_is_read_spoil_it(bootstrap: str
 
 @pytest.mark.fault("F23")
 def test_state_that_retention_takes_away_before_it_is_copied_fails_the_savepoint(small: Small) -> None:
-    alter(small.bench.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})  # as that of a windowed store
+    alter(small.recovery.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})  # as that of a windowed store
     with pytest.raises(OffsetsGone, match=rf"offsets 0\.\.1 of {small.changelog} are gone"):
-        take(small, after_cut=lambda: delete_below(small.bench, small.changelog, 2))
+        take(small, after_cut=lambda: delete_below(small.recovery, small.changelog, 2))
     assert untouched(small)
 
 
 def test_unread_records_that_are_deleted_give_no_cut(small: Small) -> None:
-    delete_below(small.bench, small.tail, 3)  # committed is 1
+    delete_below(small.recovery, small.tail, 3)  # committed is 1
     with pytest.raises(NotExact, match=f"unread records of {small.tail} were deleted"):
-        cut(small.bench)
+        cut(small.recovery)
     assert untouched(small)
 
 
 @pytest.mark.fault("F23")
 def test_an_input_s_lost_records_are_published_as_a_gap_and_told_once(archiving: Small) -> None:
     small, tp = archiving, archiving.input
-    first = take(small, after_cut=lambda: delete_below(small.bench, tp, 3))
+    first = take(small, after_cut=lambda: delete_below(small.recovery, tp, 3))
     (warning,) = first.warnings
     assert warning.startswith(f"offsets 0..2 of {tp} are missing (deleted by retention while it was copied)")
-    manifest = small.bench.savepoints.read(first.savepoint_id)
-    assert [(row["offset"], row["value"]) for row in rows_of(small.bench, manifest, tp)] == [(3, b"v3"), (4, b"v4")]
+    manifest = small.recovery.savepoints.read(first.savepoint_id)
+    assert [(row["offset"], row["value"]) for row in rows_of(small.recovery, manifest, tp)] == [(3, b"v3"), (4, b"v4")]
     assert holes(manifest, tp) == [(0, 3)]
 
     assert take(small).warnings == (), "a hole is news once"
-    produce(small.bench, tp, 4)
-    commit(small.bench, {tp: 9})
-    delete_below(small.bench, tp, 7)  # two records between the savepoints were never seen by one
+    produce(small.recovery, tp, 4)
+    commit(small.recovery, {tp: 9})
+    delete_below(small.recovery, tp, 7)  # two records between the savepoints were never seen by one
     third = take(small)
     (warning,) = third.warnings
     assert warning.startswith(f"offsets 5..6 of {tp} are missing (deleted by retention before it was copied)")
-    manifest = small.bench.savepoints.read(third.savepoint_id)
-    assert [row["offset"] for row in rows_of(small.bench, manifest, tp)] == [3, 4, 7, 8]
+    manifest = small.recovery.savepoints.read(third.savepoint_id)
+    assert [row["offset"] for row in rows_of(small.recovery, manifest, tp)] == [3, 4, 7, 8]
     assert holes(manifest, tp) == [(0, 3), (5, 7)]
 
-    produce(small.bench, tp, 2)
-    commit(small.bench, {tp: 11})
-    last = take(small, after_cut=lambda: delete_below(small.bench, tp, 11))
-    manifest = small.bench.savepoints.read(last.savepoint_id)
+    produce(small.recovery, tp, 2)
+    commit(small.recovery, {tp: 11})
+    last = take(small, after_cut=lambda: delete_below(small.recovery, tp, 11))
+    manifest = small.recovery.savepoints.read(last.savepoint_id)
     assert holes(manifest, tp) == [(0, 3), (5, 7), (9, 11)], "nothing of the new range was left"
-    assert [row["offset"] for row in rows_of(small.bench, manifest, tp)] == [3, 4, 7, 8]
+    assert [row["offset"] for row in rows_of(small.recovery, manifest, tp)] == [3, 4, 7, 8]
 
 
 def holes(manifest: object, tp: TopicPartition) -> list[tuple[int, int]]:
@@ -179,16 +165,16 @@ def holes(manifest: object, tp: TopicPartition) -> list[tuple[int, int]]:
 
 def test_an_input_that_is_gone_altogether_is_a_gap_and_no_reason_to_have_no_savepoint(archiving: Small) -> None:
     small = archiving
-    manifest = published(small, after_cut=lambda: delete_below(small.bench, small.input, 5))
+    manifest = published(small, after_cut=lambda: delete_below(small.recovery, small.input, 5))
     assert holes(manifest, small.input) == [(0, 5)]
     again = take(small)  # with input that the application had not read, offset 4
     (warning,) = again.warnings
     assert f"offsets 4..4 of {small.input} were deleted before the application read them" in warning
-    assert holes(small.bench.savepoints.read(again.savepoint_id), small.input) == [(0, 5)]
+    assert holes(small.recovery.savepoints.read(again.savepoint_id), small.input) == [(0, 5)]
     assert again.parent_id == manifest.savepoint_id
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with pytest.raises(Refused, match=rf"{small.input}: committed offset 4 is outside \[5, 5\]"):
-        restores.plan(small.bench, asked(small.bench, savepoint=again.savepoint_id))
+        restore.plan(small.recovery, asked(small.recovery, savepoint=again.savepoint_id))
 
 
 @pytest.mark.fault("F23")
@@ -202,20 +188,20 @@ def test_state_with_a_hole_is_never_restored(small: Small) -> None:
         savepoint_id="20261121T012345Z-00000000bb",
         topics=tuple(replace(topic, partitions=(partition,)) if topic is state else topic for topic in whole.topics),
     )
-    small.bench.savepoints.publish(damaged)
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    small.recovery.savepoints.publish(damaged)
+    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with pytest.raises(Refused, match=rf"no whole state: offsets 0\.\.3 of {small.changelog}.*are missing"):
-        restores.plan(small.bench, asked(small.bench, savepoint=damaged.savepoint_id))
-    assert restores.plan(small.bench, asked(small.bench, savepoint=whole.savepoint_id)).rows == 7
+        restore.plan(small.recovery, asked(small.recovery, savepoint=damaged.savepoint_id))
+    assert restore.plan(small.recovery, asked(small.recovery, savepoint=whole.savepoint_id)).rows == 7
 
 
 def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiving: Small) -> None:
     small = archiving
     first = published(small)
     for tp in (small.changelog, small.input):
-        recreate(small.bench, tp.topic)
-        produce(small.bench, tp, 12)  # grown past the old end: only the id tells
-    commit(small.bench, {small.input: 12})
+        recreate(small.recovery, tp.topic)
+        produce(small.recovery, tp, 12)  # grown past the old end: only the id tells
+    commit(small.recovery, {small.input: 12})
     second = published(small, changed_state=ChangedState.INTENDED)
     for tp in (small.changelog, small.input):
         image = second.topic(tp.topic)
@@ -224,24 +210,15 @@ def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiv
         assert not {file.key for at, file in first.files() if at == tp} & {file.key for at, file in second.files() if at == tp}
 
 
-def without_the_last_batch(log: bytes) -> bytes:
-    """Each batch begins with its offset (8 bytes) and the length of what follows (4)."""
-    starts, at = [], 0
-    while at < len(log):
-        starts.append(at)
-        at += 12 + int.from_bytes(log[at + 8 : at + 12], "big")
-    return log[: starts[-1]]
-
-
 @pytest.mark.fault("F36")
 def test_where_a_leader_epoch_ends(small: Small) -> None:
-    epochs = small.bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].leader_epochs
+    epochs = small.recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].leader_epochs
     assert epochs[0] is not None
-    assert small.bench.cluster.epoch_ends({small.changelog: epochs[0]}) == {small.changelog: 4}
-    assert small.bench.cluster.epoch_ends({small.changelog: epochs[0] + 1}) == {small.changelog: None}
-    assert small.bench.cluster.epoch_ends({}) == {}
+    assert small.recovery.cluster.epoch_ends({small.changelog: epochs[0]}) == {small.changelog: 4}
+    assert small.recovery.cluster.epoch_ends({small.changelog: epochs[0] + 1}) == {small.changelog: None}
+    assert small.recovery.cluster.epoch_ends({}) == {}
     with pytest.raises(NotFound):
-        small.bench.cluster.epoch_ends({TopicPartition("nobody-s", 0): 0})
+        small.recovery.cluster.epoch_ends({TopicPartition("nobody-s", 0): 0})
 
 
 @pytest.mark.fault("F36")
@@ -251,7 +228,7 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
 ) -> None:
     with small_application(own_broker(), tmp_path, tidy=False) as small:
         for _ in range(3):
-            produce(small.bench, small.changelog, 2)  # a batch each
+            produce(small.recovery, small.changelog, 2)  # a batch each
         first = published(small)
         log = next((tmp_path / "broker" / "logs" / str(small.changelog)).glob("*.log"))
 
@@ -263,9 +240,9 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
 
         lose_the_end()
         with reopened(small) as later:
-            short = later.bench.cluster.high_watermarks([small.changelog])[small.changelog]
+            short = later.recovery.cluster.high_watermarks([small.changelog])[small.changelog]
             assert 0 < short < 10
-            produce(later.bench, small.changelog, 20)
+            produce(later.recovery, small.changelog, 20)
             with pytest.raises(StateDamaged, match=rf"lost records .*its records of leader epoch \d+ end at {short}, before offset 10"):
                 published(later)
             second = published(later, changed_state=ChangedState.INTENDED)
@@ -275,13 +252,13 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
             assert image.topic_id == before.topic_id
             assert image.partitions[0].end > before.partitions[0].end
             assert (image.rows, image.full_since) == (short + 20, second.captured_at)
-            ticket = begun(later.bench)
-            cut = savepoints.capture(later.bench, ticket, savepoints.quiesce(later.bench, ticket))
-            done = copy(later.bench, ticket, cut)
+            ticket = begun(later.recovery)
+            cut = savepoint.capture(later.recovery, ticket, savepoint.quiesce(later.recovery, ticket))
+            done = copy(later.recovery, ticket, cut)
 
         lose_the_end()
         with reopened(small) as last:
             with pytest.raises(Damaged, match=rf"{small.changelog} ends at \d+ for leader epoch \d+, the cut at {short + 20}"):
-                savepoints.gather(last.bench, ticket, *done)
-            savepoints.finish(last.bench, ticket)
-            assert last.bench.savepoints.ids() == [first.savepoint_id, second.savepoint_id]
+                savepoint.gather(last.recovery, ticket, *done)
+            savepoint.finish(last.recovery, ticket)
+            assert last.recovery.savepoints.ids() == [first.savepoint_id, second.savepoint_id]

@@ -10,17 +10,18 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.reading_back import digest_of_range
-from streams_recovery import holds, restores
-from streams_recovery.core.held_value import MIN_COMPACTION_LAG
-from streams_recovery.core.model import TopicPartition
+from spark_jobs.transforms.read_back import digest_of_range
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
+from streams_recovery.operations import restore, topic_holds
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
-from tests.integration.restoring import load_of, loaded, opened, saved
-from tests.integration.small import Small, asked, publish
-from tests.integration.test_record_shapes import lose_state
-from tests.spark.rows import read, rows_in
-from tests.support.topic_settings import alter
+from tests.support.applications.restore_steps import load_of, loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose_state
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -29,9 +30,9 @@ ROWS, KEYS = 600, 5
 EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
 
 
-def updated(bench: Workbench, tp: TopicPartition) -> None:
+def updated(recovery: RecoveryContext, tp: TopicPartition) -> None:
     """Many updates of few keys: several megabytes, so that they come in several batches, over six seconds of event time."""
-    producer = Producer({**bench.connection.client_config(), "linger.ms": 1000})
+    producer = Producer({**recovery.connection.client_config(), "linger.ms": 1000})
     # Later than what is there: a segment ends by the distance to its first record.
     began = time.time_ns() // 1_000_000 + 1_000
     for number in range(ROWS):
@@ -41,35 +42,35 @@ def updated(bench: Workbench, tp: TopicPartition) -> None:
 
 @pytest.mark.fault("F35")
 def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_elsewhere(small: Small) -> None:
-    bench, tp = small.bench, small.changelog
-    updated(bench, tp)
+    recovery, tp = small.recovery, small.changelog
+    updated(recovery, tp)
     # Only now: all of it is one segment, the one that is written to, which the cleaner leaves alone.
-    alter(bench.cluster, {tp.topic: dict(EAGER)})
+    alter(recovery.cluster, {tp.topic: dict(EAGER)})
     publish(small)
     lose_state(small)
-    ticket = opened(bench, asked(bench))
-    saved(bench, ticket)
-    assert loaded(bench, ticket) == 4 + ROWS + 3
-    created = bench.cluster.describe_topics([tp.topic])[tp.topic].config
+    ticket = opened(recovery, asked(recovery))
+    saved(recovery, ticket)
+    assert loaded(recovery, ticket) == 4 + ROWS + 3
+    created = recovery.cluster.describe_topics([tp.topic])[tp.topic].config
     assert {key: created[key] for key in EAGER} == EAGER, "nothing but the hold keeps the cleaner away"
 
     elsewhere = TopicPartition(f"unheld{uuid.uuid4().hex[:8]}", 0)
-    bench.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
-    updated(bench, elsewhere)
-    end = bench.cluster.high_watermarks([elsewhere])[elsewhere]
-    assert poll(lambda: len(rows_in(read(bench.connection, elsewhere, 0, end))) < ROWS // 2 or None, seconds=120, interval=0.5)
+    recovery.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
+    updated(recovery, elsewhere)
+    end = recovery.cluster.high_watermarks([elsewhere])[elsewhere]
+    assert poll(lambda: len(rows_in(read(recovery.connection, elsewhere, 0, end))) < ROWS // 2 or None, seconds=120, interval=0.5)
     time.sleep(3)  # it looks for the next log every second
 
-    assert restores.plan_verify(bench, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
-    proofs = {one.topic: one.rows for one in restores.check_verify(bench, ticket, load_of(ticket), None).partitions}
+    assert restore.plan_verify(recovery, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
+    proofs = {one.topic: one.rows for one in restore.check_verify(recovery, ticket, load_of(ticket), None).partitions}
     assert proofs[tp.topic] == 4 + ROWS
-    access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
+    access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     assert digest_of_range(access.connection, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"
 
-    holds.release_restore_holds(bench)
-    assert MIN_COMPACTION_LAG not in bench.cluster.describe_topics([tp.topic])[tp.topic].config
-    assert poll(lambda: len(rows_in(read(bench.connection, tp, 0, 4 + ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5), (
+    topic_holds.release_restore_holds(recovery)
+    assert MIN_COMPACTION_LAG not in recovery.cluster.describe_topics([tp.topic])[tp.topic].config
+    assert poll(lambda: len(rows_in(read(recovery.connection, tp, 0, 4 + ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5), (
         "and then it comes"
     )
-    restores.abandon(bench, ticket)
-    bench.cluster.delete_topics([elsewhere.topic])
+    restore.abandon(recovery, ticket)
+    recovery.cluster.delete_topics([elsewhere.topic])

@@ -15,14 +15,15 @@ import pytest
 
 from embedded.ports import free_ports
 from examples.order_processing.generator import create_topics
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.integration.small import Small, publish
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small
+from tests.support.kafka.topic_settings import alter
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 NAME = "order-processing"
 ID = "20261121T012345Z-0123456789"
 MISSING = object()
@@ -98,7 +99,7 @@ def expect(outcome: Outcome, code: int, *sentences: str) -> None:
     assert outcome.out == ""
 
 
-@pytest.mark.parametrize("verb", [["backup"], ["savepoints", "list"], ["plan", "restore"], ["restore", "--reason", "x"]])
+@pytest.mark.parametrize("verb", [["backup"], ["savepoints", "list"], ["restore", "--plan"], ["restore", "--reason", "x"]])
 def test_an_unknown_application(command: Command, tmp_path: Path, verb: list[str]) -> None:
     expect(command(*verb, "nobody"), 4, "nobody", NAME)
     assert stored(tmp_path) == []
@@ -144,14 +145,14 @@ def test_no_savepoint_yet(command: Command, tmp_path: Path) -> None:
     listed = command("savepoints", "list", NAME, "--json")
     assert (listed.code, json.loads(listed.out)) == (0, [])
     expect(command("verify", NAME), 4, "order-processor has no savepoint")
-    for verb in (["plan", "restore", NAME], ["restore", NAME, "--reason", "x", "--approve", "0"]):
+    for verb in (["restore", NAME, "--plan"], ["restore", NAME, "--reason", "x", "--approve", "0"]):
         expect(command(*verb), 4, "order-processor has no exact savepoint", "take one first")
     assert stored(tmp_path) == []
 
 
 def test_a_savepoint_that_does_not_exist(command: Command) -> None:
     expect(command("savepoints", "show", NAME, ID), 4, f"there is no savepoint {ID}", "newest: none")
-    expect(command("plan", "restore", NAME, "--savepoint", ID), 4, f"there is no savepoint {ID}")
+    expect(command("restore", NAME, "--plan", "--savepoint", ID), 4, f"there is no savepoint {ID}")
 
 
 def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path
     repository.create(layout.segment(TopicPartition("order-processor-order-totals-changelog", 0), 0, 9, "a"), b"rows")
     repository.create(layout.work(ID, "cut"), b"{}")
     assert json.loads(command("savepoints", "list", NAME, "--json").out) == []
-    expect(command("plan", "restore", NAME, "--savepoint", ID), 4, "one without a manifest was never finished and cannot be used")
+    expect(command("restore", NAME, "--plan", "--savepoint", ID), 4, "one without a manifest was never finished and cannot be used")
 
 
 def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
@@ -175,18 +176,20 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     assert "not a compressed manifest" in listed["damaged"]
     assert listed["survives_cluster_loss"] is False
     assert "damaged" in command("savepoints", "list", NAME).out
-    audited = command("verify", NAME, "--json")
-    assert audited.code == 27
-    report = json.loads(audited.out)
+    checked = command("verify", NAME, "--json")
+    assert checked.code == 27
+    report = json.loads(checked.out)
     assert (report["good"], report["savepoints"], len(report["findings"])) == (False, 0, 1)
     assert ID in report["findings"][0]["savepoints"]
 
 
 @pytest.mark.fault("F55")
 def test_a_moment_that_is_none_or_that_nothing_fits(command: Command, tmp_path: Path) -> None:
-    expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
+    expect(command("restore", NAME, "--plan", "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
     expect(command("restore", NAME, "--reason", "x", "--as-of", "configured"), 2, "no moment is given")
-    expect(command("plan", "restore", NAME, "--as-of", "2026-11-21T12:00:00Z", "--by", "position"), 3, "has the records of all its inputs")
+    expect(
+        command("restore", NAME, "--plan", "--as-of", "2026-11-21T12:00:00Z", "--by", "position"), 3, "has the records of all its inputs"
+    )
     assert stored(tmp_path) == []
 
 
@@ -206,16 +209,16 @@ def test_usage_errors_are_told_apart(command: Command) -> None:
 
 def test_without_a_command_all_are_listed(command: Command) -> None:
     outcome = command()
-    assert (outcome.code, outcome.err) == (2, "")
-    for verb in ("backup", "restore", "savepoints", "plan", "verify"):
-        assert verb in outcome.out
+    assert (outcome.code, outcome.out) == (2, "")
+    for verb in ("backup", "restore", "savepoints", "offsets", "verify"):
+        assert verb in outcome.err
 
 
 def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp_path: Path) -> None:
     """Of an application that has nothing new, so that no job is submitted."""
-    bench = small.bench
+    recovery = small.recovery
     for name in (small.changelog.topic, small.input.topic):
-        alter(bench.cluster, {name: {"message.timestamp.type": "LogAppendTime"}})
+        alter(recovery.cluster, {name: {"message.timestamp.type": "LogAppendTime"}})
     publish(small)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
@@ -232,7 +235,7 @@ def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp
         timeout=180,
         check=False,
     )
-    assert (done.returncode, len(bench.savepoints.ids())) == (0, 2), done.stderr
+    assert (done.returncode, len(recovery.savepoints.ids())) == (0, 2), done.stderr
     told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     assert told
     assert [done.stderr.count(line.removeprefix("warning: ")) for line in told] == [1] * len(told)

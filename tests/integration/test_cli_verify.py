@@ -4,52 +4,26 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.retention import KeepMark
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.retention import Pin
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.project import GOLDEN
+from tests.support.repository.golden import FIRST, SECOND
+from tests.support.repository.verify_command import Outcome, verify
 
-PROJECT = Path(__file__).resolve().parents[2]
-GOLDEN = PROJECT / "tests" / "data" / "golden"
-FIRST, SECOND, THIRD = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002", "20261121T020000Z-0000000003"
+THIRD = "20261121T020000Z-0000000003"
 LAYOUT = Layout("golden")
-CONFIG = """
-version: 1
-name: golden
-application: {{id: golden, guarantee: exactly_once_v2}}
-topics: {{inputs: [orders]}}
-storage: {storage}
-backup: {{survive_cluster_loss: false}}
-runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
-"""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a process left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
 
 
 def third(root: Path) -> Path:
@@ -64,9 +38,9 @@ def lose(root: Path) -> None:
 
 
 def mark(root: Path, *, count: int = 3) -> None:
-    log = NumberedLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.keeps, KeepMark)
+    log = AppendLog(Repository(StorageLocation(backend="filesystem", path=str(root))), LAYOUT.pins, Pin)
     for number in range(count):
-        log.append(KeepMark(savepoint_id=FIRST, keep=True, at=number, requested_by="me", reason=""))
+        log.append(Pin(savepoint_id=FIRST, keep=True, at=number, requested_by="me", reason=""))
 
 
 def hole(prefix: str) -> Callable[[Path], None]:
@@ -80,10 +54,19 @@ def hole(prefix: str) -> Callable[[Path], None]:
 
 
 def _entry(prefix: str) -> bytes:
-    lock = {"kind": "release", "owner": "o", "purpose": "p", "acquired": 1, "at": 1, "expires_at": 1, "took_over_from": None}
+    lock = {
+        "kind": "release",
+        "owner": "o",
+        "purpose": "p",
+        "acquired": 1,
+        "at": 1,
+        "expires_at": 1,
+        "took_over_from": None,
+        "process": None,
+    }
     hold = {"kind": "released", "purpose": "copy", "run": "r", "at": 1, "topics": [], "clear": True}
     keep = {"savepoint_id": FIRST, "keep": False, "at": 1, "requested_by": "me", "reason": ""}
-    return json.dumps({LAYOUT.locks: lock, LAYOUT.holds: hold, LAYOUT.keeps: keep}[prefix]).encode()
+    return json.dumps({LAYOUT.locks: lock, LAYOUT.holds: hold, LAYOUT.pins: keep}[prefix]).encode()
 
 
 def unreadable(root: Path) -> None:
@@ -109,7 +92,7 @@ def several(root: Path) -> None:
 CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[str]]] = {
     "good": ("good", None, [], 0, []),
     "good, one": ("good", None, [SECOND], 0, []),
-    "reduced": ("reduced", None, [], 0, []),
+    "compacted": ("compacted", None, [], 0, []),
     "a whole one beside a damaged one": ("torn-manifest", None, [FIRST], 0, []),
     "missing segment": ("missing-segment", None, [], 26, ["missing-file"]),
     "truncated segment": ("truncated-segment", None, [], 25, ["altered-file"]),
@@ -124,28 +107,12 @@ CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[
     "lost manifest that was marked": ("good", forget_marked, [], 28, ["lost-manifest"]),
     "hole in the locks": ("good", hole(LAYOUT.locks), [], 23, ["damaged-record"]),
     "hole in the holds": ("good", hole(LAYOUT.holds), [], 23, ["damaged-record"]),
-    "hole in the marks": ("good", hole(LAYOUT.keeps), [], 23, ["damaged-record"]),
+    "hole in the pins": ("good", hole(LAYOUT.pins), [], 23, ["damaged-record"]),
     "unreadable segment": ("good", unreadable, [], 22, ["not-read"]),
     "several": ("truncated-segment", several, [], 28, ["lost-manifest", "altered-file", "damaged-record", "not-read"]),
 }
 # A process each: the others of its kind are found by the same code.
 EACH_TIME = ("good", "missing segment", "truncated segment", "torn manifest", "unreadable segment", "several")
-
-
-def verify(directory: Path, storage: str, *arguments: str, connections: dict[str, str] | None = None) -> Outcome:
-    """``verify golden ARGUMENTS`` as a process. Neither a broker nor a store is there unless a test says so."""
-    (directory / "golden.yaml").write_text(CONFIG.format(storage=storage))
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY", "AWS"))}
-    environment = inherited | {
-        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
-        "COLUMNS": "1000",
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
-        **(connections or {}),
-    }
-    command = [sys.executable, "-m", "streams_recovery", "verify", "golden", *arguments, "--configs", str(directory)]
-    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, timeout=240, check=False)
-    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +161,7 @@ def test_people_read_the_same_verdict(tmp_path: Path) -> None:
     assert f"needed by {SECOND}" in outcome.err
 
 
-def test_a_repository_without_manifests_is_nothing_to_audit(tmp_path: Path) -> None:
+def test_a_repository_without_manifests_is_nothing_to_check(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "no-manifest", tmp_path / "repository")
     outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}", "--json")
     assert (outcome.code, outcome.out) == (4, "")

@@ -13,16 +13,19 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from streams_recovery import clones, restores, savepoints, standstills
-from streams_recovery.cli.main import app
-from streams_recovery.clones import Step
-from streams_recovery.clones.switching import entry
+from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ApplicationNotReady, LockLost, Refused
-from streams_recovery.core.handover import Role
-from streams_recovery.core.model import TopicRole, spaced
-from streams_recovery.workbench import Workbench
-from tests.integration.pairs import Both, free, open_switch, request, roles, switched, two_applications
-from tests.integration.small import asked, begun, commit, cut, produce, publish, reopened, take
+from streams_recovery.core.kafka_types import TopicRole, partition_text
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.operations import quiesce_record, restore, rollout
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.rollout import Step
+from streams_recovery.operations.rollout.cutover import entry
+from tests.support.applications.pair import Both, free, open_switch, request, roles, switched, two_applications
+from tests.support.applications.savepoint_steps import begun, cut, publish, take
+from tests.support.applications.small import asked, reopened
+from tests.support.applications.topic_records import commit, produce
 
 CUT_OVER, ROLL_BACK = Step
 
@@ -37,29 +40,29 @@ def cloned(both: Both) -> Both:
     return both
 
 
-def patient(bench: Workbench, seconds: int) -> Workbench:
-    limit = bench.config.restore.model_copy(update={"catch_up_timeout_seconds": seconds})
-    return replace(bench, config=bench.config.model_copy(update={"restore": limit}))
+def patient(recovery: RecoveryContext, seconds: int) -> RecoveryContext:
+    limit = recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": seconds})
+    return replace(recovery, config=recovery.config.model_copy(update={"restore": limit}))
 
 
 def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: Both) -> None:
-    old, small, name = cloned.old, cloned.small, spaced(cloned.small.input)
+    old, small, name = cloned.old, cloned.small, partition_text(cloned.small.input)
     real, own = small.output.topic, cloned.own
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", own)
     produce(old, small.input, 2)
     commit(old, {small.input: 7})
     with cloned.clone() as clone:
-        plan = clones.plan_switch(old, clone, request(CUT_OVER))
+        plan = rollout.plan_cutover(old, clone, request(CUT_OVER))
         assert (plan.again, plan.lag, plan.outputs) == ({name: 2}, {name: 2}, {own: real})
         with pytest.raises(Refused, match="2 records behind its input, more than 1"):
-            clones.plan_switch(old, clone, request(CUT_OVER, max_lag=1))
+            rollout.plan_cutover(old, clone, request(CUT_OVER, max_lag=1))
 
     report = switched(cloned, request(CUT_OVER))
     assert (report.again, report.records_again, report.live) == ({name: 2}, 2, cloned.clone_id)
-    assert report.tail == {spaced(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
+    assert report.tail == {partition_text(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
     assert report.offsets == {old.application_id: {name: 7}, cloned.clone_id: {name: 5}}
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, real)
-    assert (roles(cloned), free(cloned)) == ((Role.REPLACED, Role.LIVE), True)
+    assert (roles(cloned), free(cloned)) == ((Role.RETIRED, Role.LIVE), True)
 
     produce(old, small.input, 3)
     with cloned.clone() as clone:
@@ -67,21 +70,21 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
     report = switched(cloned, request(ROLL_BACK))
     assert (report.again, report.live) == ({name: 3}, old.application_id)
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-    assert (roles(cloned), free(cloned)) == ((Role.LIVE, Role.BESIDE), True)
+    assert (roles(cloned), free(cloned)) == ((Role.LIVE, Role.STANDBY), True)
     # The clone is as it was, so it may go on beside, and be cut over once more.
     with cloned.clone() as clone:
         clone.application.start()
         assert (cloned.started_with("next"), clone.config.topics.outputs) == (own, (own,))
-        assert clones.plan_switch(old, clone, request(CUT_OVER)).again == {}
+        assert rollout.plan_cutover(old, clone, request(CUT_OVER)).again == {}
 
 
 def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_outputs(cloned: Both) -> None:
     old, small, real = cloned.old, cloned.small, cloned.small.output.topic
     switched(cloned, request(CUT_OVER))
-    with pytest.raises(Refused, match="handed its outputs over"):
+    with pytest.raises(Refused, match="transferred its outputs"):
         old.application.start()
-    with pytest.raises(Refused, match="handed its outputs over"):
-        restores.plan(old, asked(old, replace=True))
+    with pytest.raises(Refused, match="transferred its outputs"):
+        restore.plan(old, asked(old, replace=True))
     before = old.savepoints.ids()
     assert take(small).savepoint_id not in before, "a savepoint of what is down is taken as ever"
     assert cloned.started_with("old") is None
@@ -92,7 +95,7 @@ def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_ou
         savepoints.finish(clone, begun(clone))
         assert cloned.started_with("next") == real, "what a dead savepoint had stopped is started as what it is"
         with pytest.raises(Refused, match="would take back what it has done since"):
-            restores.plan(clone, asked(clone, source=old.application_id, replace=True))
+            restore.plan(clone, asked(clone, source=old.application_id, replace=True))
 
 
 def test_without_new_input_nothing_comes_twice(cloned: Both) -> None:
@@ -114,10 +117,10 @@ def test_the_old_application_is_waited_for_until_it_has_read_all_that_the_clone_
             time.sleep(0.1)
         with reopened(small) as elsewhere:
             time.sleep(1)
-            commit(elsewhere.bench, {small.input: 5})
+            commit(elsewhere.recovery, {small.input: 5})
             time.sleep(1)
             down.append(cloned.started_with("old"))
-            commit(elsewhere.bench, {small.tail: 4})
+            commit(elsewhere.recovery, {small.tail: 4})
 
     helper = threading.Thread(target=later)
     helper.start()
@@ -136,11 +139,11 @@ def test_an_old_application_that_does_not_get_so_far_keeps_its_outputs(cloned: B
         with pytest.raises(
             ApplicationNotReady, match="output would be missing" if behind == "input" else "records of repartition topics left"
         ):
-            clones.stop(old, clone, ticket)
-        left = clones.abandon(old, clone, ticket)
+            rollout.stop(old, clone, ticket)
+        left = rollout.abandon(old, clone, ticket)
     assert left.started == (cloned.clone_id,), "the old one was never stopped"
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
-    assert roles(cloned) == (Role.LIVE, Role.BESIDE)
+    assert roles(cloned) == (Role.LIVE, Role.STANDBY)
     assert free(cloned)
 
 
@@ -149,11 +152,13 @@ def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: B
     old.application.stop(timeout=10)
     with cloned.clone() as clone:
         commit(old, {small.input: 4})
-        with pytest.raises(Refused, match=f"has read input that it has not, whose output would be missing: {spaced(small.input)} by 1"):
-            clones.plan_switch(old, clone, request(CUT_OVER))
+        with pytest.raises(
+            Refused, match=f"has read input that it has not, whose output would be missing: {partition_text(small.input)} by 1"
+        ):
+            rollout.plan_cutover(old, clone, request(CUT_OVER))
         commit(old, {small.input: 5, small.tail: 1})
-        with pytest.raises(Refused, match=f"unread records in repartition topics.*{spaced(small.tail)} by 3"):
-            clones.plan_switch(old, clone, request(CUT_OVER))
+        with pytest.raises(Refused, match=f"unread records in repartition topics.*{partition_text(small.tail)} by 3"):
+            rollout.plan_cutover(old, clone, request(CUT_OVER))
     assert cloned.started_with("next") == cloned.own
 
 
@@ -162,9 +167,9 @@ def test_a_clone_whose_state_is_not_known_is_refused(both: Both) -> None:
     with both.clone() as clone:
         commit(clone, {both.small.input: 5})
         with pytest.raises(Refused, match="was not restored from a savepoint"):
-            clones.plan_switch(both.old, clone, request(CUT_OVER))
+            rollout.plan_cutover(both.old, clone, request(CUT_OVER))
         with pytest.raises(Refused, match="not configured as a clone"):
-            clones.plan_switch(clone, both.old, request(CUT_OVER))
+            rollout.plan_cutover(clone, both.old, request(CUT_OVER))
 
 
 def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transactions(bootstrap: str, tmp_path: Path) -> None:
@@ -177,38 +182,38 @@ def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transaction
         with both.clone() as clone:
             ticket = open_switch(both.old, clone, request(CUT_OVER))
             with pytest.raises(Refused, match="did not close cleanly"):
-                clones.stop(both.old, clone, ticket)
-            assert clones.abandon(both.old, clone, ticket).started == (), "a state that is not known is not started again"
+                rollout.stop(both.old, clone, ticket)
+            assert rollout.abandon(both.old, clone, ticket).started == (), "a state that is not known is not started again"
         assert (both.started_with("old"), both.started_with("next")) == ("", None)
-        assert roles(both) == (Role.LIVE, Role.BESIDE)
+        assert roles(both) == (Role.LIVE, Role.STANDBY)
 
 
 @pytest.mark.parametrize("way_out", [CUT_OVER, ROLL_BACK])
-@pytest.mark.parametrize("reached", ["stopped", "replaced", "handed over"])
+@pytest.mark.parametrize("reached", ["stopped", "retired", "transferred"])
 def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reached: str, way_out: Step) -> None:
     old, run = cloned.old, uuid.uuid4().hex
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER), run=run)
-        clones.stop(old, clone, ticket)
+        rollout.stop(old, clone, ticket)
         # Stopped with more in it than what the clone's input had caused: that is not waited for, and comes twice instead.
         produce(old, cloned.small.tail, 2)
-        if reached == "replaced":
-            old.handovers.append(entry(old, clone, run, Role.REPLACED, again={}, tail={}))
-        if reached == "handed over":
-            clones.hand_over(old, clone, ticket)
-        for bench in (old, clone):
-            bench.lock.take_from(f"switch {run}")
-        for step in (clones.stop, clones.hand_over, clones.start_live):
+        if reached == "retired":
+            old.ownership.append(entry(old, clone, run, Role.RETIRED, again={}, tail={}))
+        if reached == "transferred":
+            rollout.transfer_outputs(old, clone, ticket)
+        for recovery in (old, clone):
+            recovery.lock.take_from(f"cut-over {run}")
+        for step in (rollout.stop, rollout.transfer_outputs, rollout.start_live):
             with pytest.raises(LockLost):
                 step(old, clone, ticket)
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
     report = switched(cloned, request(way_out))
     if way_out is CUT_OVER:
         assert (cloned.started_with("old"), cloned.started_with("next")) == (None, cloned.small.output.topic)
-        assert roles(cloned) == (Role.REPLACED, Role.LIVE)
+        assert roles(cloned) == (Role.RETIRED, Role.LIVE)
     else:
         assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-        assert roles(cloned) == (Role.LIVE, Role.BESIDE)
+        assert roles(cloned) == (Role.LIVE, Role.STANDBY)
     assert report.again == {}
     assert free(cloned)
 
@@ -218,22 +223,22 @@ def test_an_old_application_that_could_not_be_started_again_is_started_by_the_re
     broken.touch()
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER))
-        clones.stop(old, clone, ticket)
+        rollout.stop(old, clone, ticket)
         with pytest.raises(ApplicationNotReady, match="it cannot be started"):
-            clones.abandon(old, clone, ticket)
+            rollout.abandon(old, clone, ticket)
         broken.unlink()
-        assert clones.abandon(old, clone, ticket).started == (old.application_id,)
+        assert rollout.abandon(old, clone, ticket).started == (old.application_id,)
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
-    assert (standstills.left(old), free(cloned)) == (None, True)
+    assert (quiesce_record.left(old), free(cloned)) == (None, True)
 
 
 def test_what_a_cut_over_that_was_killed_has_stopped_is_brought_back_by_the_next_savepoint(cloned: Both) -> None:
     old = cloned.old
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER))
-        clones.stop(old, clone, ticket)
-        for bench in (old, clone):
-            bench.lock.take_from(f"switch {ticket.run}")
+        rollout.stop(old, clone, ticket)
+        for recovery in (old, clone):
+            recovery.lock.take_from(f"cut-over {ticket.run}")
         savepoints.finish(old, begun(old))
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
 
@@ -242,9 +247,9 @@ def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> N
     old = cloned.old
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER))
-        clones.stop(old, clone, ticket)
-        old.handovers.append(entry(old, clone, ticket.run, Role.REPLACED, again={}, tail={}))
-        left = clones.abandon(old, clone, ticket)
+        rollout.stop(old, clone, ticket)
+        old.ownership.append(entry(old, clone, ticket.run, Role.RETIRED, again={}, tail={}))
+        left = rollout.abandon(old, clone, ticket)
     assert (left.started, "stays down until then" in left.next_step) == ((), True)
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
     assert free(cloned)
@@ -254,7 +259,7 @@ def test_of_two_locks_a_dead_run_leaves_none_behind(cloned: Both) -> None:
     with cloned.clone() as clone:
         ticket = open_switch(cloned.old, clone, request(CUT_OVER))
         clone.lock.release(ticket.clone.lock)
-        assert clones.abandon(cloned.old, clone, ticket).started == ()
+        assert rollout.abandon(cloned.old, clone, ticket).started == ()
     assert (cloned.started_with("old"), cloned.started_with("next"), free(cloned)) == ("", cloned.own, True)
 
 
@@ -262,25 +267,25 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
     old, small = cloned.old, cloned.small
     with cloned.clone() as clone:
         old.application.stop(timeout=10)
-        old.handovers.append(entry(old, clone, "dead", Role.REPLACED, again={}, tail={}))
+        old.ownership.append(entry(old, clone, "dead", Role.RETIRED, again={}, tail={}))
         produce(old, small.input, 1)
         commit(clone, {small.input: 6})
-        with pytest.raises(Refused, match=f"whose output would be missing: {spaced(small.input)} by 1"):
-            clones.plan_switch(old, clone, request(CUT_OVER))
-    assert switched(cloned, request(ROLL_BACK)).again == {spaced(small.input): 1}
+        with pytest.raises(Refused, match=f"whose output would be missing: {partition_text(small.input)} by 1"):
+            rollout.plan_cutover(old, clone, request(CUT_OVER))
+    assert switched(cloned, request(ROLL_BACK)).again == {partition_text(small.input): 1}
 
 
 def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_be_restored(cloned: Both) -> None:
     old, small = cloned.old, cloned.small
     switched(cloned, request(CUT_OVER))
     old.groups.set_offsets(old.application_id, {small.input: None})
-    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was replaced"):
-        clones.plan_switch(old, clone, request(ROLL_BACK))
+    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was retired"):
+        rollout.plan_cutover(old, clone, request(ROLL_BACK))
     assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
     report = switched(cloned, request(ROLL_BACK, restore_first=True))
     assert report.live == old.application_id
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
-    assert restores.plan(old, asked(old, replace=True)).create != ()
+    assert restore.plan(old, asked(old, replace=True)).create != ()
 
 
 def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(cloned: Both) -> None:
@@ -288,10 +293,10 @@ def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(clone
         return CliRunner().invoke(app, list(arguments), env=cloned.variables, input=typed)
 
     commit(cloned.old, {cloned.small.input: 5})
-    plan = command("plan", "cut-over", "next", "--json")
+    plan = command("cut-over", "next", "--plan", "--json")
     assert json.loads(plan.stdout)["again"] == {}
     refused = command("cut-over", "next", "--reason", "test", "--approve", "another")
-    assert "was not approved" in str(refused.exception)
+    assert "this plan was not approved" in str(refused.exception)
     refused = command("cut-over", "next", "--reason", "test", typed="no\n")
     assert "was not approved" in str(refused.exception)
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", cloned.own)
@@ -299,8 +304,8 @@ def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(clone
     done = command("cut-over", "next", "--reason", "test", "--json", "--approve", json.loads(plan.stdout)["hash"])
     assert json.loads(done.stdout)["live"] == cloned.clone_id, done.exception
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, cloned.small.output.topic)
-    assert "Roll back from" in command("plan", "roll-back", "next").stdout
+    assert "Roll back from" in command("roll-back", "next", "--plan").stdout
     done = command("roll-back", "next", "--reason", "test", typed=f"{cloned.clone_id}\n")
     assert f"{cloned.old.application_id} writes the outputs" in done.stdout.replace("\n", " "), done.exception
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
-    assert "configured as nobody's clone" in str(command("plan", "cut-over", "small").exception)
+    assert "is not configured as a clone" in str(command("cut-over", "small", "--plan").exception)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.survival import lost_with_cluster
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, surviving, take
-
-
-def lose(small: Small) -> None:
-    """Every topic, and the group."""
-    small.bench.cluster.delete_topics(small.topics)
-    small.bench.groups.delete(small.bench.application_id)
+from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.operations import restore
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, asked, lose, surviving
 
 
 def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(small: Small) -> None:
@@ -22,18 +17,18 @@ def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(
     summary = take(kept)
     assert (summary.survives_cluster_loss, summary.warnings) == (True, ())
     lose(kept)
-    assert restores.plan(kept.bench, asked(kept.bench)).observed.records_to_catch_up == 1
-    ticket = opened(kept.bench, asked(kept.bench))
-    saved(kept.bench, ticket)
-    assert loaded(kept.bench, ticket) == 5 + 4 + 3
-    restores.abandon(kept.bench, ticket)
+    assert restore.plan(kept.recovery, asked(kept.recovery)).observed.records_to_catch_up == 1
+    ticket = opened(kept.recovery, asked(kept.recovery))
+    saved(kept.recovery, ticket)
+    assert loaded(kept.recovery, ticket) == 5 + 4 + 3
+    restore.abandon(kept.recovery, ticket)
 
 
 def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Small) -> None:
     summary = take(small)
     assert not summary.survives_cluster_loss
-    [reason] = lost_with_cluster(small.bench.savepoints.read(summary.savepoint_id))
+    [reason] = lost_with_cluster(small.recovery.savepoints.read(summary.savepoint_id))
     assert reason == f"the records of {small.input.topic} are not archived"
     lose(small)
     with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
-        restores.plan(small.bench, asked(small.bench))
+        restore.plan(small.recovery, asked(small.recovery))

@@ -8,98 +8,86 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import restores, savepoints, upkeep
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import NotExact, Refused, StateDamaged
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import ClaimedTopic, CommittedOffset, Consistency
-from streams_recovery.core.offset_strategy import EXACT, StrategyKind
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.savepoint_id import new_id
-from streams_recovery.restores.opening import note
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.survey import survey
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import (
-    Small,
-    asked,
-    begun,
-    commit,
-    copy,
-    delete_below,
-    produce,
-    publish,
-    published,
-    recreate,
-    rows_of,
-    take,
-)
-from tests.integration.test_targets import configured
-from tests.support.topic_settings import alter
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency
+from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import maintenance, restore, savepoint
+from streams_recovery.operations.discovery import discover
+from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import begun, copy, publish, published, take
+from tests.support.applications.small import Small, asked, configured, rows_of
+from tests.support.applications.topic_records import commit, delete_below, produce, recreate
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
 
 def started_again(small: Small) -> None:
     """What Kafka Streams does when a changelog is gone: it makes an empty one and goes on from its committed offset."""
-    recreate(small.bench, small.changelog.topic)
-    produce(small.bench, small.changelog, 1)
-    commit(small.bench, {small.input: 5})
+    recreate(small.recovery, small.changelog.topic)
+    produce(small.recovery, small.changelog, 1)
+    commit(small.recovery, {small.input: 5})
 
 
 @pytest.mark.fault("F36")
 def test_a_declared_store_without_a_changelog_gives_no_savepoint(small: Small) -> None:
-    late = f"{small.bench.application_id}-late-changelog"
-    bench = replace(small.bench, config=configured(small.bench, stores={"totals": {}, "late": {}}))
+    late = f"{small.recovery.application_id}-late-changelog"
+    recovery = replace(small.recovery, config=configured(small.recovery, stores={"totals": {}, "late": {}}))
     with pytest.raises(StateDamaged, match=rf"store late is declared, and its changelog {late} does not exist.*correct `stores`"):
-        take(small, bench=bench)
-    assert (bench.savepoints.ids(), bench.lock.holder()) == ([], None)
+        take(small, recovery=recovery)
+    assert (recovery.savepoints.ids(), recovery.lock.holder()) == ([], None)
     with pytest.raises(StateDamaged):
-        take(small, bench=bench, changed_state=ChangedState.INTENDED)
-    left = bench.savepoints.read(take(small, bench=bench, changed_state=ChangedState.DAMAGED).savepoint_id)
+        take(small, recovery=recovery, changed_state=ChangedState.INTENDED)
+    left = recovery.savepoints.read(take(small, recovery=recovery, changed_state=ChangedState.DAMAGED).savepoint_id)
     assert (left.consistency, left.proof.reasons) == (
         Consistency.DAMAGED,
         (f"store late is declared, and its changelog {late} does not exist",),
     )
     unlogged = {"totals": {}, "late": {"logged": False}, "latest": {"source": small.input.topic}}
-    whole = replace(small.bench, config=configured(small.bench, stores=unlogged))
-    assert take(small, bench=whole).consistency is Consistency.EXACT
+    whole = replace(small.recovery, config=configured(small.recovery, stores=unlogged))
+    assert take(small, recovery=whole).consistency is Consistency.EXACT
 
 
 @pytest.mark.fault("F36")
 def test_state_that_was_made_anew_is_refused_or_damaged_until_it_is_brought_back(small: Small) -> None:
-    bench, good = small.bench, publish(small)
+    recovery, good = small.recovery, publish(small)
     started_again(small)
     with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} was created again since savepoint {good}") as caught:
         take(small)
     assert caught.value.facts["topics"] == [small.changelog.topic]
-    assert (bench.savepoints.ids(), bench.lock.holder()) == ([good], None)
-    found = bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic]
+    assert (recovery.savepoints.ids(), recovery.lock.holder()) == ([good], None)
+    found = recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic]
     assert "min.compaction.lag.ms" not in found.config
 
     summary = take(small, changed_state=ChangedState.DAMAGED)
     assert summary.consistency is Consistency.DAMAGED
     assert any("its state is damaged" in told for told in summary.warnings)
-    newest = bench.savepoints.latest()
+    newest = recovery.savepoints.latest()
     assert newest is not None
     assert newest.savepoint_id == good, "what is damaged is no default of anything"
-    kept = {decision.savepoint_id: decision.why_kept for decision in upkeep.plan_expiry(bench).keep}
+    kept = {decision.savepoint_id: decision.why_kept for decision in maintenance.plan_expiry(recovery).keep}
     assert "last" in kept[good]
     assert kept[summary.savepoint_id] == ("not exact, but recent",)
     with pytest.raises(NotExact, match=f"savepoint {summary.savepoint_id} is `damaged`.*was created again"):
-        restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
-    assert restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True, allow_damaged=True)).rows == 1 + 3
+        restore.plan(recovery, asked(recovery, savepoint=summary.savepoint_id, replace=True))
+    assert restore.plan(recovery, asked(recovery, savepoint=summary.savepoint_id, replace=True, allow_damaged=True)).rows == 1 + 3
     with pytest.raises(StateDamaged):
         take(small)
 
-    ticket = opened(bench, asked(bench, replace=True))
-    assert saved(bench, ticket).consistency is Consistency.DAMAGED, "what a restore saves first says so too"
-    assert loaded(bench, ticket) == 7
-    note(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
+    ticket = opened(recovery, asked(recovery, replace=True))
+    assert saved(recovery, ticket).consistency is Consistency.DAMAGED, "what a restore saves first says so too"
+    assert loaded(recovery, ticket) == 7
+    note(recovery, ticket, Phase.VERIFIED)
+    restore.set_offsets(recovery, ticket)
     for phase in (Phase.RECOVERED, Phase.CLOSED):
-        note(bench, ticket, phase)
-    bench.lock.release(ticket.lock)
+        note(recovery, ticket, phase)
+    recovery.lock.release(ticket.lock)
     assert published(small).consistency is Consistency.EXACT
     started_again(small)
     with pytest.raises(StateDamaged, match="was created again"):
@@ -107,43 +95,43 @@ def test_state_that_was_made_anew_is_refused_or_damaged_until_it_is_brought_back
 
 
 def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything_is_copied(small: Small) -> None:
-    bench, good = small.bench, publish(small)
-    ticket = begun(bench)
+    recovery, good = small.recovery, publish(small)
+    ticket = begun(recovery)
     started_again(small)
-    taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+    taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
     with pytest.raises(StateDamaged, match="was created again"):
-        copy(bench, ticket, taken)
-    savepoints.finish(bench, ticket)
-    assert bench.savepoints.ids() == [good]
+        copy(recovery, ticket, taken)
+    savepoint.finish(recovery, ticket)
+    assert recovery.savepoints.ids() == [good]
 
 
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("begins", [False, True], ids=["before", "while it begins"])
 def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, begins: bool) -> None:
-    bench, first = small.bench, small.bench.savepoints.read(publish(small))
-    elsewhere = replace(first, cluster_id="another cluster", savepoint_id=new_id(bench.clock(), "elsewhere", after=first.savepoint_id))
-    bench.savepoints.publish(elsewhere)
+    recovery, first = small.recovery, small.recovery.savepoints.read(publish(small))
+    elsewhere = replace(first, cluster_id="another cluster", savepoint_id=new_id(recovery.clock(), "elsewhere", after=first.savepoint_id))
+    recovery.savepoints.publish(elsewhere)
     if begins:
-        ticket = begun(bench)
+        ticket = begun(recovery)
         started_again(small)
-        taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+        taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
         with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
-            copy(bench, ticket, taken)
-        savepoints.finish(bench, ticket)
+            copy(recovery, ticket, taken)
+        savepoint.finish(recovery, ticket)
     else:
         started_again(small)
         with pytest.raises(StateDamaged, match=f"was created again since savepoint {first.savepoint_id}"):
             take(small)
-    assert bench.savepoints.ids() == [first.savepoint_id, elsewhere.savepoint_id]
+    assert recovery.savepoints.ids() == [first.savepoint_id, elsewhere.savepoint_id]
 
 
 @pytest.mark.fault("F36")
 def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_intended(small: Small) -> None:
-    bench = small.bench
-    other = f"{bench.application_id}-other-changelog"
-    bench.cluster.create_topic(other, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    recovery = small.recovery
+    other = f"{recovery.application_id}-other-changelog"
+    recovery.cluster.create_topic(other, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
     first = publish(small)
-    bench.cluster.delete_topics([other])
+    recovery.cluster.delete_topics([other])
     with pytest.raises(StateDamaged, match=rf"topic {other} \(id .*\) is in savepoint {first} and does not exist any more"):
         take(small)
     second = published(small, changed_state=ChangedState.INTENDED)
@@ -151,69 +139,69 @@ def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_in
     assert f"topic {other}" in second.provenance.intended[0]
     assert take(small).consistency is Consistency.EXACT, "said once"
 
-    alter(bench.cluster, {small.changelog.topic: {"cleanup.policy": "delete"}})
-    delete_below(bench, small.changelog, 2)
-    alter(bench.cluster, {small.changelog.topic: {"cleanup.policy": "compact"}})
+    alter(recovery.cluster, {small.changelog.topic: {"cleanup.policy": "delete"}})
+    delete_below(recovery, small.changelog, 2)
+    alter(recovery.cluster, {small.changelog.topic: {"cleanup.policy": "compact"}})
     with pytest.raises(StateDamaged, match=f"topic {small.changelog.topic} lost records .*partition 0: it began at 0 and begins at 2"):
         take(small)
     third = published(small, changed_state=ChangedState.INTENDED)
-    assert min(row["offset"] for row in rows_of(bench, third, small.changelog)) >= 2, "nothing that is gone is in it"
+    assert min(row["offset"] for row in rows_of(recovery, third, small.changelog)) >= 2, "nothing that is gone is in it"
 
 
 def test_what_is_accepted_has_to_be_typed(small: Small) -> None:
     for wanted in (ChangedState.DAMAGED, ChangedState.INTENDED):
         request = SavepointRequest(run_id="r", requested_by="test", reason="", mode=None, changed_state=wanted, confirm="yes")
-        with pytest.raises(Refused, match=f"needs the application id {small.bench.application_id} typed to confirm it, not 'yes'"):
-            savepoints.begin(small.bench, request)
-    assert small.bench.lock.holder() is None
+        with pytest.raises(Refused, match=f"needs the application id {small.recovery.application_id} typed to confirm it, not 'yes'"):
+            savepoint.begin(small.recovery, request)
+    assert small.recovery.lock.holder() is None
 
 
 @contextmanager
 def namesake(small: Small, store: str) -> Iterator[str]:
     """Somebody's consumer group, called like the application and the beginning of one of its stores."""
-    name = f"{small.bench.application_id}-{store}"
-    small.bench.groups.set_offsets(name, {small.output: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+    name = f"{small.recovery.application_id}-{store}"
+    small.recovery.groups.set_offsets(name, {small.output: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
     try:
         yield name
     finally:
-        small.bench.groups.delete(name)
+        small.recovery.groups.delete(name)
 
 
 @pytest.mark.fault("F38")
 def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> None:
-    bench = small.bench
-    more = f"{bench.application_id}-sums-by-day-changelog"
-    bench.cluster.create_topic(more, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    recovery = small.recovery
+    more = f"{recovery.application_id}-sums-by-day-changelog"
+    recovery.cluster.create_topic(more, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
     first = publish(small)
     with namesake(small, "sums-by") as group:
         claimed = ClaimedTopic(topic=more, group=group)
-        assert survey(bench).inventory.claimed == (claimed,)
+        assert discover(recovery).inventory.claimed == (claimed,)
         with pytest.raises(
             StateDamaged, match=rf"topic {more} is in savepoint {first} and would be left out.*{group}.*name the stores of topics"
         ):
             take(small)
-        own = replace(bench, config=configured(bench, stores={"sums-by-day": {}}))
-        assert bench.savepoints.read(take(small, bench=own).savepoint_id).topic(more) is not None, (
+        own = replace(recovery, config=configured(recovery, stores={"sums-by-day": {}}))
+        assert recovery.savepoints.read(take(small, recovery=own).savepoint_id).topic(more) is not None, (
             "a store that is named is the application's"
         )
         summary = take(small, changed_state=ChangedState.INTENDED)
         assert any(f"{more} is not in this savepoint: it is taken for a topic of {group}" in told for told in summary.warnings)
-        manifest = bench.savepoints.read(summary.savepoint_id)
+        manifest = recovery.savepoints.read(summary.savepoint_id)
         assert (manifest.claimed, manifest.topic(more)) == ((claimed,), None)
 
-        planned = restores.plan(bench, asked(bench, savepoint=summary.savepoint_id, replace=True))
+        planned = restore.plan(recovery, asked(recovery, savepoint=summary.savepoint_id, replace=True))
         assert planned.claimed == (claimed,)
         assert f"| {more} | {group} | stays as it is |" in markdown(planned)
-        again = restores.plan(bench, asked(bench, savepoint=first, replace=True))
+        again = restore.plan(recovery, asked(recovery, savepoint=first, replace=True))
         assert f"| {more} | {group} | **created again** |" in markdown(again)
-        anew = asked(bench, savepoint="input", replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
-        assert restores.plan(bench, anew).claimed == (claimed,)
-        ticket = opened(bench, asked(bench, savepoint=first, replace=True))
-        safe = saved(bench, ticket).savepoint_id
+        anew = asked(recovery, restore.Rebuild, replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
+        assert restore.plan(recovery, anew).claimed == (claimed,)
+        ticket = opened(recovery, asked(recovery, savepoint=first, replace=True))
+        safe = saved(recovery, ticket).savepoint_id
         assert safe is not None
-        assert bench.safety.read(safe).topic(more) is not None, "what is replaced is saved, whoever claims it"
-        restores.abandon(bench, ticket)
-    bench.cluster.delete_topics([more])
+        assert recovery.safety.read(safe).topic(more) is not None, "what is replaced is saved, whoever claims it"
+        restore.abandon(recovery, ticket)
+    recovery.cluster.delete_topics([more])
 
 
 @pytest.mark.fault("F38")

@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from streams_recovery import drills, holds, restores
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.drilling import drilled
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.errors import Damaged, LockHeld, TargetNotEmpty
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, produce, publish, says
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore, sandbox, topic_holds
+from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, says
+from tests.support.applications.topic_records import produce
 
 GONE = [{"name": "drill", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 2"}]
 RUN = "run-1"
@@ -29,19 +31,19 @@ class Trial:
     """The application, what its drills restore into, and the savepoint."""
 
     small: Small
-    scratch: Workbench
+    scratch: RecoveryContext
     savepoint: str
 
     @property
-    def own(self) -> Workbench:
-        return self.small.bench
+    def own(self) -> RecoveryContext:
+        return self.small.recovery
 
-    def request(self) -> restores.RestoreRequest:
-        return restores.RestoreRequest(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
+    def request(self) -> restore.RestoreRequest:
+        return restore.FromSavepoint(source=self.own.application_id, savepoint=self.savepoint, reason="drill")
 
-    def conclude(self, ticket: restores.RestoreTicket | None, *, run: str = RUN, left: tuple[str, ...] = ()) -> drills.DrillEntry:
+    def conclude(self, ticket: restore.RestoreTicket | None, *, run: str = RUN, left: tuple[str, ...] = ()) -> sandbox.DrillEntry:
         at = self.own.clock()
-        return drills.conclude(self.own, run_id=run, requested_by="test", began_at=at, ticket=ticket, report=None, left=left)
+        return sandbox.conclude(self.own, run_id=run, requested_by="test", began_at=at, ticket=ticket, report=None, left=left)
 
     def here(self) -> set[str]:
         """Everything on the cluster that a drill would make."""
@@ -51,7 +53,7 @@ class Trial:
 
 @pytest.fixture
 def trial(small: Small) -> Iterator[Trial]:
-    scratch = f"drill-{small.bench.application_id}"
+    scratch = f"drill-{small.recovery.application_id}"
     output = f"{scratch}.out"
     drill = {
         "application_id": scratch,
@@ -63,23 +65,23 @@ def trial(small: Small) -> Iterator[Trial]:
             "wipe": [*says(GONE)[:2], 'print(\'{"removed": ["/state/drill"], "remaining": []}\')'],
         },
     }
-    config = ApplicationConfig.model_validate(json.loads(small.bench.config.model_dump_json()) | {"drill": drill})
-    own = replace(small, bench=replace(small.bench, config=config))
+    config = ApplicationConfig.model_validate(json.loads(small.recovery.config.model_dump_json()) | {"drill": drill})
+    own = replace(small, recovery=replace(small.recovery, config=config))
     kafka = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
-            {"conn_type": "kafka", "extra": {"bootstrap.servers": own.bench.connection.bootstrap_servers}}
+            {"conn_type": "kafka", "extra": {"bootstrap.servers": own.recovery.connection.bootstrap_servers}}
         )
     }
     savepoint = publish(own)
-    with open_workbench(drilled(config), EnvironmentConnections(kafka)) as bench:
-        found = Trial(own, bench, savepoint)
+    with open_context(in_sandbox(config, SandboxName(application=config.name)), EnvironmentConnections(kafka)) as recovery:
+        found = Trial(own, recovery, savepoint)
         yield found
-        bench.cluster.delete_topics([name for name in found.here() if name in bench.cluster.topic_names()])
+        recovery.cluster.delete_topics([name for name in found.here() if name in recovery.cluster.topic_names()])
 
 
-def begun(trial: Trial) -> restores.RestoreTicket:
+def begun(trial: Trial) -> restore.RestoreTicket:
     """A drill whose topics are loaded."""
-    drills.clear(trial.scratch, run_id=RUN)
+    sandbox.clear(trial.scratch, run_id=RUN)
     ticket = opened(trial.scratch, trial.request())
     assert saved(trial.scratch, ticket).savepoint_id is None
     assert loaded(trial.scratch, ticket) == 7
@@ -95,9 +97,9 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     made = f"{scratch.application_id}-newer-changelog"
     scratch.cluster.create_topic(made, partitions=1, replication_factor=1, config={})
     assert len(trial.here()) == 5
-    assert holds.outstanding(scratch)
+    assert topic_holds.outstanding(scratch)
 
-    removed = drills.remove(scratch, ticket)
+    removed = sandbox.remove(scratch, ticket)
     assert set(removed.topics) == {
         made,
         f"{scratch.application_id}.out",
@@ -106,15 +108,15 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     }
     assert removed.directories == ("/state/drill",)
     assert trial.here() == set()
-    assert (holds.outstanding(scratch), scratch.lock.holder()) == ((), None)
+    assert (topic_holds.outstanding(scratch), scratch.lock.holder()) == ((), None)
 
     entry = trial.conclude(ticket)
     assert (entry.reached, entry.succeeded, entry.savepoint_id, entry.rto_seconds) == (Phase.LOADED, False, trial.savepoint, None)
     assert entry.rpo_seconds is not None
     assert trial.conclude(ticket) == entry, "once, however often it is repeated"
-    assert drills.drills(own) == [entry]
+    assert sandbox.drills(own) == [entry]
     with pytest.raises(Damaged, match="failed after loaded"):
-        drills.raise_unless_succeeded(entry)
+        sandbox.raise_unless_succeeded(entry)
 
     assert own.cluster.describe_topics(small.topics) == before
     assert own.cluster.high_watermarks(list(ends)) == ends
@@ -122,19 +124,19 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     assert committed == CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)
     assert (own.lock.holder(), own.safety.ids()) == (None, [])
 
-    again = drills.remove(scratch, ticket)
+    again = sandbox.remove(scratch, ticket)
     assert (again.topics, trial.here()) == ((), set()), "harmless when nothing is left"
 
 
 def test_what_a_dead_drill_left_is_taken_away_before_the_next(trial: Trial) -> None:
     ticket = begun(trial)
     with pytest.raises(LockHeld):
-        drills.clear(trial.scratch, run_id="run-2")
+        sandbox.clear(trial.scratch, run_id="run-2")
     assert trial.here()
     trial.scratch.lock.take_from(ticket.lock.owner)
-    assert len(drills.clear(trial.scratch, run_id="run-2").topics) == 3
+    assert len(sandbox.clear(trial.scratch, run_id="run-2").topics) == 3
     assert trial.here() == set()
-    restores.plan(trial.scratch, trial.request())
+    restore.plan(trial.scratch, trial.request())
 
 
 def test_topics_and_groups_that_no_drill_created_are_refused_and_left_alone(trial: Trial) -> None:
@@ -144,7 +146,7 @@ def test_topics_and_groups_that_no_drill_created_are_refused_and_left_alone(tria
     produce(scratch, output, 2)
     scratch.groups.set_offsets(scratch.application_id, {trial.small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
     with pytest.raises(TargetNotEmpty, match=rf"topic {output.topic}, consumer group {scratch.application_id}"):
-        drills.clear(scratch, run_id=RUN)
+        sandbox.clear(scratch, run_id=RUN)
     assert scratch.cluster.high_watermarks([output])[output] == 2
     assert scratch.application_id in scratch.cluster.groups()
     assert scratch.lock.holder() is None
@@ -155,20 +157,20 @@ def test_a_topic_that_somebody_else_put_in_the_place_of_a_drills_own_stays(trial
     ticket = begun(trial)
     output = f"{trial.scratch.application_id}.out"
     _, theirs = recreate_plain(trial.scratch, output)
-    removed = drills.remove(trial.scratch, ticket)
+    removed = sandbox.remove(trial.scratch, ticket)
     assert output not in removed.topics
     assert trial.scratch.cluster.describe_topics([output])[output].topic_id == theirs
 
 
-def recreate_plain(bench: Workbench, topic: str) -> tuple[str, str]:
-    before = bench.cluster.describe_topics([topic])[topic].topic_id
-    bench.cluster.delete_topics([topic])
-    return before, bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={}).topic_id
+def recreate_plain(recovery: RecoveryContext, topic: str) -> tuple[str, str]:
+    before = recovery.cluster.describe_topics([topic])[topic].topic_id
+    recovery.cluster.delete_topics([topic])
+    return before, recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={}).topic_id
 
 
 def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Trial) -> None:
     runs = [f"run-{uuid.uuid4().hex}" for _ in range(2)]
     for run in runs:
         trial.conclude(None, run=run)
-    found = drills.drills(trial.own)
+    found = sandbox.drills(trial.own)
     assert [(entry.run, entry.outcome) for entry in found] == [(run, "failed before it began") for run in runs]

@@ -10,92 +10,88 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import reprocessing, restores
-from streams_recovery.cli.steps import carry_out
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged
-from streams_recovery.core.in_place import QuarantineEntry
 from streams_recovery.core.jobs import RestoreSpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import spaced
-from streams_recovery.jobs.submit import JobName
-from streams_recovery.restores import RestoreTicket
-from streams_recovery.restores.in_place import quarantine_log
-from streams_recovery.restores.opening import note
-from streams_recovery.savepoints import JobPlan
-from streams_recovery.workbench import Workbench
-from tests.integration.again import again_at
-from tests.integration.intruding import Intruder
-from tests.integration.pairs import two_applications
-from tests.integration.restoring import compare, load, loaded, opened, saved
-from tests.integration.small import Small, asked, copied, publish, small_application
-from tests.integration.test_in_place import Here, closed, here, opened_append
-from tests.integration.test_rebuild import rebuild as rebuild_request
+from streams_recovery.core.kafka_types import partition_text
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.in_place import QuarantineEntry
+from streams_recovery.operations import interval
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.in_place import quarantine_log
+from streams_recovery.operations.restore.open import note
+from tests.support.applications.in_place import Here, closed, opened_append
+from tests.support.applications.pair import Here as Local
+from tests.support.applications.pair import two_applications
+from tests.support.applications.rebuilds import rebuild as rebuild_request
+from tests.support.applications.reprocessing import again_at
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.repository.intruder import Intruder
 
-__all__ = ["here"]
 pytestmark = pytest.mark.kafka
 
-Opened = tuple[Workbench, RestoreTicket]
+Opened = tuple[RecoveryContext, RestoreTicket]
 
 
 def restore(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     small = stack.enter_context(small_application(bootstrap, directory))
     publish(small)
-    return small.bench, opened(small.bench, asked(small.bench, replace=True))
+    return small.recovery, opened(small.recovery, asked(small.recovery, replace=True))
 
 
 def rebuild(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     small = stack.enter_context(small_application(bootstrap, directory))
     publish(small)
-    return small.bench, opened(small.bench, rebuild_request(small.bench))
+    return small.recovery, opened(small.recovery, rebuild_request(small.recovery))
 
 
 def undo(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     small = stack.enter_context(small_application(bootstrap, directory))
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    ticket = opened(bench, asked(bench, replace=True))
-    saved(bench, ticket)
-    loaded(bench, ticket)
-    note(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
-    return bench, opened(bench, asked(bench, savepoint=f"before:{ticket.restore_id}", replace=True))
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
+    note(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
+    return recovery, opened(recovery, asked(recovery, restores.Undo, restore_id=ticket.restore_id, replace=True))
 
 
 def clone(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     both = stack.enter_context(two_applications(bootstrap, directory))
     savepoint = publish(both.small)
-    bench = stack.enter_context(both.clone())
-    return bench, opened(bench, asked(bench, source=both.old.application_id, savepoint=savepoint))
+    recovery = stack.enter_context(both.clone())
+    return recovery, opened(recovery, asked(recovery, source=both.old.application_id, savepoint=savepoint))
 
 
 def reprocess(stack: ExitStack, bootstrap: str, directory: Path) -> Opened:
     again = stack.enter_context(again_at(bootstrap, directory))
     claimed = again.claim(again.request(20, 45))
-    bench, source = again.scratch(claimed), again.own.application_id
-    planned = reprocessing.plan(bench, source, claimed.request)
-    ticket = reprocessing.open_interval(bench, source, claimed.request, planned, run_id="run-1", requested_by="test")
-    restores.stop(bench, ticket)
-    return bench, ticket
+    recovery, source = again.scratch(claimed), again.own.application_id
+    planned = interval.plan(recovery, source, claimed.request)
+    ticket = interval.open_interval(recovery, source, claimed.request, planned, run_id="run-1", requested_by="test")
+    restores.stop(recovery, ticket)
+    return recovery, ticket
 
 
-def refused(bench: Workbench, ticket: RestoreTicket) -> None:
+def refused(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     """From the command line: the first step that reads the plan names what lies beside it, and the application goes on as it was."""
-    own = (bench.application_id, ticket.request.source or bench.application_id)
-    before = bench.cluster.describe_topics(sorted(name for name in bench.cluster.topic_names() if any(one in name for one in own)))
+    own = (recovery.application_id, getattr(ticket.request, "source", "") or recovery.application_id)
+    before = recovery.cluster.describe_topics(sorted(name for name in recovery.cluster.topic_names() if any(one in name for one in own)))
     assert before
-    forged = Intruder(bench.repository).plan(bench.application_id, ticket.restore_id)
+    forged = Intruder(recovery.repository).plan(recovery.application_id, ticket.restore_id)
     said: list[str] = []
     with pytest.raises(Altered, match=rf"{forged} was not written by this run\. Next: it was not used"):
-        carry_out(bench, ticket, here_on(bench), said.append)
+        runs.carry_out(Runner(recovery=recovery, submitter=Local(recovery), say=said.append), ticket)
     assert "the application goes on as it was" in said[-1]
-    assert restores.phase_of(bench, ticket).rank < Phase.DESTROYING.rank
-    assert bench.lock.holder() is None
-    assert bench.cluster.describe_topics(sorted(before)) == before
-
-
-def here_on(bench: Workbench) -> Callable[[JobName, JobPlan, RestoreTicket], object]:
-    """Jobs done here, without Spark."""
-    return lambda name, plan, _: {"backup": copied, "restore": load, "verify": compare}[name](bench, plan)
+    assert restores.phase_of(recovery, ticket).rank < Phase.DESTROYING.rank
+    assert recovery.lock.holder() is None
+    assert recovery.cluster.describe_topics(sorted(before)) == before
 
 
 @pytest.mark.parametrize("kind", [restore, rebuild, undo, clone, reprocess], ids=lambda kind: kind.__name__)
@@ -105,93 +101,97 @@ def test_a_plan_beside_the_approved_one_is_refused(bootstrap: str, tmp_path: Pat
 
 
 def test_a_plan_beside_that_of_a_restore_to_a_moment_is_refused(here: Here) -> None:
-    refused(here.bench, opened(here.bench, here.request(40)))
+    refused(here.recovery, opened(here.recovery, here.request(40)))
 
 
 @contextmanager
 def half_way(small: Small) -> Iterator[RestoreTicket]:
     """A restore that has replaced the topics, when the intruder comes."""
     publish(small)
-    ticket = opened(small.bench, asked(small.bench, replace=True))
-    saved(small.bench, ticket)
-    restores.prepare(small.bench, ticket)
+    ticket = opened(small.recovery, asked(small.recovery, replace=True))
+    saved(small.recovery, ticket)
+    restores.prepare(small.recovery, ticket)
     yield ticket
-    restores.abandon(small.bench, ticket)
+    restores.abandon(small.recovery, ticket)
 
 
 def test_every_later_step_and_whoever_resumes_refuses_it_too(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     with half_way(small) as ticket:
-        planned = restores.stored_plan(bench, ticket)
-        forged = Intruder(bench.repository).plan(bench.application_id, ticket.restore_id)
+        planned = restores.stored_plan(recovery, ticket)
+        forged = Intruder(recovery.repository).plan(recovery.application_id, ticket.restore_id)
         with pytest.raises(Altered, match=forged):
-            restores.plan_load(bench, ticket)
-        note(bench, ticket, Phase.VERIFIED)
+            restores.plan_load(recovery, ticket)
+        note(recovery, ticket, Phase.VERIFIED)
         with pytest.raises(Altered, match=forged):
-            restores.set_offsets(bench, ticket)
+            restores.set_offsets(recovery, ticket)
     with pytest.raises(Altered, match=forged):
-        restores.plan_left(bench, ticket.restore_id)
+        restores.plan_left(recovery, ticket.restore_id)
     with pytest.raises(Altered, match=forged):
-        restores.resume(bench, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
-    assert bench.lock.holder() is None
-    bench.repository.delete([forged])
+        restores.resume(recovery, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
+    assert recovery.lock.holder() is None
+    recovery.repository.delete([forged])
     with pytest.raises(PlanChanged):
-        restores.resume(bench, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
-    resumed = restores.resume(bench, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
+        restores.resume(recovery, ticket.restore_id, run_id="again", approved_hash="another", take_over=False)
+    resumed = restores.resume(recovery, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
     assert (resumed.plan, resumed.plan_hash) == (ticket.plan, planned.hash)
-    restores.abandon(bench, resumed)
+    restores.abandon(recovery, resumed)
 
 
 def test_a_plan_that_was_replaced_is_refused_too(small: Small, tmp_path: Path) -> None:
-    bench = small.bench
+    recovery = small.recovery
     with half_way(small) as ticket:
         file = tmp_path / "repository" / ticket.plan.key
         whole = file.read_bytes()
         file.write_bytes(whole.replace(b'"strategy":"exact"', b'"strategy":"EXACT"'))
         with pytest.raises(Altered, match=f"{ticket.plan.key} is not what this run wrote"):
-            restores.plan_load(bench, ticket)
+            restores.plan_load(recovery, ticket)
         file.write_bytes(whole)
         with pytest.raises(Altered, match=r"holds plan .* was approved"):
-            restores.plan_load(bench, replace(ticket, plan_hash="0" * 64))
+            restores.plan_load(recovery, replace(ticket, plan_hash="0" * 64))
 
 
 def test_a_ticket_beside_the_first_one_is_not_what_is_resumed(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     with half_way(small) as ticket:
-        planned = restores.stored_plan(bench, ticket)
-    bench.notes.write(ticket.restore_id, "restore-ticket", replace(ticket, request=asked(bench, savepoint="another"), requested_by="them"))
-    resumed = restores.resume(bench, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
+        planned = restores.stored_plan(recovery, ticket)
+    recovery.artifacts.write(
+        ticket.restore_id, "restore-ticket", replace(ticket, request=asked(recovery, savepoint="another"), requested_by="them")
+    )
+    resumed = restores.resume(recovery, ticket.restore_id, run_id="again", approved_hash=planned.hash, take_over=False)
     assert (resumed.request, resumed.requested_by) == (ticket.request, ticket.requested_by)
-    restores.abandon(bench, resumed)
+    restores.abandon(recovery, resumed)
 
 
 def test_a_plan_that_is_there_before_its_restore_stops_it(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench, at = small.bench, small.bench.clock()
+    recovery, at = small.recovery, small.recovery.clock()
     publish(small)
-    still = replace(bench, clock=lambda: at)
-    planned = restores.plan(still, asked(bench, replace=True))
-    monkeypatch.setattr("streams_recovery.restores.opening.new_id", lambda *_, **__: "20261121T010203Z-0123456789")
-    key = bench.notes.write_once("20261121T010203Z-0123456789", "restore-plan", planned).key
+    still = replace(recovery, clock=lambda: at)
+    planned = restores.plan(still, asked(recovery, replace=True))
+    monkeypatch.setattr("streams_recovery.operations.restore.open.new_id", lambda *_, **__: "20261121T010203Z-0123456789")
+    key = recovery.artifacts.write_once("20261121T010203Z-0123456789", "restore-plan", planned).key
     with pytest.raises(Altered, match=f"{key} was not written by this run"):
-        restores.open_restore(still, asked(bench, replace=True), run_id="r", requested_by="test", approved_hash=planned.hash)
-    assert bench.lock.holder() is None
+        restores.open_restore(still, asked(recovery, replace=True), run_id="r", requested_by="test", approved_hash=planned.hash)
+    assert recovery.lock.holder() is None
 
 
 def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
-    bench, restore_id = here.bench, closed(here)
-    planned = restores.plan_append(bench, restore_id)
+    recovery, restore_id = here.recovery, closed(here)
+    planned = restores.plan_append(recovery, restore_id)
     ticket = opened_append(here, restore_id)
-    log = quarantine_log(bench, restore_id)
+    log = quarantine_log(recovery, restore_id)
     aside, begins = log.read_all()
     for end in (3, 5):
         log.append(replace(begins, ends=dict.fromkeys(planned.ends, end)))
-    forged = bench.notes.write(f"{restore_id}-append", "append-plan", replace(planned, topics=(), rows={}, ends={}))
-    spec = restores.plan_append_job(bench, ticket).spec
+    forged = recovery.artifacts.write(f"{restore_id}-append", "append-plan", replace(planned, topics=(), rows={}, ends={}))
+    spec = restores.plan_append_job(recovery, ticket).spec
     assert spec is not None
-    assert [part.first_offset for part in bench.notes.read(RestoreSpec, spec).partitions] == [planned.ends[spaced(here.input)]]
+    assert [part.first_offset for part in recovery.artifacts.read(RestoreSpec, spec).partitions] == [
+        planned.ends[partition_text(here.input)]
+    ]
     with pytest.raises(Altered, match=f"{forged.key} is not what this run wrote"):
-        restores.plan_append_job(bench, replace(ticket, plan=replace(ticket.plan, key=forged.key)))
-    restores.leave_append(bench, ticket)
+        restores.plan_append_job(recovery, replace(ticket, plan=replace(ticket.plan, key=forged.key)))
+    restores.leave_append(recovery, ticket)
 
     # Another file with as many rows is another plan.
     [topic] = planned.topics
@@ -206,32 +206,32 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
         moment=aside.moment,
         topics=(replace(topic, partitions=(part, part)),),
     )
-    quarantine_log(bench, "29991121T010203Z-0123456789").append(strange)
+    quarantine_log(recovery, "29991121T010203Z-0123456789").append(strange)
     with pytest.raises(Damaged, match=f"has records of {here.input} more than once"):
-        restores.plan_append(bench, "latest")
+        restores.plan_append(recovery, "latest")
 
 
 @pytest.mark.fault("F14")
 def test_of_two_runs_that_wait_for_one_application_the_lock_refuses_the_second(bootstrap: str, tmp_path: Path) -> None:
-    def run(bench: Workbench, request: restores.RestoreRequest, approved: str) -> RestoreTicket:
-        return restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=approved)
+    def run(recovery: RecoveryContext, request: restores.RestoreRequest, approved: str) -> RestoreTicket:
+        return restores.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=approved)
 
     (tmp_path / "other").mkdir()
     with small_application(bootstrap, tmp_path) as small, small_application(bootstrap, tmp_path / "other") as other:
         waiting = []
         for one in (small, other):
             publish(one)
-            request = asked(one.bench, replace=True)
-            waiting.append((one.bench, request, restores.plan(one.bench, request).hash))
+            request = asked(one.recovery, replace=True)
+            waiting.append((one.recovery, request, restores.plan(one.recovery, request).hash))
         mine, theirs = waiting
         first = run(*mine)
-        with pytest.raises(LockHeld, match=f"holds the lock for restore of {small.bench.application_id}"):
+        with pytest.raises(LockHeld, match=f"holds the lock for restore of {small.recovery.application_id}"):
             run(*mine)
-        restores.abandon(other.bench, run(*theirs))
-        restores.stop(small.bench, first)
-        saved(small.bench, first)
-        loaded(small.bench, first)
-        note(small.bench, first, Phase.CLOSED)
-        small.bench.lock.release(first.lock)
+        restores.abandon(other.recovery, run(*theirs))
+        restores.stop(small.recovery, first)
+        saved(small.recovery, first)
+        loaded(small.recovery, first)
+        note(small.recovery, first, Phase.CLOSED)
+        small.recovery.lock.release(first.lock)
         with pytest.raises(PlanChanged):
             run(*mine)

@@ -16,13 +16,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
     ResourceType,
 )
 
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
-from tests.integration.small import Small, commit, publish, rows_of, small_application
-from tests.spark.rows import read, rows_in
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, rows_of, small_application
+from tests.support.applications.topic_records import commit
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -34,64 +37,64 @@ EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "seg
 def table(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
     """The application with its input, which is compacted, in the savepoint too."""
     with small_application(bootstrap, tmp_path, topics={"include": ["*.in"]}) as found:
-        alter(found.bench.cluster, {found.input.topic: dict(EAGER)})
+        alter(found.recovery.cluster, {found.input.topic: dict(EAGER)})
         yield found
 
 
-def wrote(bench: Workbench, tp: TopicPartition, rows: Mapping[bytes, bytes | None]) -> None:
+def wrote(recovery: RecoveryContext, tp: TopicPartition, rows: Mapping[bytes, bytes | None]) -> None:
     """Each of them a second of event time after the one before, from now on."""
-    producer = Producer(bench.connection.client_config())
+    producer = Producer(recovery.connection.client_config())
     for number, (key, value) in enumerate(rows.items()):
         producer.produce(tp.topic, value, key, tp.partition, timestamp=time.time_ns() // 1_000_000 + 1_000 * number)
         assert producer.flush(30) == 0
 
 
-def alive(bench: Workbench, manifest: Manifest, tp: TopicPartition) -> set[object]:
+def alive(recovery: RecoveryContext, manifest: Manifest, tp: TopicPartition) -> set[object]:
     """Keys with a value, as whoever loads the archive has them."""
-    newest = {row["key"]: row["value"] for row in rows_of(bench, manifest, tp)}
+    newest = {row["key"]: row["value"] for row in rows_of(recovery, manifest, tp)}
     return {key for key, value in newest.items() if value is not None}
 
 
 @pytest.mark.fault("F27")
 def test_a_key_that_was_deleted_from_a_compacted_input_stays_deleted(table: Small) -> None:
-    bench, tp = table.bench, table.input
-    wrote(bench, tp, {b"gone": b"v", b"stays": b"v"})
-    first = bench.savepoints.read(publish(table))
-    assert {b"gone", b"stays"} <= alive(bench, first, tp)
-    wrote(bench, tp, {b"gone": None, b"later": b"v", b"last": b"v"})
+    recovery, tp = table.recovery, table.input
+    wrote(recovery, tp, {b"gone": b"v", b"stays": b"v"})
+    first = recovery.savepoints.read(publish(table))
+    assert {b"gone", b"stays"} <= alive(recovery, first, tp)
+    wrote(recovery, tp, {b"gone": None, b"later": b"v", b"last": b"v"})
 
     def forgotten() -> bool | None:
         # The cleaner comes only for something new, and to a deletion twice.
-        wrote(bench, tp, {b"last": b"v"})
-        return b"gone" not in keys(bench, tp) or None
+        wrote(recovery, tp, {b"last": b"v"})
+        return b"gone" not in keys(recovery, tp) or None
 
     assert poll(forgotten, seconds=120, interval=0.5)
-    commit(bench, {tp: 5})
-    second = bench.savepoints.read(publish(table))
-    assert alive(bench, second, tp) == {b"k0", b"k1", b"k2", b"k3", b"k4", b"stays", b"later", b"last"}
+    commit(recovery, {tp: 5})
+    second = recovery.savepoints.read(publish(table))
+    assert alive(recovery, second, tp) == {b"k0", b"k1", b"k2", b"k3", b"k4", b"stays", b"later", b"last"}
 
 
-def keys(bench: Workbench, tp: TopicPartition) -> set[object]:
-    return {row[1] for row in rows_in(read(bench.connection, tp, 0, bench.cluster.high_watermarks([tp])[tp]))}
+def keys(recovery: RecoveryContext, tp: TopicPartition) -> set[object]:
+    return {row[1] for row in rows_in(read(recovery.connection, tp, 0, recovery.cluster.high_watermarks([tp])[tp]))}
 
 
 @pytest.mark.fault("F27")
 def test_how_long_a_deletion_is_kept_may_be_the_broker_s_own_setting(own_bootstrap: str, tmp_path: Path) -> None:
     with small_application(own_bootstrap, tmp_path) as small:
-        bench = small.bench
-        first = bench.savepoints.read(publish(small))
-        shared = bench.savepoints.read(publish(small))
+        recovery = small.recovery
+        first = recovery.savepoints.read(publish(small))
+        shared = recovery.savepoints.read(publish(small))
         assert shared.parent_id == first.savepoint_id
         setting = ConfigEntry("log.cleaner.delete.retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
         admin = AdminClient({"bootstrap.servers": own_bootstrap, "log_level": 0})
         for future in admin.incremental_alter_configs([ConfigResource(ResourceType.BROKER, "1", incremental_configs=[setting])]).values():
             future.result(30)
         assert poll(
-            lambda: bench.cluster.settings([small.changelog.topic])[small.changelog.topic]["delete.retention.ms"] == "1" or None,
+            lambda: recovery.cluster.settings([small.changelog.topic])[small.changelog.topic]["delete.retention.ms"] == "1" or None,
             seconds=30,
             interval=0.2,
         )
-        again = bench.savepoints.read(publish(small))
+        again = recovery.savepoints.read(publish(small))
         image = again.topic(small.changelog.topic)
         assert image is not None
         assert (again.parent_id, image.full_since) == (None, again.captured_at)

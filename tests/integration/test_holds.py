@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
-from streams_recovery import holds
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.guard import RESTORE_MARK, marked, owner_config
-from streams_recovery.core.hold import HoldPurpose, TopicHold, restore_hold
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked, owner_config
+from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
+from streams_recovery.operations import topic_holds
+from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.applications.topic_records import produce_at
 
-DAY_MS = 86_400_000
 CONFIG = """
 version: 1
 name: held
@@ -32,38 +32,32 @@ runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["tru
 
 
 @pytest.fixture
-def bench(bootstrap: str, tmp_path: Path) -> Iterator[Workbench]:
+def recovery(bootstrap: str, tmp_path: Path) -> Iterator[RecoveryContext]:
     (tmp_path / "held.yaml").write_text(CONFIG.format(id=f"held-{uuid.uuid4().hex[:8]}", path=tmp_path / "repository"))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
-    with open_workbench(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as opened:
+    with open_context(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as opened:
         yield opened
 
 
-def changelog(bench: Workbench, store: str, config: dict[str, str]) -> str:
-    name = f"{bench.application_id}-{store}-changelog"
-    bench.cluster.create_topic(name, partitions=1, replication_factor=1, config=config)
+def changelog(recovery: RecoveryContext, store: str, config: dict[str, str]) -> str:
+    name = f"{recovery.application_id}-{store}-changelog"
+    recovery.cluster.create_topic(name, partitions=1, replication_factor=1, config=config)
     return name
 
 
-def config_of(bench: Workbench, topic: str) -> dict[str, str]:
-    return bench.cluster.describe_topics([topic])[topic].config
+def config_of(recovery: RecoveryContext, topic: str) -> dict[str, str]:
+    return recovery.cluster.describe_topics([topic])[topic].config
 
 
-def produce(bench: Workbench, topic: str, timestamp: int) -> None:
-    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
-    producer.produce(topic, b"v", b"k", 0, timestamp=timestamp)
-    assert producer.flush(30) == 0
+def guarded(recovery: RecoveryContext, run: str, topic: str) -> int:
+    return topic_holds.guard(recovery, run, recovery.cluster.describe_topics([topic]).values())
 
 
-def guarded(bench: Workbench, run: str, topic: str) -> int:
-    return holds.guard(bench, run, bench.cluster.describe_topics([topic]).values())
-
-
-def restored(bench: Workbench, store: str, final: dict[str, str]) -> str:
+def restored(recovery: RecoveryContext, store: str, final: dict[str, str]) -> str:
     """A topic as a restore leaves it: under hold, and with a record in the hold log."""
-    topic = changelog(bench, store, restore_hold(final))
-    hold = TopicHold(topic=topic, topic_id=bench.cluster.describe_topics([topic])[topic].topic_id)
-    holds.record(bench, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    topic = changelog(recovery, store, restore_hold(final))
+    hold = TopicHold(topic=topic, topic_id=recovery.cluster.describe_topics([topic])[topic].topic_id)
+    topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
     return topic
 
 
@@ -76,92 +70,94 @@ def restored(bench: Workbench, store: str, final: dict[str, str]) -> str:
         {"cleanup.policy": "compact,delete", "max.compaction.lag.ms": "60000"},
     ],
 )
-def test_a_guard_that_a_killed_run_left_is_released_by_the_next(bench: Workbench, before: dict[str, str]) -> None:
-    topic = changelog(bench, "totals", before)
-    mark = guarded(bench, "killed", topic)
-    assert marked(config_of(bench, topic), mark)
+def test_a_guard_that_a_killed_run_left_is_released_by_the_next(recovery: RecoveryContext, before: dict[str, str]) -> None:
+    topic = changelog(recovery, "totals", before)
+    mark = guarded(recovery, "killed", topic)
+    assert marked(config_of(recovery, topic), mark)
     # The process is gone; another one opens the same repository.
-    assert [(item.run, item.mark) for item in holds.outstanding(bench)] == [("killed", mark)]
-    assert holds.release_copy_holds(bench) == (topic,)
-    assert config_of(bench, topic) == before
-    assert holds.outstanding(bench) == ()
-    holds.require_guard(bench, guarded(bench, "next", topic), [topic])
+    assert [(item.run, item.mark) for item in topic_holds.outstanding(recovery)] == [("killed", mark)]
+    assert topic_holds.release_copy_holds(recovery) == (topic,)
+    assert config_of(recovery, topic) == before
+    assert topic_holds.outstanding(recovery) == ()
+    topic_holds.require_guard(recovery, guarded(recovery, "next", topic), [topic])
 
 
 @pytest.mark.fault("F2")
 def test_a_guard_on_a_topic_that_left_the_configuration_stays_on_record(
-    bench: Workbench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    recovery: RecoveryContext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = f"customers-{uuid.uuid4().hex[:8]}"
-    bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
-    mark = guarded(bench, "killed", topic)
-    assert holds.release_copy_holds(bench) == ()
-    assert marked(config_of(bench, topic), mark)
-    assert f"no topics of {bench.application_id}: ['{topic}']" in caplog.text
+    recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    mark = guarded(recovery, "killed", topic)
+    assert topic_holds.release_copy_holds(recovery) == ()
+    assert marked(config_of(recovery, topic), mark)
+    assert f"no topics of {recovery.application_id}: ['{topic}']" in caplog.text
     assert "declare" in caplog.text
-    assert [item.hold.topic for item in holds.outstanding(bench)] == [topic], "the warning comes again"
+    assert [item.hold.topic for item in topic_holds.outstanding(recovery)] == [topic], "the warning comes again"
     text = (tmp_path / "held.yaml").read_text()
     (tmp_path / "held.yaml").write_text(text.replace("{inputs: [orders]}", f"{{inputs: [orders], globals: [{topic}]}}"))
     kafka = {
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bench.connection.bootstrap_servers}})
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
+            {"conn_type": "kafka", "extra": {"bootstrap.servers": recovery.connection.bootstrap_servers}}
+        )
     }
-    with open_workbench(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as declared:
-        assert holds.release_copy_holds(declared) == (topic,)
-        assert config_of(bench, topic) == {"cleanup.policy": "compact"}
-        assert holds.outstanding(declared) == ()
-    bench.cluster.delete_topics([topic])
+    with open_context(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as declared:
+        assert topic_holds.release_copy_holds(declared) == (topic,)
+        assert config_of(recovery, topic) == {"cleanup.policy": "compact"}
+        assert topic_holds.outstanding(declared) == ()
+    recovery.cluster.delete_topics([topic])
 
 
 @pytest.mark.parametrize("days", [-1, 8], ids=["of the future", "after a week"])
-def test_but_not_for_ever_nor_when_the_topic_is_gone(bench: Workbench, days: int) -> None:
+def test_but_not_for_ever_nor_when_the_topic_is_gone(recovery: RecoveryContext, days: int) -> None:
     topic = f"customers-{uuid.uuid4().hex[:8]}"
-    bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
-    guarded(bench, "killed", topic)
-    later = replace(bench, clock=lambda: bench.clock() + days * DAY_MS)
-    holds.release_copy_holds(later)
-    assert holds.outstanding(bench) == ()
-    guarded(bench, "killed too", topic)
-    bench.cluster.delete_topics([topic])
-    holds.release_copy_holds(bench)
-    assert holds.outstanding(bench) == ()
+    recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    guarded(recovery, "killed", topic)
+    later = replace(recovery, clock=lambda: recovery.clock() + days * DAY_MS)
+    topic_holds.release_copy_holds(later)
+    assert topic_holds.outstanding(recovery) == ()
+    guarded(recovery, "killed too", topic)
+    recovery.cluster.delete_topics([topic])
+    topic_holds.release_copy_holds(recovery)
+    assert topic_holds.outstanding(recovery) == ()
 
 
-def test_a_guard_over_a_guard_remembers_what_was_there_first(bench: Workbench) -> None:
-    topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
+def test_a_guard_over_a_guard_remembers_what_was_there_first(recovery: RecoveryContext) -> None:
+    topic = changelog(recovery, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
     for run in ("first", "second"):
-        guarded(bench, run, topic)
-    holds.release_copy_holds(bench)
-    assert config_of(bench, topic) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
+        guarded(recovery, run, topic)
+    topic_holds.release_copy_holds(recovery)
+    assert config_of(recovery, topic) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
 
 
-def test_a_topic_that_was_made_again_is_left_as_it_is(bench: Workbench) -> None:
-    topic = changelog(bench, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
-    guarded(bench, "killed", topic)
-    bench.cluster.delete_topics([topic])
-    changelog(bench, "totals", {"cleanup.policy": "compact"})
-    holds.release_copy_holds(bench)
-    assert config_of(bench, topic) == {"cleanup.policy": "compact"}
-    assert holds.outstanding(bench) == ()
+def test_a_topic_that_was_made_again_is_left_as_it_is(recovery: RecoveryContext) -> None:
+    topic = changelog(recovery, "totals", {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"})
+    guarded(recovery, "killed", topic)
+    recovery.cluster.delete_topics([topic])
+    changelog(recovery, "totals", {"cleanup.policy": "compact"})
+    topic_holds.release_copy_holds(recovery)
+    assert config_of(recovery, topic) == {"cleanup.policy": "compact"}
+    assert topic_holds.outstanding(recovery) == ()
 
 
-def test_a_topic_that_was_made_again_under_a_restore_s_hold_is_guarded_like_any_other(bench: Workbench) -> None:
-    topic = restored(bench, "totals", {"cleanup.policy": "compact"})
-    bench.cluster.delete_topics([topic])
-    changelog(bench, "totals", {"cleanup.policy": "compact"})
-    mark = guarded(bench, "run", topic)
-    assert marked(config_of(bench, topic), mark)
+def test_a_topic_that_was_made_again_under_a_restore_s_hold_is_guarded_like_any_other(recovery: RecoveryContext) -> None:
+    topic = restored(recovery, "totals", {"cleanup.policy": "compact"})
+    recovery.cluster.delete_topics([topic])
+    changelog(recovery, "totals", {"cleanup.policy": "compact"})
+    mark = guarded(recovery, "run", topic)
+    assert marked(config_of(recovery, topic), mark)
 
 
-def test_a_restored_topic_is_guarded_beside_its_hold(bench: Workbench) -> None:
+def test_a_restored_topic_is_guarded_beside_its_hold(recovery: RecoveryContext) -> None:
     final = {"cleanup.policy": "compact,delete", "retention.ms": str(DAY_MS), "max.compaction.lag.ms": "600000"}
-    topic = restored(bench, "windows", final)
-    produce(bench, topic, time.time_ns() // 1_000_000)
-    mark = guarded(bench, "run", topic)
-    assert holds.release_restore_holds(bench) == ()
-    assert owner_config(config_of(bench, topic)) == final
-    holds.require_guard(bench, mark, [topic])
-    holds.release_copy_holds(bench)
-    assert config_of(bench, topic) == final
+    topic = restored(recovery, "windows", final)
+    produce_at(recovery, topic, time.time_ns() // 1_000_000)
+    mark = guarded(recovery, "run", topic)
+    assert topic_holds.release_restore_holds(recovery) == ()
+    assert owner_config(config_of(recovery, topic)) == final
+    topic_holds.require_guard(recovery, mark, [topic])
+    topic_holds.release_copy_holds(recovery)
+    assert config_of(recovery, topic) == final
 
 
 @pytest.mark.fault("F34")
@@ -174,13 +170,13 @@ def test_a_restored_topic_is_guarded_beside_its_hold(bench: Workbench) -> None:
     ],
     ids=["window store", "retention of the broker", "versioned store"],
 )
-def test_restored_records_keep_their_hold_until_none_would_expire(bench: Workbench, final: dict[str, str]) -> None:
-    topic = restored(bench, "windows", final)
+def test_restored_records_keep_their_hold_until_none_would_expire(recovery: RecoveryContext, final: dict[str, str]) -> None:
+    topic = restored(recovery, "windows", final)
     now = time.time_ns() // 1_000_000
-    produce(bench, topic, now - 30 * DAY_MS)
-    assert holds.release_restore_holds(bench) == (topic,)
-    assert int(config_of(bench, topic)["retention.ms"]) > now
-    produce(bench, topic, now)
-    assert holds.release_restore_holds(bench) == ()
-    assert config_of(bench, topic) == final
-    assert holds.outstanding(bench) == ()
+    produce_at(recovery, topic, now - 30 * DAY_MS)
+    assert topic_holds.release_restore_holds(recovery) == (topic,)
+    assert int(config_of(recovery, topic)["retention.ms"]) > now
+    produce_at(recovery, topic, now)
+    assert topic_holds.release_restore_holds(recovery) == ()
+    assert config_of(recovery, topic) == final
+    assert topic_holds.outstanding(recovery) == ()

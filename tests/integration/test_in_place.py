@@ -6,117 +6,37 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores, upkeep
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.guard import owner_config
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition, spaced
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.retention import KeepMark, marked
-from streams_recovery.core.time_cut import AsOf, CutBy
-from streams_recovery.restores.in_place import check_still, set_aside
-from streams_recovery.restores.opening import note, stored_plan
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.workbench import Workbench
-from tests.integration.groups import committed, member
-from tests.integration.restoring import load, loaded, opened, saved
-from tests.integration.small import Small, asked, commit, produce, publish
-from tests.integration.test_moments import FIRST, SECOND, ZERO, configured_for, fresh, stamped
-from tests.spark.rows import read, rows_in, write
-from tests.support.topic_settings import alter
+from streams_recovery.core.kafka_types import partition_text
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.point_in_time import CutBy
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.operations import maintenance, restore
+from streams_recovery.operations.restore.in_place import check_still, set_aside
+from streams_recovery.operations.restore.open import note, stored_plan
+from tests.support.applications.in_place import SETTINGS, Here, closed, cut, opened_append
+from tests.support.applications.restore_steps import load, loaded, opened, saved
+from tests.support.applications.timed_inputs import FIRST, SECOND, fresh, stamped
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.consumers import committed, member
+from tests.support.kafka.records import read, write
 
 pytestmark = pytest.mark.kafka
 
 ALL = [*FIRST, *SECOND]
-SETTINGS = {"retention.ms": "-1", "unclean.leader.election.enable": "true", "max.message.bytes": "2000000"}
-
-
-@dataclass(frozen=True)
-class Here:
-    """An application that had read two input records of eight at an early savepoint and seven at a late one, and another group that has read five."""
-
-    small: Small
-    reader: str
-    early: str
-    late: str
-
-    @property
-    def bench(self) -> Workbench:
-        return self.small.bench
-
-    @property
-    def input(self) -> TopicPartition:
-        return self.small.input
-
-    def request(self, at: int, by: CutBy = CutBy.TIMESTAMP, **changes: object) -> restores.RestoreRequest:
-        wanted = {"as_of": AsOf(moment=ZERO + at, by=by), "in_place": True, "replace": True, "groups": (self.reader,)}
-        return asked(self.bench, **{**wanted, **changes})
-
-    def times(self) -> list[int]:
-        """Of all records in the input, in their order."""
-        end = self.bench.cluster.high_watermarks([self.input])[self.input]
-        return [row[0] - ZERO for row in rows_in(read(self.bench.connection, self.input, 0, end))] if end else []
-
-    def topic_id(self) -> str:
-        return self.bench.cluster.describe_topics([self.input.topic])[self.input.topic].topic_id
-
-    def kept(self) -> set[str]:
-        return set(marked(NumberedLog(self.bench.repository, self.bench.layout.keeps, KeepMark).read_all()))
-
-
-@pytest.fixture
-def here(small: Small) -> Iterator[Here]:
-    small = replace(
-        small,
-        bench=configured_for(
-            small,
-            topics={"include": [small.input.topic]},
-            restore={"producers_still_seconds": 1, "catch_up_timeout_seconds": 1},
-        ),
-    )
-    bench, reader = small.bench, f"{small.bench.application_id}.reader"
-    fresh(bench, small.input)
-    alter(bench.cluster, {small.input.topic: dict(SETTINGS)})
-    stamped(bench, small.input, FIRST)
-    bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=2, metadata="AgAA", leader_epoch=None)})
-    early = publish(small)
-    stamped(bench, small.input, SECOND)
-    produce(bench, small.changelog, 1)
-    commit(bench, {small.input: 7})
-    late = publish(small)
-    bench.groups.set_offsets(reader, {small.input: CommittedOffset(offset=5, metadata="mine", leader_epoch=None)})
-    yield Here(small, reader, early, late)
-    bench.groups.delete(reader)
-
-
-def cut(here: Here, at: int = 40) -> restores.RestoreTicket:
-    """A restore that has cut the input and set every offset."""
-    ticket = opened(here.bench, here.request(at))
-    saved(here.bench, ticket)
-    loaded(here.bench, ticket)
-    note(here.bench, ticket, Phase.VERIFIED)
-    assert restores.set_offsets(here.bench, ticket).groups == (here.reader,)
-    return ticket
-
-
-def closed(here: Here, at: int = 40) -> str:
-    """The same, over. Its id."""
-    ticket = cut(here, at)
-    note(here.bench, ticket, Phase.CLOSED)
-    here.bench.lock.release(ticket.lock)
-    return ticket.restore_id
 
 
 def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here) -> None:
-    bench, before = here.bench, here.topic_id()
-    planned = restores.plan(bench, here.request(40))
+    recovery, before = here.recovery, here.topic_id()
+    planned = restore.plan(recovery, here.request(40))
     assert planned.in_place is not None
-    assert planned.in_place.ends == {spaced(here.input): 8}
+    assert planned.in_place.ends == {partition_text(here.input): 8}
     assert [(topic.name, topic.rows) for topic in planned.in_place.later] == [(here.input.topic, 2)]
     assert [(one.group, one.before, one.offset, one.again) for one in planned.in_place.groups] == [(here.reader, 5, 4, 1)]
     page = markdown(planned)
@@ -127,64 +47,64 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     ticket = cut(here)
     assert here.times() == [10, 20, 20, 30, 40, 40]
     assert here.topic_id() != before
-    assert committed(bench, here.input) == [(2, "AgAA")]
-    assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
-    config = owner_config(bench.cluster.describe_topics([here.input.topic])[here.input.topic].config)
+    assert committed(recovery, here.input) == [(2, "AgAA")]
+    assert committed(recovery, here.input, group=here.reader) == [(4, "mine")]
+    config = owner_config(recovery.cluster.describe_topics([here.input.topic])[here.input.topic].config)
     assert {key: config[key] for key in SETTINGS} == SETTINGS, "all that its owner had set"
     assert here.kept() == {here.late}
-    restores.wipe(bench, ticket)
-    bench.groups.delete(here.reader)
+    restore.wipe(recovery, ticket)
+    recovery.groups.delete(here.reader)
     with pytest.raises(Damaged, match=f"{here.input} of group {here.reader}: nothing in place of 4"):
-        restores.start(bench, ticket)
-    restores.abandon(bench, ticket)
+        restore.start(recovery, ticket)
+    restore.abandon(recovery, ticket)
 
 
 def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> None:
-    bench = here.bench
-    ticket = opened(bench, here.request(40))
-    saved(bench, ticket)
-    set_aside(bench, ticket, stored_plan(bench, ticket), restores.plan(bench, ticket.request))
-    note(bench, ticket, Phase.DESTROYING)
-    bench.cluster.delete_topics([here.input.topic])
-    loaded(bench, ticket)
-    note(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
+    recovery = here.recovery
+    ticket = opened(recovery, here.request(40))
+    saved(recovery, ticket)
+    set_aside(recovery, ticket, stored_plan(recovery, ticket), restore.plan(recovery, ticket.request))
+    note(recovery, ticket, Phase.DESTROYING)
+    recovery.cluster.delete_topics([here.input.topic])
+    loaded(recovery, ticket)
+    note(recovery, ticket, Phase.VERIFIED)
+    restore.set_offsets(recovery, ticket)
     assert here.times() == [10, 20, 20, 30, 40, 40]
-    assert committed(bench, here.input, group=here.reader) == [(4, "mine")]
-    note(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
-    assert restores.plan_append(bench, ticket.restore_id).rows == {spaced(here.input): 2}
+    assert committed(recovery, here.input, group=here.reader) == [(4, "mine")]
+    note(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
+    assert restore.plan_append(recovery, ticket.restore_id).rows == {partition_text(here.input): 2}
 
 
 @pytest.mark.parametrize(("by", "left"), [(CutBy.TIMESTAMP, [10, 20, 20]), (CutBy.POSITION, [10, 20, 20])])
 def test_the_input_is_cut_as_a_copy_would_be(here: Here, by: CutBy, left: list[int]) -> None:
-    ticket = opened(here.bench, here.request(20, by))
-    saved(here.bench, ticket)
-    loaded(here.bench, ticket)
+    ticket = opened(here.recovery, here.request(20, by))
+    saved(here.recovery, ticket)
+    loaded(here.recovery, ticket)
     assert here.times() == left
-    restores.abandon(here.bench, ticket)
+    restore.abandon(here.recovery, ticket)
 
 
 def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
-    planned = restores.plan(here.bench, here.request(10**6, groups=()))
+    planned = restore.plan(here.recovery, here.request(10**6, groups=()))
     assert planned.in_place is not None
     assert (planned.in_place.later, planned.in_place.groups) == ((), ())
     assert here.input.topic not in {topic.name for topic in planned.create}
     assert {item.tp: item.offset for item in planned.offsets}[here.input] == 7
-    ticket = opened(here.bench, here.request(10**6, groups=()))
+    ticket = opened(here.recovery, here.request(10**6, groups=()))
     before = here.topic_id()
-    saved(here.bench, ticket)
-    restores.prepare(here.bench, ticket)
+    saved(here.recovery, ticket)
+    restore.prepare(here.recovery, ticket)
     assert (here.topic_id(), here.times(), here.kept()) == (before, ALL, set())
-    note(here.bench, ticket, Phase.CLOSED)
-    here.bench.lock.release(ticket.lock)
+    note(here.recovery, ticket, Phase.CLOSED)
+    here.recovery.lock.release(ticket.lock)
     with pytest.raises(NotFound, match=r"no restore .* has set input aside"):
-        restores.plan_append(here.bench, "latest")
+        restore.plan_append(here.recovery, "latest")
 
 
 @contextmanager
 def open_transaction(here: Here) -> Iterator[None]:
-    producer = Producer({**here.bench.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer = Producer({**here.recovery.connection.client_config(), "transactional.id": uuid.uuid4().hex})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(here.input.topic, b"undecided", b"k", 0)
@@ -196,29 +116,27 @@ def open_transaction(here: Here) -> Iterator[None]:
 
 
 def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(here: Here) -> None:
-    bench, before = here.bench, here.topic_id()
+    recovery, before = here.recovery, here.topic_id()
     with pytest.raises(Refused, match=r"cannot be brought to a moment in place.*have these cut \(in_place\)"):
-        restores.plan(bench, here.request(40, in_place=False))
-    with pytest.raises(Refused, match="cut in place only at a moment"):
-        restores.plan(bench, here.request(40, as_of=None))
+        restore.plan(recovery, here.request(40, in_place=False))
     with pytest.raises(Refused, match="only an application's own inputs"):
-        restores.plan(bench, here.request(40, source="another"))
+        restore.plan(recovery, here.request(40, source="another"))
     with pytest.raises(TargetNotEmpty, match=here.input.topic):
-        restores.plan(bench, here.request(40, replace=False))
+        restore.plan(recovery, here.request(40, replace=False))
     with pytest.raises(Refused, match=f"group {here.reader} has read {here.input.topic}: name it"):
-        restores.plan(bench, here.request(40, groups=("somebody",)))
+        restore.plan(recovery, here.request(40, groups=("somebody",)))
     with (
-        member(bench, here.reader, here.input.topic),
+        member(recovery, here.reader, here.input.topic),
         pytest.raises(Refused, match=rf"group {here.reader} has members \(it-member\): stop"),
     ):
-        restores.plan(bench, here.request(40))
-    bench.groups.wait_empty(here.reader, 30)
+        restore.plan(recovery, here.request(40))
+    recovery.groups.wait_empty(here.reader, 30)
     with open_transaction(here), pytest.raises(Refused) as caught:
-        restores.plan(bench, here.request(40, groups=()))
+        restore.plan(recovery, here.request(40, groups=()))
     for why in ("a transaction is open on", f"{here.input} ends at 9 and is archived up to 8: take a savepoint", "name it (groups)"):
         assert why in str(caught.value)
-    assert (here.topic_id(), here.kept(), bench.lock.holder()) == (before, set(), None)
-    assert committed(bench, here.input, group=here.reader) == [(5, "mine")]
+    assert (here.topic_id(), here.kept(), recovery.lock.holder()) == (before, set(), None)
+    assert committed(recovery, here.input, group=here.reader) == [(5, "mine")]
 
 
 def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:
@@ -226,126 +144,125 @@ def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:
 
     def writing() -> None:
         while not done.wait(0.05):
-            stamped(here.bench, here.input, [70])
+            stamped(here.recovery, here.input, [70])
 
-    check_still(here.bench, [here.input], 0.5)
+    check_still(here.recovery, [here.input], 0.5)
     writer = threading.Thread(target=writing)
     writer.start()
     try:
-        with pytest.raises(Refused, match=rf"somebody writes to {here.input}: within 2 s something came"):
-            check_still(here.bench, [here.input], 2)
+        with pytest.raises(Refused, match=rf"a producer writes to {here.input}: within 2 s something came"):
+            check_still(here.recovery, [here.input], 2)
     finally:
         done.set()
         writer.join()
 
 
 def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -> None:
-    bench, before = here.bench, here.topic_id()
-    ticket = opened(bench, here.request(40))
-    saved(bench, ticket)
-    planned = restores.plan(bench, ticket.request)
-    stamped(bench, here.input, [70])
+    recovery, before = here.recovery, here.topic_id()
+    ticket = opened(recovery, here.request(40))
+    saved(recovery, ticket)
+    planned = restore.plan(recovery, ticket.request)
+    stamped(recovery, here.input, [70])
     with pytest.raises(Refused, match=f"{here.input} ends at 9 and is archived up to 8"):
-        restores.prepare(bench, ticket)
-    with pytest.raises(PlanChanged, match=f"somebody has written to {here.input} since"):
-        set_aside(bench, ticket, planned, planned)
+        restore.prepare(recovery, ticket)
+    with pytest.raises(PlanChanged, match=f"a producer has written to {here.input} since"):
+        set_aside(recovery, ticket, planned, planned)
     moved = replace(planned, in_place=replace(planned.in_place, groups=()))  # type: ignore[type-var]
     with pytest.raises(PlanChanged, match="other offsets be moved"):
-        set_aside(bench, ticket, moved, planned)
+        set_aside(recovery, ticket, moved, planned)
     assert (here.topic_id(), here.times()) == (before, [*ALL, 70])
-    assert restores.phase_of(bench, ticket) is Phase.SAVED
-    assert restores.abandon(bench, ticket).next_step == "the application goes on as it was"
+    assert restore.phase_of(recovery, ticket) is Phase.SAVED
+    assert restore.abandon(recovery, ticket).next_step == "the application goes on as it was"
 
 
 def test_what_somebody_writes_into_an_input_that_is_made_again_is_never_deleted(here: Here) -> None:
-    ticket = opened(here.bench, here.request(20))
-    saved(here.bench, ticket)
-    restores.prepare(here.bench, ticket)
-    stamped(here.bench, here.input, [70, 71, 72, 73])
+    ticket = opened(here.recovery, here.request(20))
+    saved(here.recovery, ticket)
+    restore.prepare(here.recovery, ticket)
+    stamped(here.recovery, here.input, [70, 71, 72, 73])
     with pytest.raises(TargetNotEmpty, match=f"hold records that are not of this restore: {here.input.topic}"):
-        restores.plan_load(here.bench, ticket)
+        restore.plan_load(here.recovery, ticket)
     assert here.times() == [70, 71, 72, 73]
-    restores.abandon(here.bench, ticket)
+    restore.abandon(here.recovery, ticket)
 
 
-def appended(here: Here, ticket: restores.AppendTicket) -> restores.AppendReport:
+def appended(here: Here, ticket: restore.AppendTicket) -> restore.AppendReport:
     """The job, done here, and its end."""
-    bench = here.bench
-    return restores.finish_append(bench, ticket, load(bench, restores.plan_append_job(bench, ticket)))
-
-
-def opened_append(here: Here, restore_id: str = "latest") -> restores.AppendTicket:
-    planned = restores.plan_append(here.bench, restore_id)
-    return restores.open_append(here.bench, restore_id, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    recovery = here.recovery
+    return restore.finish_append(recovery, ticket, load(recovery, restore.plan_append_job(recovery, ticket)))
 
 
 @pytest.mark.fault("F20")
 def test_a_result_of_another_run_ends_no_append(here: Here) -> None:
     closed(here)
     ticket = opened_append(here)
-    job = restores.plan_append_job(here.bench, ticket)
-    mine = load(here.bench, job)
+    job = restore.plan_append_job(here.recovery, ticket)
+    mine = load(here.recovery, job)
     with pytest.raises(Refused, match="is of another attempt"):
-        restores.finish_append(here.bench, ticket, replace(mine, key=here.bench.layout.work("another", "append-result.0001")))
-    assert restores.finish_append(here.bench, ticket, mine).rows == 2
+        restore.finish_append(here.recovery, ticket, replace(mine, key=here.recovery.layout.work("another", "append-result.0001")))
+    assert restore.finish_append(here.recovery, ticket, mine).rows == 2
 
 
 def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
-    bench = here.bench
-    whole = rows_in(read(bench.connection, here.input, 0, 8))
+    recovery = here.recovery
+    whole = rows_in(read(recovery.connection, here.input, 0, 8))
     restore_id = closed(here)
-    stamped(bench, here.input, [80])  # what has come since stays before it
-    planned = restores.plan_append(bench, "latest")
-    assert (planned.restore_id, planned.rows, planned.ends) == (restore_id, {spaced(here.input): 2}, {spaced(here.input): 7})
+    stamped(recovery, here.input, [80])  # what has come since stays before it
+    planned = restore.plan_append(recovery, "latest")
+    assert (planned.restore_id, planned.rows, planned.ends) == (
+        restore_id,
+        {partition_text(here.input): 2},
+        {partition_text(here.input): 7},
+    )
     assert f"| {here.input} | 2 | 7 | 0 |" in planned.text
     with pytest.raises(PlanChanged):
-        restores.open_append(bench, restore_id, run_id="r", requested_by="test", approved_hash="another")
-    assert bench.lock.holder() is None
+        restore.open_append(recovery, restore_id, run_id="r", requested_by="test", approved_hash="another")
+    assert recovery.lock.holder() is None
     assert (appended(here, opened_append(here)).rows, here.times()) == (2, [10, 20, 20, 30, 40, 40, 80, 50, 60])
-    now = rows_in(read(bench.connection, here.input, 0, 9))
+    now = rows_in(read(recovery.connection, here.input, 0, 9))
     assert now[7:] == [whole[3], whole[7]], "key, value, headers and time"
-    assert (here.kept(), bench.lock.holder()) == (set(), None)
+    assert (here.kept(), recovery.lock.holder()) == (set(), None)
     with pytest.raises(Refused, match=f"the later input of restore {restore_id} was appended"):
-        restores.plan_append(bench, restore_id)
+        restore.plan_append(recovery, restore_id)
 
 
 def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
-    bench = here.bench
+    recovery = here.recovery
     restore_id = closed(here)
     assert here.kept() == {here.late}
-    upkeep.mark(bench, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
+    maintenance.pin(recovery, here.late, keep=True, requested_by="auditor", reason="end of the quarter")
     assert appended(here, opened_append(here, restore_id)).rows == 2
     assert here.kept() == {here.late}, "the auditor has not released it"
-    upkeep.mark(bench, here.late, keep=False, requested_by="auditor", reason="the audit is over")
+    maintenance.pin(recovery, here.late, keep=False, requested_by="auditor", reason="the check is over")
     assert here.kept() == set()
 
 
 def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> None:
-    bench = here.bench
-    whole = rows_in(read(bench.connection, here.input, 0, 8))
+    recovery = here.recovery
+    whole = rows_in(read(recovery.connection, here.input, 0, 8))
     closed(here)
     dead = opened_append(here)
-    write(bench.connection, here.input, [whole[3]])
-    restores.leave_append(bench, dead)
-    assert restores.plan_append(bench, "latest").present == {spaced(here.input): 1}
+    write(recovery.connection, here.input, [whole[3]])
+    restore.leave_append(recovery, dead)
+    assert restore.plan_append(recovery, "latest").present == {partition_text(here.input): 1}
     report = appended(here, opened_append(here))
     assert (report.rows, report.present) == (2, 1)
     assert here.times() == [10, 20, 20, 30, 40, 40, 50, 60]
 
 
 def test_an_append_is_refused_into_other_topics_behind_a_stranger_and_during_a_restore(here: Here) -> None:
-    bench = here.bench
+    recovery = here.recovery
     ticket = cut(here)
-    with pytest.raises(Refused, match=f"restore {ticket.restore_id} of .* broke off"):
-        restores.plan_append(bench, "latest")
-    note(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
+    with pytest.raises(Refused, match=f"restore {ticket.restore_id} of .* failed"):
+        restore.plan_append(recovery, "latest")
+    note(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
     with pytest.raises(NotFound, match="has set no input aside"):
-        restores.plan_append(bench, "20260101T000000Z-0123456789")
-    restores.leave_append(bench, opened_append(here))
-    stamped(bench, here.input, [70, 70, 70])
-    with pytest.raises(Refused, match=f"somebody else has written to {here.input} since the append that broke off"):
-        restores.plan_append(bench, "latest")
-    fresh(bench, here.input)
+        restore.plan_append(recovery, "20260101T000000Z-0123456789")
+    restore.leave_append(recovery, opened_append(here))
+    stamped(recovery, here.input, [70, 70, 70])
+    with pytest.raises(Refused, match=f"another producer has written to {here.input} since the append that failed"):
+        restore.plan_append(recovery, "latest")
+    fresh(recovery, here.input)
     with pytest.raises(Refused, match=f"are not those that restore {ticket.restore_id} made: {here.input.topic}"):
-        restores.plan_append(bench, "latest")
+        restore.plan_append(recovery, "latest")

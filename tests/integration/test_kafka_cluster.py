@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, Producer
 
 from embedded.ports import free_ports
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
-from streams_recovery.core.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
 from streams_recovery.kafka import clients, log_ends
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from tests.support.topic_settings import alter
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 

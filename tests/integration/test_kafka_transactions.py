@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.transactions import Transactions

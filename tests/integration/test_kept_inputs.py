@@ -9,33 +9,29 @@ from pathlib import Path
 import pytest
 
 from embedded.processes import Processes
-from streams_recovery import restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.offset_strategy import EXACT, StrategyKind
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.time_cut import AsOf, CutBy
-from tests.integration.small import Small, asked, commit, produce, publish, reopened, small_application
-from tests.integration.test_changed_logs import without_the_last_batch
-from tests.integration.test_targets import configured
-from tests.support.topic_settings import alter
+from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import restore
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, configured, lose_state, reopened, small_application
+from tests.support.applications.topic_records import commit, produce, without_the_last_batch
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
 
-def lose_state(small: Small) -> None:
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-
-
 @pytest.mark.fault("F48")
 def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
     lose_state(small)
-    plain = restores.plan(bench, asked(bench))
+    plain = restore.plan(recovery, asked(recovery))
     assert not [told for told in plain.warnings if "compacted" in told], "nothing but tables is ever compacted"
-    alter(bench.cluster, {small.input.topic: {"cleanup.policy": "compact"}})
-    produce(bench, small.input, 2)
-    planned = restores.plan(bench, asked(bench))
+    alter(recovery.cluster, {small.input.topic: {"cleanup.policy": "compact"}})
+    produce(recovery, small.input, 2)
+    planned = restore.plan(recovery, asked(recovery))
     (told,) = [told for told in planned.warnings if "compacted" in told]
     assert f"{small.input.topic} is compacted and went on since the savepoint ({small.input} offsets 4 to 6)" in told
     assert told in markdown(planned)
@@ -54,19 +50,19 @@ def lose_the_end(small: Small, directory: Path, start: Callable[[], str]) -> Non
 def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: Path, own_broker: Callable[[], str]) -> None:
     with small_application(own_broker(), tmp_path, tidy=False) as small:
         for _ in range(3):
-            produce(small.bench, small.input, 2)  # a batch each
-        commit(small.bench, {small.input: 11})
+            produce(small.recovery, small.input, 2)  # a batch each
+        commit(small.recovery, {small.input: 11})
         savepoint = publish(small)
         lose_the_end(small, tmp_path, own_broker)
         with reopened(small) as later:
-            short = later.bench.cluster.high_watermarks([later.input])[later.input]
+            short = later.recovery.cluster.high_watermarks([later.input])[later.input]
             assert 0 < short < 11
-            produce(later.bench, later.input, 20)
+            produce(later.recovery, later.input, 20)
             lose_state(later)
             with pytest.raises(Refused, match=rf"{small.input}: its records of leader epoch \d+ end at {short}, before offset 11"):
-                restores.plan(later.bench, asked(later.bench, savepoint=savepoint))
+                restore.plan(later.recovery, asked(later.recovery, savepoint=savepoint))
             by_the_log = replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest")
-            given_up = restores.plan(later.bench, asked(later.bench, savepoint=savepoint, offsets=by_the_log))
+            given_up = restore.plan(later.recovery, asked(later.recovery, savepoint=savepoint, offsets=by_the_log))
             assert [told for told in given_up.warnings if f"end at {short}, before offset 11" in told]
 
 
@@ -75,14 +71,14 @@ def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: 
 def test_an_input_that_only_looks_like_its_archive_is_not_cut_in_place(tmp_path: Path, own_broker: Callable[[], str]) -> None:
     with small_application(own_broker(), tmp_path, tidy=False, topics={"include": ["*.in"]}) as small:
         for _ in range(3):
-            produce(small.bench, small.input, 2)  # a batch each
-        commit(small.bench, {small.input: 9})
-        archive = small.bench.savepoints.read(publish(small))
+            produce(small.recovery, small.input, 2)  # a batch each
+        commit(small.recovery, {small.input: 9})
+        archive = small.recovery.savepoints.read(publish(small))
         lose_the_end(small, tmp_path, own_broker)
         with reopened(small) as later:
-            bench = replace(later.bench, config=configured(later.bench, restore={"producers_still_seconds": 1}))
-            produce(bench, small.input, 2)
-            assert bench.cluster.high_watermarks([small.input]) == {small.input: 11}, "as long as its archive"
-            request = asked(bench, as_of=AsOf(moment=archive.captured_at, by=CutBy.TIMESTAMP), in_place=True, replace=True)
+            recovery = replace(later.recovery, config=configured(later.recovery, restore={"producers_still_seconds": 1}))
+            produce(recovery, small.input, 2)
+            assert recovery.cluster.high_watermarks([small.input]) == {small.input: 11}, "as long as its archive"
+            request = asked(recovery, as_of=AsOf(moment=archive.captured_at, by=CutBy.TIMESTAMP), in_place=True, replace=True)
             with pytest.raises(Refused, match=rf"{small.input} has other records than its archive: .* end at 9, before offset 11"):
-                restores.plan(bench, request)
+                restore.plan(recovery, request)

@@ -13,32 +13,29 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaAdminClient
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
-from streams_recovery import restores, savepoints
 from streams_recovery.core.errors import ApplicationRunning, NotExact, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import Consistency, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations.discovery import discover
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.survey import survey
-from tests.integration.small import (
+from tests.support.applications.savepoint_steps import begun, cut, published, take
+from tests.support.applications.small import (
     RUNNING,
     STOPPED,
     Small,
     asked,
-    begun,
-    cut,
-    produce,
-    published,
     reopened,
     rows_of,
     says,
     small_application,
-    take,
     untouched,
     with_policy,
 )
-from tests.support.topic_settings import alter
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -71,13 +68,13 @@ def test_an_application_that_nobody_saw_close_is_never_exact(application: Applic
     assert why in str(caught.value)
     assert untouched(small)
     with reopened(small) as lenient:
-        summary = take(lenient, bench=with_policy(lenient.bench, require="ahead_allowed"))
-        manifest = lenient.bench.savepoints.read(summary.savepoint_id)
+        summary = take(lenient, recovery=with_policy(lenient.recovery, require="ahead_allowed"))
+        manifest = lenient.recovery.savepoints.read(summary.savepoint_id)
         assert manifest.consistency is Consistency.AHEAD
         assert why in "; ".join(manifest.proof.reasons)
-        lenient.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+        lenient.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
         with pytest.raises(NotExact, match="is `ahead`"):
-            restores.plan(lenient.bench, asked(lenient.bench, savepoint=summary.savepoint_id))
+            restore.plan(lenient.recovery, asked(lenient.recovery, savepoint=summary.savepoint_id))
 
 
 @pytest.mark.fault("F41")
@@ -85,8 +82,8 @@ def test_an_application_that_nobody_saw_close_is_never_exact(application: Applic
 def test_a_running_application_whose_writers_are_not_transactional_is_never_exact(application: Application, guarantee: str) -> None:
     small = application(programs={"status": says(RUNNING)}, guarantee=guarantee)
     with pytest.raises(NotExact, match="the application was not held, and the changelog writers are not proven transactional"):
-        cut(small.bench, QuiesceMode.LIVE)
-    assert cut(with_policy(small.bench, require="ahead_allowed"), QuiesceMode.LIVE).consistency is Consistency.AHEAD
+        cut(small.recovery, QuiesceMode.LIVE)
+    assert cut(with_policy(small.recovery, require="ahead_allowed"), QuiesceMode.LIVE).consistency is Consistency.AHEAD
 
 
 def test_an_application_that_does_not_stop_gives_no_savepoint(application: Application) -> None:
@@ -98,19 +95,19 @@ def test_an_application_that_does_not_stop_gives_no_savepoint(application: Appli
 
 @pytest.mark.fault("F44")
 def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small) -> None:
-    with member(small), pytest.raises(ApplicationRunning, match=rf"the group {small.bench.application_id} is in use: stranger at"):
+    with member(small), pytest.raises(ApplicationRunning, match=rf"the group {small.recovery.application_id} is in use: stranger at"):
         take(small)
     assert untouched(small)
 
 
 def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> None:
-    ticket = begun(small.bench)
+    ticket = begun(small.recovery)
     try:
-        quiesced = savepoints.quiesce(small.bench, ticket)
+        quiesced = savepoint.quiesce(small.recovery, ticket)
         with member(small), pytest.raises(NotExact, match="running again during the cut: a group member"):
-            savepoints.capture(small.bench, ticket, quiesced)
+            savepoint.capture(small.recovery, ticket, quiesced)
     finally:
-        savepoints.finish(small.bench, ticket)
+        savepoint.finish(small.recovery, ticket)
     assert untouched(small)
 
 
@@ -118,8 +115,8 @@ class member:  # noqa: N801
     """A consumer in the application's group that is none of its threads."""
 
     def __init__(self, small: Small) -> None:
-        settings = {"group.id": small.bench.application_id, "client.id": "stranger", "enable.auto.commit": False, "log_level": 0}
-        self._consumer = Consumer({"bootstrap.servers": small.bench.connection.bootstrap_servers, **settings})
+        settings = {"group.id": small.recovery.application_id, "client.id": "stranger", "enable.auto.commit": False, "log_level": 0}
+        self._consumer = Consumer({"bootstrap.servers": small.recovery.connection.bootstrap_servers, **settings})
         self._consumer.subscribe([small.input.topic])
 
     def __enter__(self) -> None:
@@ -145,18 +142,18 @@ def test_names_are_taken_literally(application: Application, bootstrap: str) -> 
     ]
     small = application(name=name)
     for topic in others:
-        small.bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
+        small.recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
     try:
-        found = survey(small.bench).inventory
+        found = discover(small.recovery).inventory
         assert found.names(TopicRole.CHANGELOG) == (small.changelog.topic,)
         assert found.names(TopicRole.REPARTITION) == (small.tail.topic,)
         manifest = published(small)
         assert [topic.name for topic in manifest.topics] == sorted(small.topics)
         keys = {tp.topic: file.key for tp, file in manifest.files()}
         assert keys[small.changelog.topic].startswith(f"{name}/segments/{small.changelog.topic}/0/")
-        assert [row["value"] for row in rows_of(small.bench, manifest, small.changelog)] == [b"v0", b"v1", b"v2", b"v3"]
+        assert [row["value"] for row in rows_of(small.recovery, manifest, small.changelog)] == [b"v0", b"v1", b"v2", b"v3"]
     finally:
-        small.bench.cluster.delete_topics(others)
+        small.recovery.cluster.delete_topics(others)
 
 
 @pytest.mark.fault("F38")
@@ -164,9 +161,9 @@ def test_names_may_be_as_long_as_kafka_has_them(application: Application) -> Non
     small = application(name=f"l{uuid.uuid4().hex}" + "o" * (249 - 33 - len("-by-key-repartition")))
     assert max(len(topic) for topic in small.topics) == 249
     manifest = published(small)
-    assert [row["value"] for row in rows_of(small.bench, manifest, small.tail)] == [b"v1", b"v2", b"v3"]
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    planned = restores.plan(small.bench, asked(small.bench))
+    assert [row["value"] for row in rows_of(small.recovery, manifest, small.tail)] == [b"v1", b"v2", b"v3"]
+    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    planned = restore.plan(small.recovery, asked(small.recovery))
     assert {step.name for step in planned.create} == {small.changelog.topic, small.tail.topic}
 
 
@@ -177,20 +174,20 @@ def test_a_dot_and_an_underscore_are_two_applications_to_the_repository(applicat
     dotted = application(name=f"{unique}.b")
     other = f"{unique}_b-totals-changelog"
     with pytest.raises(Refused, match="collides"):
-        dotted.bench.cluster.create_topic(other, partitions=1, replication_factor=1, config={})
+        dotted.recovery.cluster.create_topic(other, partitions=1, replication_factor=1, config={})
     published(dotted)
-    assert SavepointStore(dotted.bench.repository, Layout(f"{unique}_b")).ids() == []
+    assert SavepointStore(dotted.recovery.repository, Layout(f"{unique}_b")).ids() == []
 
 
 @pytest.mark.fault("F39")
 @pytest.mark.parametrize("topic_codec", ["producer", "uncompressed", "gzip"])
 def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None:
-    alter(small.bench.cluster, {small.changelog.topic: {"compression.type": topic_codec}})
+    alter(small.recovery.cluster, {small.changelog.topic: {"compression.type": topic_codec}})
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
-        produce(small.bench, small.changelog, 20, **{"compression.type": codec, "linger.ms": 20})
+        produce(small.recovery, small.changelog, 20, **{"compression.type": codec, "linger.ms": 20})
     manifest = published(small)
-    values = [row["value"] for row in rows_of(small.bench, manifest, small.changelog)]
+    values = [row["value"] for row in rows_of(small.recovery, manifest, small.changelog)]
     assert values == [b"v%d" % number for number in range(4)] + [b"v%d" % number for number in range(20)] * len(codecs)
     image = manifest.topic(small.changelog.topic)
     assert image is not None
@@ -200,21 +197,21 @@ def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None
 @pytest.mark.fault("F39")
 def test_a_throttled_client_is_slower_and_nothing_else(small: Small) -> None:
     client = f"slow-{uuid.uuid4().hex[:8]}"
-    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    producer = Producer({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
     values = [bytes([number % 256]) * 20_000 for number in range(300)]
     for value in values:
         producer.produce(small.output.topic, value, b"k", 0)
     assert producer.flush(30) == 0
 
     def seconds(properties: dict[str, str]) -> float:
-        connection = KafkaConnection(bootstrap_servers=small.bench.connection.bootstrap_servers, properties=properties)
+        connection = KafkaConnection(bootstrap_servers=small.recovery.connection.bootstrap_servers, properties=properties)
         began = time.monotonic()
         with RangeReader(connection, small.output, 4, 304) as reader:
             assert [value for batch in reader for value in batch.column("value").to_pylist()] == values
         return time.monotonic() - began
 
     free = seconds({})
-    admin = KafkaAdminClient(bootstrap_servers=small.bench.connection.bootstrap_servers)
+    admin = KafkaAdminClient(bootstrap_servers=small.recovery.connection.bootstrap_servers)
     try:
         # A broker looks back over ten seconds: 6 MB are 600 kB a second to it, and more each time they are read again. It
         # learns of the quota from its metadata, some time after the request for it was answered.

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged, PrefixDiffers, TargetNotEmpty
 from streams_recovery.core.jobs import JobFailure, failure_key
-from streams_recovery.core.journal import CreatedTopic, Phase
-from streams_recovery.restores.opening import note
-from tests.integration.restoring import load, loaded, opened, saved, written
-from tests.integration.small import Small, asked, produce, publish, surviving
-from tests.integration.test_cluster_loss import lose
-from tests.integration.test_rebuild import archiving, emptied, rebuild
-from tests.spark.rows import read, rows_in, write
+from streams_recovery.core.repository.journal import CreatedTopic, Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore.open import note
+from tests.support.applications.rebuilds import archiving, rebuild
+from tests.support.applications.restore_steps import load, loaded, opened, saved, written
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose, surviving
+from tests.support.applications.topic_records import produce
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read, write
 
 LATE = [(1_700_000_000_000 + number, b"late", b"%d" % number, None) for number in range(3)]
 # The records are of a time that retention would delete at once.
@@ -26,92 +28,92 @@ NOT_OURS = "hold records that are not of this restore"
 
 def came(small: Small, rows: Sequence[tuple[int, bytes | None, bytes | None, object]] = LATE) -> None:
     """Producers that nobody has stopped."""
-    write(small.bench.connection, small.input, list(rows))
+    write(small.recovery.connection, small.input, list(rows))
 
 
 def here(small: Small) -> list[tuple[int, bytes | None, bytes | None]]:
-    end = small.bench.cluster.high_watermarks([small.input])[small.input]
-    return [row[:3] for row in rows_in(read(small.bench.connection, small.input, 0, end))]
+    end = small.recovery.cluster.high_watermarks([small.input])[small.input]
+    return [row[:3] for row in rows_in(read(small.recovery.connection, small.input, 0, end))]
 
 
 def topic_id(small: Small) -> str:
-    return small.bench.cluster.describe_topics([small.input.topic])[small.input.topic].topic_id
+    return small.recovery.cluster.describe_topics([small.input.topic])[small.input.topic].topic_id
 
 
-def lost(small: Small) -> tuple[Small, restores.RestoreTicket]:
+def lost(small: Small) -> tuple[Small, restore.RestoreTicket]:
     """A restore of an application that the cluster has lost, up to where its topics would be made."""
     kept = surviving(small)
     publish(kept)
     lose(kept)
-    ticket = opened(kept.bench, asked(kept.bench))
-    saved(kept.bench, ticket)
+    ticket = opened(kept.recovery, asked(kept.recovery))
+    saved(kept.recovery, ticket)
     return kept, ticket
 
 
 @pytest.mark.fault("F20")
 def test_an_input_that_was_made_is_not_made_again_once_producers_have_written_to_it(small: Small) -> None:
     small, ticket = lost(small)
-    restores.prepare(small.bench, ticket)
+    restore.prepare(small.recovery, ticket)
     came(small)
-    job = restores.plan_load(small.bench, ticket)
+    job = restore.plan_load(small.recovery, ticket)
     with pytest.raises(PrefixDiffers) as differs:
-        load(small.bench, job)
-    small.bench.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
+        load(small.recovery, job)
+    small.recovery.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
     with pytest.raises(TargetNotEmpty, match=f"{NOT_OURS}: {small.input.topic}"):
-        restores.plan_load(small.bench, ticket)
+        restore.plan_load(small.recovery, ticket)
     came(small)
     with pytest.raises(TargetNotEmpty, match=f"{NOT_OURS}: {small.input.topic}"):
-        restores.plan_load(small.bench, ticket)
+        restore.plan_load(small.recovery, ticket)
     assert here(small) == [row[:3] for row in LATE] * 2
-    small.bench.cluster.delete_topics([small.input.topic])
-    assert written(small.bench, ticket) == 5 + 4 + 3, "once somebody has deleted it"
-    restores.abandon(small.bench, ticket)
+    small.recovery.cluster.delete_topics([small.input.topic])
+    assert written(small.recovery, ticket) == 5 + 4 + 3, "once somebody has deleted it"
+    restore.abandon(small.recovery, ticket)
 
 
 @pytest.mark.fault("F3")
 def test_topics_are_not_made_a_second_time_over_what_came_into_an_input(small: Small) -> None:
     small, ticket = lost(small)
-    note(small.bench, ticket, Phase.DESTROYING)
-    made = small.bench.cluster.create_topic(small.input.topic, partitions=1, replication_factor=1, config=ENDLESS)
-    note(small.bench, ticket, Phase.DESTROYING, created=(CreatedTopic(topic=small.input.topic, topic_id=made.topic_id),))
+    note(small.recovery, ticket, Phase.DESTROYING)
+    made = small.recovery.cluster.create_topic(small.input.topic, partitions=1, replication_factor=1, config=ENDLESS)
+    note(small.recovery, ticket, Phase.DESTROYING, created=(CreatedTopic(topic=small.input.topic, topic_id=made.topic_id),))
     came(small)
     with pytest.raises(TargetNotEmpty, match=f"hold records that it did not load: {small.input.topic}"):
-        restores.prepare(small.bench, ticket)
+        restore.prepare(small.recovery, ticket)
     assert here(small) == [row[:3] for row in LATE]
-    small.bench.cluster.delete_topics([small.input.topic])
-    assert loaded(small.bench, ticket) == 5 + 4 + 3, "once somebody has deleted it"
+    small.recovery.cluster.delete_topics([small.input.topic])
+    assert loaded(small.recovery, ticket) == 5 + 4 + 3, "once somebody has deleted it"
     # Repeated, it leaves what is loaded where it is, and what came behind it.
     before = topic_id(small)
     came(small)
-    assert small.input.topic not in restores.prepare(small.bench, ticket).created
+    assert small.input.topic not in restore.prepare(small.recovery, ticket).created
     with pytest.raises(TargetNotEmpty, match=f"{NOT_OURS}: {small.input.topic}"):
-        restores.plan_load(small.bench, ticket)
+        restore.plan_load(small.recovery, ticket)
     assert (topic_id(small), here(small)[5:]) == (before, [row[:3] for row in LATE])
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.recovery, ticket)
 
 
 def test_an_input_that_was_empty_when_it_was_shown_is_not_deleted_with_what_came_since(small: Small) -> None:
     small = archiving(small)
     publish(small)
-    emptied(small)
-    small.bench.cluster.create_topic(small.input.topic, partitions=1, replication_factor=1, config=ENDLESS)
-    ticket = opened(small.bench, rebuild(small.bench, inputs_from="latest"))
-    saved(small.bench, ticket)
+    lose(small)
+    small.recovery.cluster.create_topic(small.input.topic, partitions=1, replication_factor=1, config=ENDLESS)
+    ticket = opened(small.recovery, rebuild(small.recovery, inputs_from="latest"))
+    saved(small.recovery, ticket)
     came(small)
     with pytest.raises(PlanChanged, match=f"were empty when the plan was approved hold records now: {small.input.topic}"):
-        restores.prepare(small.bench, ticket)
+        restore.prepare(small.recovery, ticket)
     assert here(small) == [row[:3] for row in LATE]
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.recovery, ticket)
 
 
 @pytest.mark.fault("F3")
 def test_an_output_that_was_made_and_not_noted_does_not_stop_a_resumed_restore(small: Small) -> None:
     publish(small)
-    small.bench.cluster.delete_topics([small.output.topic, small.changelog.topic, small.tail.topic])
-    ticket = opened(small.bench, asked(small.bench))
-    saved(small.bench, ticket)
-    note(small.bench, ticket, Phase.DESTROYING)
-    small.bench.cluster.create_topic(small.output.topic, partitions=1, replication_factor=1, config={})
-    assert small.output.topic in restores.prepare(small.bench, ticket).created
-    produce(small.bench, small.output, 1)
-    restores.abandon(small.bench, ticket)
+    small.recovery.cluster.delete_topics([small.output.topic, small.changelog.topic, small.tail.topic])
+    ticket = opened(small.recovery, asked(small.recovery))
+    saved(small.recovery, ticket)
+    note(small.recovery, ticket, Phase.DESTROYING)
+    small.recovery.cluster.create_topic(small.output.topic, partitions=1, replication_factor=1, config={})
+    assert small.output.topic in restore.prepare(small.recovery, ticket).created
+    produce(small.recovery, small.output, 1)
+    restore.abandon(small.recovery, ticket)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.model import Consistency, QuiesceMode
-from streams_recovery.savepoints.attempt import attempt_cut
-from streams_recovery.savepoints.values import Quiesced
-from streams_recovery.survey import survey
-from tests.integration.moving import Moving, Sums, moving
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
+from streams_recovery.operations.discovery import discover
+from streams_recovery.operations.savepoint.attempt import attempt_cut
+from streams_recovery.operations.savepoint.values import Quiesced
+from tests.support.applications.moving_values import Moving, Sums, moving
 
 pytestmark = pytest.mark.kafka
 
@@ -32,14 +32,14 @@ def application(bootstrap: str, tmp_path: Path) -> Iterator[Moving]:
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("cuts", [40, pytest.param(1_000, marks=[pytest.mark.deep, pytest.mark.timeout(3600)])])
 def test_a_live_cut_called_exact_tears_no_transaction_of_a_punctuation(application: Moving, cuts: int) -> None:
-    found, sums = survey(application.bench), Sums(application)
+    found, sums = discover(application.recovery), Sums(application)
     labels: Counter[Consistency] = Counter()
     torn: list[int] = []
     for number in range(cuts):
         # Most cuts are made while no input comes, when no committed offset moves.
         if number % 10 == 9:
             application.feed(range(number, number + 1))
-        cut = attempt_cut(application.bench, found, NOT_HELD, number)
+        cut = attempt_cut(application.recovery, found, NOT_HELD, number)
         labels[cut.consistency] += 1
         if cut.consistency is Consistency.EXACT and (wrong := sums.wrong(cut.readings)):
             torn.append(wrong)

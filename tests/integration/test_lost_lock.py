@@ -8,20 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import holds, restores, savepoints
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
-from streams_recovery.core.guard import marked
-from streams_recovery.core.hold import HoldEntry
-from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.savepoints import Ticket
+from streams_recovery.core.topic_holds.compaction_guard import marked
+from streams_recovery.core.topic_holds.log import HoldEntry
+from streams_recovery.operations import restore, savepoint, topic_holds
+from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.savepoint import Ticket
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.workbench import Workbench, wall_clock
-from tests.integration.small import Small, asked, begun, copy, produce, publish
+from tests.support.applications.savepoint_steps import begun, copy, publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
 
 pytestmark = pytest.mark.kafka
 
@@ -63,45 +65,45 @@ class Dozing(Repository):
         return data
 
 
-def through(bench: Workbench, repository: Repository, clock: Callable[[], int] = wall_clock) -> Workbench:
-    """The bench with another way to its repository, and another clock."""
+def through(recovery: RecoveryContext, repository: Repository, clock: Callable[[], int] = wall_clock) -> RecoveryContext:
+    """The context with another way to its repository, and another clock."""
     return replace(
-        bench,
+        recovery,
         repository=repository,
-        savepoints=SavepointStore(repository, bench.layout),
-        notes=Notes(repository, bench.layout),
-        hold_log=NumberedLog(repository, bench.layout.holds, HoldEntry),
-        lock=ApplicationLock(repository, bench.layout, clock),
+        savepoints=SavepointStore(repository, recovery.layout),
+        artifacts=RunArtifacts(repository, recovery.layout),
+        hold_log=AppendLog(repository, recovery.layout.holds, HoldEntry),
+        lock=ApplicationLock(repository, recovery.layout, clock),
         clock=clock,
     )
 
 
-def take(bench: Workbench) -> str:
+def take(recovery: RecoveryContext) -> str:
     """A whole savepoint."""
-    return complete(bench, begun(bench))
+    return complete(recovery, begun(recovery))
 
 
-def complete(bench: Workbench, ticket: Ticket) -> str:
+def complete(recovery: RecoveryContext, ticket: Ticket) -> str:
     """The steps after the first, in the order of every run; ranges are copied here, as Spark tasks would."""
     try:
         try:
-            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
+            cut = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
         finally:
-            savepoints.resume(bench, ticket)
-        gathered = savepoints.gather(bench, ticket, *copy(bench, ticket, cut))
-        return savepoints.publish(bench, ticket, gathered.copied).savepoint_id
+            savepoint.resume(recovery, ticket)
+        gathered = savepoint.gather(recovery, ticket, *copy(recovery, ticket, cut))
+        return savepoint.publish(recovery, ticket, gathered.copied).savepoint_id
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(recovery, ticket)
 
 
-def configs(bench: Workbench) -> dict[str, dict[str, str]]:
-    mine = [name for name in bench.cluster.topic_names() if name.startswith(bench.application_id)]
-    return {name: found.config for name, found in bench.cluster.describe_topics(mine).items()}
+def configs(recovery: RecoveryContext) -> dict[str, dict[str, str]]:
+    mine = [name for name in recovery.cluster.topic_names() if name.startswith(recovery.application_id)]
+    return {name: found.config for name, found in recovery.cluster.describe_topics(mine).items()}
 
 
-def whole(bench: Workbench, savepoint_id: str) -> bool:
-    sizes = {file.key: file.bytes for file in bench.repository.listed(bench.layout.segments)}
-    return bench.savepoints.read(savepoint_id).whole(sizes)
+def whole(recovery: RecoveryContext, savepoint_id: str) -> bool:
+    sizes = {file.key: file.bytes for file in recovery.repository.listed(recovery.layout.segments)}
+    return recovery.savepoints.read(savepoint_id).whole(sizes)
 
 
 def later(leases: int) -> Callable[[], int]:
@@ -110,115 +112,117 @@ def later(leases: int) -> Callable[[], int]:
 
 @pytest.mark.fault("F16")
 def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_work_alone(small: Small) -> None:
-    bench, before = small.bench, configs(small.bench)
-    take(bench)
+    recovery, before = small.recovery, configs(small.recovery)
+    take(recovery)
     seen: list[str] = []
     while True:
-        produce(bench, small.changelog, 2)
+        produce(recovery, small.changelog, 2)
         number = len(seen) + 2  # the first change is the one that takes the lock
         here, there = later(2 * number), later(2 * number + 1)
-        known, taken = set(bench.savepoints.ids()), []
-        drowsy = Drowsy(bench.repository, number, lambda: taken.append(take(through(bench, bench.repository, there))))  # noqa: B023
+        known, taken = set(recovery.savepoints.ids()), []
+        drowsy = Drowsy(recovery.repository, number, lambda: taken.append(take(through(recovery, recovery.repository, there))))  # noqa: B023
         finished = lost = None
         try:
-            finished = take(through(bench, drowsy, here))
+            finished = take(through(recovery, drowsy, here))
         except LockLost as error:
             lost = str(error)
         if not drowsy.before:
             break
         seen.append(drowsy.before)
         (successor,) = taken
-        published = set(bench.savepoints.ids()) - known - {successor}
+        published = set(recovery.savepoints.ids()) - known - {successor}
         # No store knows of locks: what it is about to write in the moment of the check, it writes. It is whole, and on record.
         assert len(published) == any(key.endswith("manifest.json.zst") for key in seen), drowsy.before
-        assert all(whole(bench, savepoint_id) for savepoint_id in (*published, successor))
+        assert all(whole(recovery, savepoint_id) for savepoint_id in (*published, successor))
         assert (finished is None) == ("no longer holds the lock it took" in str(lost))
-        held = {item.hold.topic for item in holds.outstanding(bench)}
-        assert {name for name, config in configs(bench).items() if config != before[name]} <= held
-        assert ApplicationLock(bench.repository, bench.layout, here).holder() is None
+        held = {item.hold.topic for item in topic_holds.outstanding(recovery)}
+        assert {name for name, config in configs(recovery).items() if config != before[name]} <= held
+        assert ApplicationLock(recovery.repository, recovery.layout, here).holder() is None
         if held:
             assert "/holds/" in drowsy.before
-            take(through(bench, bench.repository, there))
-        assert configs(bench) == before
-        assert holds.outstanding(bench) == ()
+            take(through(recovery, recovery.repository, there))
+        assert configs(recovery) == before
+        assert topic_holds.outstanding(recovery) == ()
     assert len(seen) >= 20, "every change of a savepoint was a moment to sleep at"
-    for part in ("/locks/", "/holds/", "/segments/", "cut.", "copy-plan.", "backup-result.", "copied.", "manifest.json.zst"):
+    for part in ("/locks/", "/holds/", "/segments/", "cut.", "copy-plan.", "backup-result.", "copied.", "/ranges/", "manifest.json.zst"):
         assert any(part in key for key in seen), (part, seen)
 
 
 @pytest.mark.fault("F16")
 @pytest.mark.parametrize("part", ["/holds/", "/cut.", "/copied."])
 def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its_guard(small: Small, part: str) -> None:
-    bench, before = small.bench, configs(small.bench)
-    take(bench)
-    produce(bench, small.changelog, 2)
-    known, awake = bench.savepoints.ids(), through(bench, bench.repository, later(1))
+    recovery, before = small.recovery, configs(small.recovery)
+    take(recovery)
+    produce(recovery, small.changelog, 2)
+    known, awake = recovery.savepoints.ids(), through(recovery, recovery.repository, later(1))
     tickets: list[Ticket] = []
-    dozing = Dozing(bench.repository, part, lambda: tickets.append(begun(awake)))
+    dozing = Dozing(recovery.repository, part, lambda: tickets.append(begun(awake)))
     with pytest.raises(LockLost, match=r"no longer holds the lock it took as number \d+"):
-        take(through(bench, dozing))
+        take(through(recovery, dozing))
     (ticket,) = tickets
     held = awake.lock.holder()
     assert held is not None
     assert held.acquired == ticket.lock.number
-    assert {item.run for item in holds.outstanding(bench)} == {ticket.savepoint_id}
-    assert marked(configs(bench)[small.changelog.topic], ticket.mark)
-    assert bench.savepoints.ids() == known
+    assert {item.run for item in topic_holds.outstanding(recovery)} == {ticket.savepoint_id}
+    assert marked(configs(recovery)[small.changelog.topic], ticket.mark)
+    assert recovery.savepoints.ids() == known
     savepoint_id = complete(awake, ticket)
-    assert whole(bench, savepoint_id)
-    assert (configs(bench), holds.outstanding(bench)) == (before, ())
+    assert whole(recovery, savepoint_id)
+    assert (configs(recovery), topic_holds.outstanding(recovery)) == (before, ())
 
 
 def test_one_that_wakes_before_its_guard_when_the_other_run_is_over_guards_nothing(small: Small) -> None:
-    bench, before = small.bench, configs(small.bench)
-    take(bench)
-    awake = through(bench, bench.repository, later(1))
+    recovery, before = small.recovery, configs(small.recovery)
+    take(recovery)
+    awake = through(recovery, recovery.repository, later(1))
     with pytest.raises(LockLost):
-        take(through(bench, Dozing(bench.repository, "/holds/", lambda: take(awake))))
-    assert (configs(bench), holds.outstanding(bench)) == (before, ())
+        take(through(recovery, Dozing(recovery.repository, "/holds/", lambda: take(awake))))
+    assert (configs(recovery), topic_holds.outstanding(recovery)) == (before, ())
 
 
 @pytest.mark.fault("F37")
 def test_a_chain_without_its_middle_is_refused_by_name_and_the_next_savepoint_is_a_full_one(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     ids = chain(small)
-    first, middle, last = ([file.key for tp, file in found.files() if tp == small.changelog] for found in map(bench.savepoints.read, ids))
+    first, middle, last = (
+        [file.key for tp, file in found.files() if tp == small.changelog] for found in map(recovery.savepoints.read, ids)
+    )
     (lost,) = set(middle) - set(first)
     assert last[:2] == middle, "the last one shares the files of both"
-    (Path(str(bench.config.storage.path)) / lost).unlink()
+    (Path(str(recovery.config.storage.path)) / lost).unlink()
     for savepoint_id in ids[1:]:
         with pytest.raises(Damaged, match=rf"savepoint {savepoint_id} is not whole, 1 of its files .*: {lost} is missing \(") as caught:
-            plan(bench, savepoint_id)
+            plan(recovery, savepoint_id)
         assert f"{small.changelog}, offsets" in str(caught.value)
         assert caught.value.exit_code == 6
     with pytest.raises(TargetNotEmpty):
-        plan(bench, ids[0])
-    full = bench.savepoints.read(publish(small))
-    assert (full.parent_id, full.records) == (None, bench.savepoints.read(ids[2]).records)
+        plan(recovery, ids[0])
+    full = recovery.savepoints.read(publish(small))
+    assert (full.parent_id, full.records) == (None, recovery.savepoints.read(ids[2]).records)
     assert {file.key for _, file in full.files()} & set(last) == set()
     with pytest.raises(TargetNotEmpty):
-        plan(bench, "latest")
-    assert bench.savepoints.ids() == [*ids, full.savepoint_id]
+        plan(recovery, "latest")
+    assert recovery.savepoints.ids() == [*ids, full.savepoint_id]
 
 
 @pytest.mark.fault("F37")
 def test_a_manifest_missing_in_the_middle_breaks_nothing(small: Small) -> None:
-    bench, ids = small.bench, chain(small)
-    bench.repository.delete([bench.layout.manifest(ids[1])])
+    recovery, ids = small.recovery, chain(small)
+    recovery.repository.delete([recovery.layout.manifest(ids[1])])
     with pytest.raises(TargetNotEmpty):
-        plan(bench, ids[2])
-    assert whole(bench, ids[2])
-    assert bench.savepoints.read(publish(small)).parent_id == ids[2]
+        plan(recovery, ids[2])
+    assert whole(recovery, ids[2])
+    assert recovery.savepoints.read(publish(small)).parent_id == ids[2]
 
 
 def chain(small: Small) -> list[str]:
     """Three savepoints, each with three records more than the one before it."""
     ids = []
     for _ in range(3):
-        produce(small.bench, small.changelog, 3)
+        produce(small.recovery, small.changelog, 3)
         ids.append(publish(small))
     return ids
 
 
-def plan(bench: Workbench, savepoint_id: str) -> None:
-    restores.plan(bench, asked(bench, savepoint=savepoint_id))
+def plan(recovery: RecoveryContext, savepoint_id: str) -> None:
+    restore.plan(recovery, asked(recovery, savepoint=savepoint_id))

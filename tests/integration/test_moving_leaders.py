@@ -10,14 +10,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter
-from tests.spark.rows import batch_of, connect, read, rows_in, write
-from tests.three_brokers import ThreeBrokers
+from tests.support.examples.rows import batch_of, rows_in
+from tests.support.kafka.records import connect, read, write
+from tests.support.kafka.three_brokers import ThreeBrokers
 
 pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1200)]
 

@@ -11,26 +11,28 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged, Refused
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.core.offset_strategy import OffsetStrategy
-from streams_recovery.core.plan import RestorePlan
-from streams_recovery.restores import RestoreTicket
-from streams_recovery.storage.numbered import NumberedLog
-from streams_recovery.workbench import Workbench
-from tests.integration.groups import cli, committed, first_read, member, running_once
-from tests.integration.small import Small, asked, produce, small_application, take
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import RestoreTicket
+from tests.support.applications.restore_steps import reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.consumers import cli, committed, first_read, member, running_once
 
 
-def strategy(bench: Workbench, text: str, directory: Path) -> OffsetStrategy:
-    return offset_strategy(bench.config, text, read=inside(directory))
+def strategy(recovery: RecoveryContext, text: str, directory: Path) -> OffsetStrategy:
+    return offset_strategy(recovery.config, text, read=inside(directory))
 
 
-def produce_at(bench: Workbench, tp: TopicPartition, timestamps: list[int]) -> None:
-    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+def produce_at(recovery: RecoveryContext, tp: TopicPartition, timestamps: list[int]) -> None:
+    producer = Producer({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
     errors: list[object] = []
     for timestamp in timestamps:
         producer.produce(tp.topic, b"v", b"k", tp.partition, timestamp=timestamp, on_delivery=lambda error, _: errors.append(error))
@@ -38,33 +40,28 @@ def produce_at(bench: Workbench, tp: TopicPartition, timestamps: list[int]) -> N
     assert errors == [None] * len(timestamps)
 
 
-def reach(bench: Workbench, ticket: RestoreTicket, phase: Phase) -> None:
-    log = NumberedLog(bench.repository, bench.layout.journal(ticket.restore_id), JournalEntry)
-    log.append(JournalEntry(phase=phase, at=bench.clock(), created=()))
-
-
-def verified(bench: Workbench, request: restores.RestoreRequest) -> tuple[RestoreTicket, RestorePlan]:
+def verified(recovery: RecoveryContext, request: restore.RestoreRequest) -> tuple[RestoreTicket, RestorePlan]:
     """A restore as it stands right before the offsets are set. Nothing was deleted: it is about offsets."""
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    reach(bench, ticket, Phase.VERIFIED)
+    planned = restore.plan(recovery, request)
+    ticket = restore.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(recovery, ticket)
+    reach(recovery, ticket, Phase.VERIFIED)
     return ticket, planned
 
 
-def released(bench: Workbench, ticket: RestoreTicket) -> None:
-    reach(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
+def released(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
+    reach(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
 
 
 def test_every_strategy_sets_what_a_consumer_then_reads_from(small: Small, tmp_path: Path) -> None:
     """Committed at 4 of 5 at the savepoint; seven more since, two of them a second apart."""
-    bench, topic = small.bench, small.input.topic
+    recovery, topic = small.recovery, small.input.topic
     take(small)
     # Ahead of all others, so that a time between two of them can be named; brokers take up to an hour.
-    ahead = bench.clock() + 600_000
-    produce_at(bench, small.input, [ahead, ahead + 1_000])
-    produce(bench, small.input, 5)
+    ahead = recovery.clock() + 600_000
+    produce_at(recovery, small.input, [ahead, ahead + 1_000])
+    produce(recovery, small.input, 5)
     between = datetime.fromtimestamp(ahead / 1000 + 0.5, UTC).isoformat()
     (tmp_path / "offsets.csv").write_text(f"{topic},0,3\n{small.tail.topic},0,2\n")
     expected: dict[str, tuple[int, str]] = {
@@ -84,21 +81,21 @@ def test_every_strategy_sets_what_a_consumer_then_reads_from(small: Small, tmp_p
     }
     found = {}
     for text in expected:
-        request = asked(bench, replace=True, offsets=strategy(bench, text, tmp_path))
-        ticket, planned = verified(bench, request)
-        assert restores.set_offsets(bench, ticket).partitions == 2
-        found[text], tail = committed(bench, small.input, small.tail)
+        request = asked(recovery, replace=True, offsets=strategy(recovery, text, tmp_path))
+        ticket, planned = verified(recovery, request)
+        assert restore.set_offsets(recovery, ticket).partitions == 2
+        found[text], tail = committed(recovery, small.input, small.tail)
         assert tail == (0, ""), "the tail that would be loaded begins with what was not read"
         assert planned.offsets_agree == (found[text] == (4, "AgAA"))
-        released(bench, ticket)
+        released(recovery, ticket)
         if text in ("exact", "shift:-2", f"timestamp:{between}", "file:offsets.csv", "latest"):
-            read = first_read(bench, bench.application_id, topic)
+            read = first_read(recovery, recovery.application_id, topic)
             assert read == (None if text == "latest" else expected[text][0]), text
     assert found == expected
 
 
 def test_what_lies_outside_a_log_is_refused_before_anything_happens(small: Small, tmp_path: Path) -> None:
-    bench = small.bench
+    recovery = small.recovery
     take(small)
     for text, said in (
         (f"specific:{small.input.topic}:0=6", r"offset 6 is outside \[0, 5\]"),
@@ -106,99 +103,101 @@ def test_what_lies_outside_a_log_is_refused_before_anything_happens(small: Small
         ("specific:nobody:0=1", "that are no inputs"),
     ):
         with pytest.raises(Refused, match=said):
-            restores.plan(bench, asked(bench, replace=True, offsets=strategy(bench, text, tmp_path)))
-    assert bench.lock.holder() is None
+            restore.plan(recovery, asked(recovery, replace=True, offsets=strategy(recovery, text, tmp_path)))
+    assert recovery.lock.holder() is None
 
 
 def test_offsets_that_disagree_with_the_state_need_the_application_id(small: Small, tmp_path: Path) -> None:
-    bench = small.bench
+    recovery = small.recovery
     take(small)
-    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    request = asked(bench, confirm="", offsets=strategy(bench, "shift:-1", tmp_path))
-    planned = restores.plan(bench, request)
+    recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    request = asked(recovery, confirm="", offsets=strategy(recovery, "shift:-1", tmp_path))
+    planned = restore.plan(recovery, request)
     assert any("up to 1 input records are counted a second time" in told for told in planned.warnings)
     with pytest.raises(Refused, match=r"'shift:-1' disagree.*type the application id"):
-        restores.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=planned.hash)
-    assert bench.lock.holder() is None
-    exact = replace(request, offsets=strategy(bench, "shift:0", tmp_path))
-    ticket = restores.open_restore(bench, exact, run_id="r", requested_by="test", approved_hash=restores.plan(bench, exact).hash)
-    released(bench, ticket)
+        restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=planned.hash)
+    assert recovery.lock.holder() is None
+    exact = replace(request, offsets=strategy(recovery, "shift:0", tmp_path))
+    ticket = restore.open_restore(recovery, exact, run_id="r", requested_by="test", approved_hash=restore.plan(recovery, exact).hash)
+    released(recovery, ticket)
 
 
 def test_going_on_at_the_end_can_be_approved_while_the_input_is_written_to(small: Small, tmp_path: Path) -> None:
-    bench = small.bench
+    recovery = small.recovery
     take(small)
-    request = asked(bench, replace=True, offsets=strategy(bench, "latest", tmp_path))
-    approved = restores.plan(bench, request)
-    produce(bench, small.input, 3)
-    ticket = restores.open_restore(bench, request, run_id="r", requested_by="test", approved_hash=approved.hash)
-    released(bench, ticket)
-    by_number = asked(bench, replace=True, offsets=strategy(bench, f"specific:{small.input.topic}:0=2", tmp_path))
+    request = asked(recovery, replace=True, offsets=strategy(recovery, "latest", tmp_path))
+    approved = restore.plan(recovery, request)
+    produce(recovery, small.input, 3)
+    ticket = restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=approved.hash)
+    released(recovery, ticket)
+    by_number = asked(recovery, replace=True, offsets=strategy(recovery, f"specific:{small.input.topic}:0=2", tmp_path))
     with pytest.raises(PlanChanged):
-        restores.open_restore(bench, by_number, run_id="r", requested_by="test", approved_hash=approved.hash)
+        restore.open_restore(recovery, by_number, run_id="r", requested_by="test", approved_hash=approved.hash)
 
 
 @pytest.mark.fault("F42")
 def test_a_consumer_that_joins_before_the_offsets_are_set_keeps_its_own_and_stops_the_restore(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     take(small)
-    ticket, _ = verified(bench, asked(bench, replace=True))
-    before = committed(bench, small.input, small.tail)
-    with member(bench, bench.application_id, small.input.topic), pytest.raises(ApplicationRunning, match="it-member"):
-        restores.set_offsets(bench, ticket)
-    assert committed(bench, small.input, small.tail) == before
+    ticket, _ = verified(recovery, asked(recovery, replace=True))
+    before = committed(recovery, small.input, small.tail)
+    with member(recovery, recovery.application_id, small.input.topic), pytest.raises(ApplicationRunning, match="it-member"):
+        restore.set_offsets(recovery, ticket)
+    assert committed(recovery, small.input, small.tail) == before
     with pytest.raises(Refused, match="in phase verified"):
-        restores.wipe(bench, ticket)
-    bench.groups.wait_empty(bench.application_id, 30)
-    restores.set_offsets(bench, ticket)
-    assert committed(bench, small.input, small.tail) == [(4, "AgAA"), (0, "")]
-    released(bench, ticket)
+        restore.wipe(recovery, ticket)
+    recovery.groups.wait_empty(recovery.application_id, 30)
+    restore.set_offsets(recovery, ticket)
+    assert committed(recovery, small.input, small.tail) == [(4, "AgAA"), (0, "")]
+    released(recovery, ticket)
 
 
 @pytest.mark.fault("F48")
 def test_an_offset_that_is_gone_or_moved_after_it_was_set_stops_the_start(small: Small) -> None:
     """Kafka deletes the offsets of a deleted topic some time after it; and somebody may commit."""
-    bench = small.bench
+    recovery = small.recovery
     take(small)
-    ticket, _ = verified(bench, asked(bench, replace=True))
-    restores.set_offsets(bench, ticket)
-    reach(bench, ticket, Phase.WIPED)
+    ticket, _ = verified(recovery, asked(recovery, replace=True))
+    restore.set_offsets(recovery, ticket)
+    reach(recovery, ticket, Phase.WIPED)
     for spoilt, said in (
         (None, "nothing in place of 4"),
         (CommittedOffset(offset=5, metadata="AgAA", leader_epoch=None), "5 in place of 4"),
         (CommittedOffset(offset=4, metadata="", leader_epoch=None), "4 in place of 4"),
     ):
-        bench.groups.set_offsets(bench.application_id, {small.input: spoilt})
+        recovery.groups.set_offsets(recovery.application_id, {small.input: spoilt})
         with pytest.raises(Damaged, match=f"1 committed offsets .* {small.input}: {said}"):
-            restores.start(bench, ticket)
-    bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)})
-    assert restores.start(bench, ticket).ends == {f"{small.input.topic} 0": 5}
-    released(bench, ticket)
+            restore.start(recovery, ticket)
+    recovery.groups.set_offsets(recovery.application_id, {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)})
+    assert restore.start(recovery, ticket).ends == {f"{small.input.topic} 0": 5}
+    released(recovery, ticket)
 
 
 @pytest.mark.fault("F20")
 def test_a_start_that_is_repeated_does_not_mind_what_the_application_has_committed_since(bootstrap: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"status": running_once(started)}) as running:
-        bench = running.bench
+        recovery = running.recovery
         take(running)
-        ticket, _ = verified(bench, asked(bench, replace=True))
-        restores.set_offsets(bench, ticket)
-        reach(bench, ticket, Phase.STARTED)
+        ticket, _ = verified(recovery, asked(recovery, replace=True))
+        restore.set_offsets(recovery, ticket)
+        reach(recovery, ticket, Phase.STARTED)
         started.touch()
-        bench.groups.set_offsets(bench.application_id, {running.input: CommittedOffset(offset=5, metadata="AgAB", leader_epoch=None)})
-        assert restores.start(bench, ticket).instances == ("one",)
-        released(bench, ticket)
+        recovery.groups.set_offsets(recovery.application_id, {running.input: CommittedOffset(offset=5, metadata="AgAB", leader_epoch=None)})
+        assert restore.start(recovery, ticket).instances == ("one",)
+        released(recovery, ticket)
 
 
 def test_a_strategy_is_planned_from_a_terminal(small: Small, tmp_path: Path) -> None:
     take(small)
-    bench = small.bench
-    (tmp_path / "export.csv").write_text(f"{bench.application_id},{small.input.topic},0,2\n")
-    code, out, err = cli(tmp_path, bench, "plan", "restore", "small", "--replace", "--offsets", f"file:{tmp_path / 'export.csv'}", "--json")
+    recovery = small.recovery
+    (tmp_path / "export.csv").write_text(f"{recovery.application_id},{small.input.topic},0,2\n")
+    code, out, err = cli(
+        tmp_path, recovery, "restore", "small", "--plan", "--replace", "--offsets", f"file:{tmp_path / 'export.csv'}", "--json"
+    )
     assert code == 0, err
     planned = json.loads(out)
     assert [item["offset"] for item in planned["offsets"] if item["topic"] == small.input.topic] == [2]
     assert planned["offsets_agree"] is False
-    code, _, err = cli(tmp_path, bench, "plan", "restore", "small", "--replace", "--offsets", "timestamp:2026-11-21T12:00:00")
+    code, _, err = cli(tmp_path, recovery, "restore", "small", "--plan", "--replace", "--offsets", "timestamp:2026-11-21T12:00:00")
     assert (code, "has no time zone" in err) == (2, True)

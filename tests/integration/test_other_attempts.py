@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.savepoints.values import CutSummary, GatherSummary, JobPlan, Quiesced, Ticket
-from streams_recovery.workbench import Workbench, wall_clock
-from tests.integration.small import Small, begun, copied, produce
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operations.savepoint.values import CutSummary, GatherSummary, JobPlan, Quiesced, Ticket
+from tests.support.applications.savepoint_steps import begun, copied
+from tests.support.applications.small import Small
+from tests.support.applications.topic_records import produce
 
 pytestmark = pytest.mark.kafka
 HOURS_LATER = 4 * 3_600_000
@@ -25,43 +27,43 @@ class Read:
     quiesced: Quiesced
     cut: CutSummary
     plan: JobPlan
-    result: NoteRef | None
+    result: ArtifactRef | None
     gathered: GatherSummary
 
 
-def attempted(bench: Workbench, ticket: Ticket) -> Read:
+def attempted(recovery: RecoveryContext, ticket: Ticket) -> Read:
     """All steps up to the one that publishes, which is never reached."""
     try:
-        quiesced = savepoints.quiesce(bench, ticket)
-        cut = savepoints.capture(bench, ticket, quiesced)
-        plan = savepoints.plan_copy(bench, ticket, cut.draft)
-        result = copied(bench, plan)
-        return Read(quiesced, cut, plan, result, savepoints.gather(bench, ticket, plan.plan, result))
+        quiesced = savepoint.quiesce(recovery, ticket)
+        cut = savepoint.capture(recovery, ticket, quiesced)
+        plan = savepoint.plan_copy(recovery, ticket, cut.draft)
+        result = copied(recovery, plan)
+        return Read(quiesced, cut, plan, result, savepoint.gather(recovery, ticket, plan.plan, result))
     finally:
-        savepoints.finish(bench, ticket)
+        savepoint.finish(recovery, ticket)
 
 
-CLEARED: dict[str, Callable[[Workbench, Ticket, Read], object]] = {
-    "capture_cut": lambda bench, ticket, read: savepoints.capture(bench, ticket, read.quiesced),
-    "copy_records": lambda bench, ticket, read: savepoints.plan_copy(bench, ticket, read.cut.draft),
-    "verify_segments": lambda bench, ticket, read: savepoints.gather(bench, ticket, read.plan.plan, read.result),
-    "publish": lambda bench, ticket, read: savepoints.publish(bench, ticket, read.gathered.copied),
+CLEARED: dict[str, Callable[[RecoveryContext, Ticket, Read], object]] = {
+    "capture_cut": lambda recovery, ticket, read: savepoint.capture(recovery, ticket, read.quiesced),
+    "copy_records": lambda recovery, ticket, read: savepoint.plan_copy(recovery, ticket, read.cut.draft),
+    "verify_segments": lambda recovery, ticket, read: savepoint.gather(recovery, ticket, read.plan.plan, read.result),
+    "publish": lambda recovery, ticket, read: savepoint.publish(recovery, ticket, read.gathered.copied),
 }
 
 
 @pytest.mark.fault("F20")
 @pytest.mark.parametrize("task", CLEARED)
 def test_what_an_earlier_attempt_has_read_is_in_no_savepoint(small: Small, task: str) -> None:
-    bench = small.bench
-    produce(bench, small.changelog, 3)
-    first = begun(bench)
-    read = attempted(bench, first)
-    later = replace(bench, clock=lambda: wall_clock() + HOURS_LATER)
-    second = savepoints.begin(later, first.request)
+    recovery = small.recovery
+    produce(recovery, small.changelog, 3)
+    first = begun(recovery)
+    read = attempted(recovery, first)
+    later = replace(recovery, clock=lambda: wall_clock() + HOURS_LATER)
+    second = savepoint.begin(later, first.request)
     try:
         assert second.savepoint_id != first.savepoint_id
         with pytest.raises(Refused, match=f"{first.savepoint_id}.* another attempt.*trigger a new run"):
             CLEARED[task](later, second, read)
-        assert bench.savepoints.ids() == []
+        assert recovery.savepoints.ids() == []
     finally:
-        savepoints.finish(bench, second)
+        savepoint.finish(recovery, second)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.model import QuiesceMode
-from tests.integration.small import RUNNING, STOPPED, begun, says, small_application, take
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations import savepoint
+from tests.support.applications.savepoint_steps import begun, take
+from tests.support.applications.small import RUNNING, STOPPED, says, small_application
 
 # Puts what the status program prints next in place of what it prints now.
 PAUSE = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
@@ -38,20 +39,20 @@ def test_an_application_with_standby_tasks_is_paused_only_once_they_are_gone(
     paused.write_text(standing(standby_tasks=0, paused=True))
     programs = {"status": ["cat", str(now)], "pause": [sys.executable, "-c", PAUSE, str(now), str(paused)], "resume": ["true"]}
     with small_application(bootstrap, tmp_path, programs=programs) as small:
-        ticket = begun(small.bench, QuiesceMode.PAUSE)
+        ticket = begun(small.recovery, QuiesceMode.PAUSE)
         later = threading.Timer(1.0, lambda: now.write_text(standing(standby_tasks=after_a_second)))
         if before != after_a_second:
             later.start()
         try:
             if refused:
                 with pytest.raises(ApplicationNotReady, match=r"one has 3: .*KAFKA-20731") as error:
-                    savepoints.quiesce(small.bench, ticket)
+                    savepoint.quiesce(small.recovery, ticket)
                 assert "mode to stop" in error.value.next_step
                 assert json.loads(now.read_text())[0]["streams_state"] == "RUNNING"
             else:
-                assert savepoints.quiesce(small.bench, ticket).still
+                assert savepoint.quiesce(small.recovery, ticket).still
         finally:
-            savepoints.finish(small.bench, ticket)
+            savepoint.finish(small.recovery, ticket)
 
 
 @pytest.mark.fault("F41")
@@ -65,10 +66,10 @@ def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(boot
     become = [sys.executable, "-c", PAUSE, str(now)]
     programs = {"status": ["cat", str(now)], "pause": [*become, str(paused)], "resume": [*become, str(resumed)]}
     with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
-        config = small.bench.config
+        config = small.recovery.config
         configured = config.model_copy(update={"application": config.application.model_copy(update={"commit_interval_ms": 200})})
-        summary = take(small, mode=QuiesceMode.PAUSE, bench=replace(small.bench, config=configured))
-        held = small.bench.savepoints.read(summary.savepoint_id).proof.held_seconds
+        summary = take(small, mode=QuiesceMode.PAUSE, recovery=replace(small.recovery, config=configured))
+        held = small.recovery.savepoints.read(summary.savepoint_id).proof.held_seconds
         assumed = [warning for warning in summary.warnings if "its label assumes" in warning]
     if reported:
         assert held >= 1.5
@@ -79,9 +80,9 @@ def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(boot
 
 
 @pytest.mark.fault("F41")
-@pytest.mark.parametrize("said_closed", [True, False])
-def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp_path: Path, said_closed: bool) -> None:
-    stopped = says([STOPPED[0] | {"said_closed": said_closed}])
+@pytest.mark.parametrize("reported_closed", [True, False])
+def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp_path: Path, reported_closed: bool) -> None:
+    stopped = says([STOPPED[0] | {"reported_closed": reported_closed}])
     with small_application(bootstrap, tmp_path, programs={"status": stopped, "stop": stopped}, guarantee="at_least_once") as small:
         warnings = take(small).warnings
-    assert any("assumes that one closed Kafka Streams before it ended" in warning for warning in warnings) is not said_closed
+    assert any("assumes that one closed Kafka Streams before it ended" in warning for warning in warnings) is not reported_closed

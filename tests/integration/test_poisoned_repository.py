@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.savepoint_id import is_id
-from tests.integration.restoring import end, loaded, opened, saved, verified
-from tests.integration.small import Small, asked, produce, publish
-from tests.support.poison import LAST_SECOND, NEWER, POISONS, poison
+from streams_recovery.core.ids import is_id
+from streams_recovery.operations import restore
+from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
+from tests.support.repository.poison import LAST_SECOND, NEWER, POISONS, poison
 
 pytestmark = pytest.mark.kafka
 
@@ -20,38 +22,38 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.fault("F63")
 def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_restore_of_an_older_one(small: Small) -> None:
     first = publish(small)
-    savepoints = Path(str(small.bench.config.storage.path)) / small.bench.application_id / "savepoints"
+    savepoints = Path(str(small.recovery.config.storage.path)) / small.recovery.application_id / "savepoints"
     for name in POISONS:
         bad = poison(savepoints, name)
         with pytest.raises(Damaged, match=NEWER):
-            small.bench.savepoints.latest()
+            small.recovery.savepoints.latest()
         taken = publish(small)
         assert taken > NEWER, "the newest one is the one that was taken last"
-        found = small.bench.savepoints.latest()
+        found = small.recovery.savepoints.latest()
         assert found is not None
         assert (found.savepoint_id, found.parent_id) == (taken, None), "nothing is shared with what cannot be read"
         shutil.rmtree(savepoints / taken)
         shutil.rmtree(bad.parent)
     poison(savepoints, "a bomb of lists")
     poison(savepoints, "nothing", LAST_SECOND)
-    produce(small.bench, small.changelog, 3)
-    ticket = opened(small.bench, asked(small.bench, savepoint=first, replace=True))
-    assert saved(small.bench, ticket).savepoint_id is not None
-    assert loaded(small.bench, ticket) > 0
-    assert verified(small.bench, ticket).partitions
+    produce(small.recovery, small.changelog, 3)
+    ticket = opened(small.recovery, asked(small.recovery, savepoint=first, replace=True))
+    assert saved(small.recovery, ticket).savepoint_id is not None
+    assert loaded(small.recovery, ticket) > 0
+    assert verified(small.recovery, ticket).partitions
     assert end(small) < 7, "what came after the savepoint is gone"
-    restores.abandon(small.bench, ticket)
+    restore.abandon(small.recovery, ticket)
 
 
 @pytest.mark.fault("F63")
 def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
-    root = Path(str(small.bench.config.storage.path)) / small.bench.application_id
+    root = Path(str(small.recovery.config.storage.path)) / small.recovery.application_id
     first = publish(small)
     places = [
         "locks",
         "holds",
-        "standstills",
-        "keeps",
+        "quiesce-records",
+        "pins",
         "restores",
         "restores/x/journal",
         "savepoints",
@@ -67,6 +69,6 @@ def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
     (root / "locks" / "self").symlink_to(".")
     second = publish(small)
     assert is_id(second)
-    assert small.bench.savepoints.ids() == [first, second]
-    found = small.bench.savepoints.read(second)
+    assert small.recovery.savepoints.ids() == [first, second]
+    found = small.recovery.savepoints.read(second)
     assert found.parent_id == first

@@ -4,55 +4,57 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery import preflight, restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.obstacles import Severity
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.preflight import AUTO_CREATE
-from tests.integration.small import Small, asked, produce, surviving, take
-from tests.support.topic_settings import alter
+from streams_recovery.core.preflight.facts import AUTO_CREATE
+from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import preflight, restore
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import Small, asked, surviving
+from tests.support.applications.topic_records import produce
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
 
 def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(small: Small) -> None:
-    facts = small.bench.cluster.facts()
+    facts = small.recovery.cluster.facts()
     assert facts.brokers == 1
     assert facts.metadata_level is not None
     assert facts.metadata_level >= 30, "4.3 or newer"
     assert facts.settings[AUTO_CREATE] == "false"
-    (only,) = preflight.before_backup(small.bench)
+    (only,) = preflight.before_backup(small.recovery)
     assert (only.kind, only.severity) == ("cluster-loss", Severity.WARNING)
     assert f"the records of {small.input.topic} are not in them: set backup.survive_cluster_loss: true" in str(only)
-    assert preflight.before_backup(surviving(small).bench) == ()
+    assert preflight.before_backup(surviving(small).recovery) == ()
     take(small)
-    assert preflight.before_restore(small.bench, small.bench.savepoints.latest()) == ()
+    assert preflight.before_restore(small.recovery, small.recovery.savepoints.latest()) == ()
 
 
 @pytest.mark.fault("F22")
 def test_an_internal_topic_with_other_partitions_stops_a_plan_unless_it_may_be_replaced(small: Small) -> None:
     take(small)
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    small.bench.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={"cleanup.policy": "compact"})
+    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    small.recovery.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={"cleanup.policy": "compact"})
     with pytest.raises(
         Refused, match=r"totals-changelog has 3 partitions, 1 in savepoint .*Existing internal topic has invalid partitions"
     ):
-        restores.plan(small.bench, asked(small.bench))
-    planned = restores.plan(small.bench, asked(small.bench, replace=True))
+        restore.plan(small.recovery, asked(small.recovery))
+    planned = restore.plan(small.recovery, asked(small.recovery, replace=True))
     (warning,) = planned.warnings
     assert "has 3 partitions, 1 in savepoint" in warning
-    assert small.bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].partitions == 3
+    assert small.recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].partitions == 3
 
 
 def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: Small) -> None:
     settings = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "true"}
-    alter(small.bench.cluster, {small.changelog.topic: dict(settings)})
-    found = preflight.before_backup(small.bench)
+    alter(small.recovery.cluster, {small.changelog.topic: dict(settings)})
+    found = preflight.before_backup(small.recovery)
     assert {one.severity for one in found} == {Severity.WARNING}
     assert {one.kind for one in found} == {"durability", "timestamps", "cluster-loss"}
     take(small)
-    produce(small.bench, small.output, 3)
-    planned = restores.plan(small.bench, asked(small.bench, replace=True))
+    produce(small.recovery, small.output, 3)
+    planned = restore.plan(small.recovery, asked(small.recovery, replace=True))
     page = markdown(planned)
     for said in ("message.timestamp.type=LogAppendTime", f"{small.output} offsets 4 to 6; 3 offsets in all"):
         assert any(said in warning for warning in planned.warnings)

@@ -8,71 +8,76 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.reading_back import ReadShare, read_share
-from streams_recovery import restores
+from spark_jobs.transforms.read_back import ReadShare, read_share
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs import RestoreResult, VerifySpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.proofs import Proof
-from streams_recovery.restores.opening import entries, note, stored_plan
-from streams_recovery.restores.proving import Checked, report_of
-from streams_recovery.workbench import Workbench
-from tests.integration.restoring import checked, compare, load, load_of, loaded, opened, saved, verified
-from tests.integration.small import Small, asked, delete_below, produce, publish, recreate
-from tests.spark.rows import read, rows_in, write
-from tests.support.topic_settings import alter
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.proofs import Proof
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.open import entries, note, stored_plan
+from streams_recovery.operations.restore.report import Checked, report_of
+from tests.support.applications.restore_steps import checked, compare, load, load_of, loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import delete_below, produce, recreate
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read, write
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
 
-def restored(small: Small, **changes: object) -> restores.RestoreTicket:
+def restored(small: Small, **changes: object) -> restore.RestoreTicket:
     """A restore of what the small application lost, up to the end of its load."""
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    ticket = opened(bench, asked(bench, **changes))
-    saved(bench, ticket)
-    loaded(bench, ticket)
+    recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    ticket = opened(recovery, asked(recovery, **changes))
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
     return ticket
 
 
-def wanted(bench: Workbench, ticket: restores.RestoreTicket) -> list[TopicPartition]:
+def wanted(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[TopicPartition]:
     """The partitions that a comparison would be about now."""
-    job = restores.plan_verify(bench, ticket, load_of(ticket))
-    spec = None if job.spec is None else bench.notes.read(VerifySpec, job.spec)
+    job = restore.plan_verify(recovery, ticket, load_of(ticket))
+    spec = None if job.spec is None else recovery.artifacts.read(VerifySpec, job.spec)
     return [] if spec is None else [TopicPartition(one.topic, one.partition) for one in spec.partitions]
 
 
 def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) -> None:
-    bench = small.bench
-    producer = Producer(bench.connection.client_config())
+    recovery = small.recovery
+    producer = Producer(recovery.connection.client_config())
     for number in range(4):
         producer.produce(small.changelog.topic, None, b"k%d" % number, small.changelog.partition)
     assert producer.flush(30) == 0
     ticket = restored(small)
-    found = verified(bench, ticket)
+    found = verified(recovery, ticket)
     [state] = [one for one in found.partitions if one.topic == small.changelog.topic]
     assert (state.proof, state.rows, state.keys_compared) == (Proof.ROWS, 8, None)
-    report = report_of(bench, ticket, stored_plan(bench, ticket), Checked(verified=found, asked=()), entries(bench, ticket), ())
-    assert report.verdict is restores.Verdict.EQUAL
-    restores.abandon(bench, ticket)
+    report = report_of(
+        recovery, ticket, stored_plan(recovery, ticket), Checked(verified=found, query_checks=()), entries(recovery, ticket), ()
+    )
+    assert report.verdict is restore.Verdict.EQUAL
+    restore.abandon(recovery, ticket)
 
 
 def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small: Small) -> None:
-    bench = small.bench
-    recreate(bench, small.changelog.topic)
-    write(bench.connection, small.changelog, [(1_700_000_000_000, b"k", None, None)])
-    bench.cluster.create_topic(
-        f"{bench.application_id}-bare-changelog", partitions=2, replication_factor=1, config={"cleanup.policy": "compact"}
+    recovery = small.recovery
+    recreate(recovery, small.changelog.topic)
+    write(recovery.connection, small.changelog, [(1_700_000_000_000, b"k", None, None)])
+    recovery.cluster.create_topic(
+        f"{recovery.application_id}-bare-changelog", partitions=2, replication_factor=1, config={"cleanup.policy": "compact"}
     )
     publish(small)
-    mine = [small.changelog.topic, small.tail.topic, f"{bench.application_id}-bare-changelog"]
-    bench.cluster.delete_topics(mine)
-    ticket = opened(bench, asked(bench))
-    saved(bench, ticket)
-    loaded(bench, ticket)
-    found = verified(bench, ticket)
+    mine = [small.changelog.topic, small.tail.topic, f"{recovery.application_id}-bare-changelog"]
+    recovery.cluster.delete_topics(mine)
+    ticket = opened(recovery, asked(recovery))
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
+    found = verified(recovery, ticket)
     proofs = {TopicPartition(one.topic, one.partition): (one.proof, one.rows) for one in found.partitions}
     assert proofs == {
         small.changelog: (Proof.ROWS, 1),
@@ -80,86 +85,89 @@ def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small
         TopicPartition(mine[2], 0): (Proof.EMPTY, 0),
         TopicPartition(mine[2], 1): (Proof.EMPTY, 0),
     }
-    report = report_of(bench, ticket, stored_plan(bench, ticket), Checked(verified=found, asked=()), entries(bench, ticket), ())
-    assert report.verdict is restores.Verdict.EQUAL
-    produce(bench, TopicPartition(mine[2], 1), 1)
-    assert wanted(bench, ticket) == [TopicPartition(mine[2], 1)]
+    report = report_of(
+        recovery, ticket, stored_plan(recovery, ticket), Checked(verified=found, query_checks=()), entries(recovery, ticket), ()
+    )
+    assert report.verdict is restore.Verdict.EQUAL
+    produce(recovery, TopicPartition(mine[2], 1), 1)
+    assert wanted(recovery, ticket) == [TopicPartition(mine[2], 1)]
     with pytest.raises(Damaged, match=f"1 of 4 partitions .*{mine[2]}-1: it was not read back"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
-    restores.abandon(bench, ticket)
-    bench.cluster.delete_topics(mine[2:])
+        restore.check_verify(recovery, ticket, load_of(ticket), None)
+    restore.abandon(recovery, ticket)
+    recovery.cluster.delete_topics(mine[2:])
 
 
 def test_what_is_read_back_is_what_the_broker_has_not_what_was_written(small: Small) -> None:
-    bench, tp = small.bench, small.changelog
-    access = Access(connection=bench.connection, location=bench.repository.location, credentials=bench.credentials)
+    recovery, tp = small.recovery, small.changelog
+    access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     [before] = read_share(ReadShare(partitions=(tp,)), access).partitions
-    produce(bench, tp, 1)
+    produce(recovery, tp, 1)
     [longer] = read_share(ReadShare(partitions=(tp,)), access).partitions
     assert (before.start, before.end, before.rows, longer.end, longer.rows) == (0, 4, 4, 5, 5)
-    alter(bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
-    delete_below(bench, tp, 2)
+    alter(recovery.cluster, {tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
+    delete_below(recovery, tp, 2)
     [shorter] = read_share(ReadShare(partitions=(tp,)), access).partitions
     assert (shorter.start, shorter.end, shorter.rows) == (2, 5, 3)
-    rows = rows_in(read(bench.connection, tp, 2, 5))
-    old, new = recreate(bench, tp.topic)
-    write(bench.connection, tp, rows)
+    rows = rows_in(read(recovery.connection, tp, 2, 5))
+    old, new = recreate(recovery, tp.topic)
+    write(recovery.connection, tp, rows)
     [other] = read_share(ReadShare(partitions=(tp,)), access).partitions
     assert (longer.topic_id, other.topic_id, other.start, other.digest) == (old, new, 0, shorter.digest)
 
 
 def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     ticket = restored(small)
-    assert wanted(bench, ticket) == []
-    produce(bench, small.changelog, 1)
+    assert wanted(recovery, ticket) == []
+    produce(recovery, small.changelog, 1)
     with pytest.raises(Damaged, match=f"1 of 2 partitions .*{small.changelog}: it changed after it was read"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
-    assert wanted(bench, ticket) == [small.changelog], "the other one is proven"
+        restore.check_verify(recovery, ticket, load_of(ticket), None)
+    assert wanted(recovery, ticket) == [small.changelog], "the other one is proven"
     with pytest.raises(Damaged, match=f"{small.changelog}: 4 records in the savepoint, 5 in the topic"):
-        verified(bench, ticket)
-    assert restores.phase_of(bench, ticket) is Phase.LOADED
-    assert restores.verified_before(bench, ticket) is None
-    restores.abandon(bench, ticket)
+        verified(recovery, ticket)
+    assert restore.phase_of(recovery, ticket) is Phase.LOADED
+    with pytest.raises(Damaged, match="nothing says what the verification of restore"):
+        restore.require_verified(recovery, ticket)
+    restore.abandon(recovery, ticket)
 
 
 def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(small: Small) -> None:
-    bench, tp = small.bench, small.changelog
+    recovery, tp = small.recovery, small.changelog
     ticket = restored(small)
-    rows = rows_in(read(bench.connection, tp, 0, 4))
-    recreate(bench, tp.topic)
-    write(bench.connection, tp, rows)
+    rows = rows_in(read(recovery.connection, tp, 0, 4))
+    recreate(recovery, tp.topic)
+    write(recovery.connection, tp, rows)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
-    compared = compare(bench, restores.plan_verify(bench, ticket, load_of(ticket)))
-    proofs = {one.topic: (one.proof, one.rows) for one in restores.check_verify(bench, ticket, load_of(ticket), compared).partitions}
+        restore.check_verify(recovery, ticket, load_of(ticket), None)
+    compared = compare(recovery, restore.plan_verify(recovery, ticket, load_of(ticket)))
+    proofs = {one.topic: (one.proof, one.rows) for one in restore.check_verify(recovery, ticket, load_of(ticket), compared).partitions}
     assert proofs == {tp.topic: (Proof.KEYS, 4), small.tail.topic: (Proof.ROWS, 3)}
 
-    alter(bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})
-    delete_below(bench, tp, 1)
+    alter(recovery.cluster, {tp.topic: {"cleanup.policy": "delete"}})
+    delete_below(recovery, tp, 1)
     with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
-        restores.check_verify(bench, ticket, load_of(ticket), compared)
-    bench.cluster.delete_topics([tp.topic])
+        restore.check_verify(recovery, ticket, load_of(ticket), compared)
+    recovery.cluster.delete_topics([tp.topic])
     with pytest.raises(NotFound):
-        restores.plan_verify(bench, ticket, load_of(ticket))
-    restores.abandon(bench, ticket)
+        restore.plan_verify(recovery, ticket, load_of(ticket))
+    restore.abandon(recovery, ticket)
 
 
 def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     ticket = restored(small)
-    job = restores.plan_load
+    job = restore.plan_load
     with pytest.raises(Exception, match="belongs between created and loaded"):
-        job(bench, ticket)
+        job(recovery, ticket)
     accepted = load_of(ticket)
     assert accepted is not None
-    whole = bench.notes.read(RestoreResult, accepted)
+    whole = recovery.artifacts.read(RestoreResult, accepted)
 
     def compared(result: RestoreResult) -> int:
-        left = bench.notes.write(ticket.restore_id, "told", result)
-        job = restores.plan_verify(bench, ticket, left)
+        left = recovery.artifacts.write(ticket.restore_id, "told", result)
+        job = restore.plan_verify(recovery, ticket, left)
         with pytest.raises(Damaged) as told:
-            restores.check_verify(bench, ticket, left, None)
+            restore.check_verify(recovery, ticket, left, None)
         assert f"{job.ranges} of 2 partitions are not proven equal" in told.value.reason
         assert (
             "not the same" if result.read and result.partitions and result.read[0].digest == "0" * 64 else "not read back"
@@ -170,34 +178,34 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
     assert compared(replace(whole, read=whole.read[1:])) == 1
     assert compared(replace(whole, partitions=())) == 2
     assert compared(replace(whole, read=tuple(replace(one, digest="0" * 64) for one in whole.read))) == 2
-    restores.abandon(bench, ticket)
+    restore.abandon(recovery, ticket)
 
 
 def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     ticket = restored(small)
-    first = verified(bench, ticket)
-    restores.prepare(bench, ticket)
-    note(bench, ticket, Phase.CREATED)
-    load(bench, restores.plan_load(bench, ticket))
-    again = load(bench, restores.plan_load(bench, ticket))
-    assert sum(one.present for one in bench.notes.read(RestoreResult, again).partitions) == 7
-    assert checked(bench, ticket, again).present == 7
-    assert verified(bench, ticket) == first
-    restores.abandon(bench, ticket)
+    first = verified(recovery, ticket)
+    restore.prepare(recovery, ticket)
+    note(recovery, ticket, Phase.CREATED)
+    load(recovery, restore.plan_load(recovery, ticket))
+    again = load(recovery, restore.plan_load(recovery, ticket))
+    assert sum(one.present for one in recovery.artifacts.read(RestoreResult, again).partitions) == 7
+    assert checked(recovery, ticket, again).present == 7
+    assert verified(recovery, ticket) == first
+    restore.abandon(recovery, ticket)
 
 
 def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     ticket = restored(small, compare_keys=True)
-    assert wanted(bench, ticket) == [small.changelog], "only state has keys"
+    assert wanted(recovery, ticket) == [small.changelog], "only state has keys"
     with pytest.raises(Damaged, match=f"{small.changelog}: its keys were not compared"):
-        restores.check_verify(bench, ticket, load_of(ticket), None)
-    summary = verified(bench, ticket)
+        restore.check_verify(recovery, ticket, load_of(ticket), None)
+    summary = verified(recovery, ticket)
     assert [(one.topic, one.proof) for one in summary.partitions] == [(small.tail.topic, Proof.ROWS), (small.changelog.topic, Proof.KEYS)]
     assert summary.keys_compared == 4
-    config = bench.config.restore.model_copy(update={"compare_keys": True})
-    always = replace(bench, config=bench.config.model_copy(update={"restore": config}))
+    config = recovery.config.restore.model_copy(update={"compare_keys": True})
+    always = replace(recovery, config=recovery.config.model_copy(update={"restore": config}))
     plain = replace(ticket, request=replace(ticket.request, compare_keys=False))
-    assert (wanted(bench, plain), wanted(always, plain)) == ([], [small.changelog])
-    restores.abandon(bench, ticket)
+    assert (wanted(recovery, plain), wanted(always, plain)) == ([], [small.changelog])
+    restore.abandon(recovery, ticket)

@@ -8,9 +8,9 @@ import duckdb
 import pandas as pd
 from confluent_kafka import Producer
 
-from tests.integration.small import Small
-from tests.integration.test_capture import publish
-from tests.readable import code_of, row_of
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small
+from tests.support.repository.readable import code_of, row_of
 
 # timestamp, key, value, headers. A producer cannot send a timestamp below 1.
 SENT: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
@@ -23,12 +23,12 @@ SENT: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]
 
 
 def test_what_was_sent_is_what_others_read(small: Small) -> None:
-    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    producer = Producer({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
     for timestamp, key, value, headers in SENT:
         producer.produce(small.changelog.topic, value, key, 0, timestamp=timestamp, headers=headers)  # type: ignore[arg-type]
     assert producer.flush(30) == 0
-    manifest = small.bench.savepoints.read(publish(small))
-    root = Path(str(small.bench.config.storage.path))
+    manifest = small.recovery.savepoints.read(publish(small))
+    root = Path(str(small.recovery.config.storage.path))
     files = [str(root / file.key) for tp, file in manifest.files() if tp == small.changelog]
     with duckdb.connect() as database:
         database.execute(f"SET VARIABLE files = {files}")

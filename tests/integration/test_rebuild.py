@@ -3,202 +3,172 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.guard import joined
-from streams_recovery.core.hold import restore_hold
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, Profile, TopicPartition
-from streams_recovery.core.offset_strategy import OffsetStrategy, parse
-from streams_recovery.core.plan import FROM_INPUT
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.restores import OutputPolicy, RestoreRequest, RestoreTicket
-from streams_recovery.unfinished import unfinished_restore
-from streams_recovery.upkeep.holdings import holdings
-from streams_recovery.workbench import Workbench
-from tests.integration.restoring import loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, delete_below, produce, publish, recreate, surviving
-from tests.support.topic_settings import alter
-
-
-def strategy(text: str) -> OffsetStrategy:
-    return parse(text, group="", read=lambda _: b"")
-
-
-def rebuild(bench: Workbench, offsets: str = "earliest", **changes: object) -> RestoreRequest:
-    return asked(bench, savepoint=FROM_INPUT, replace=True, offsets=strategy(offsets), **changes)
-
-
-def cleared(bench: Workbench, request: RestoreRequest) -> RestoreTicket:
-    ticket = opened(bench, request)
-    saved(bench, ticket)
-    restores.prepare(bench, ticket)
-    assert restores.plan_load(bench, ticket).spec is None
-    restores.check_load(bench, ticket, None)
-    return ticket
+from streams_recovery.core.kafka_types import CommittedOffset, Profile, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.topic_holds.compaction_guard import joined
+from streams_recovery.core.topic_holds.log import restore_hold
+from streams_recovery.operations import restore
+from streams_recovery.operations.maintenance.contents import holdings
+from streams_recovery.operations.restore import OutputPolicy
+from streams_recovery.operations.unfinished import unfinished_restore
+from tests.support.applications.rebuilds import archiving, cleared, rebuild, strategy
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, lose
+from tests.support.applications.topic_records import commit, delete_below, produce, recreate
+from tests.support.kafka.topic_settings import alter
 
 
 def committed(small: Small) -> dict[str, CommittedOffset | None]:
-    found = small.bench.groups.committed(small.bench.application_id, [small.input, small.tail])
+    found = small.recovery.groups.committed(small.recovery.application_id, [small.input, small.tail])
     return {tp.topic: known for tp, known in found.items()}
 
 
 def end(small: Small, tp: TopicPartition) -> int:
-    return small.bench.cluster.high_watermarks([tp])[tp]
+    return small.recovery.cluster.high_watermarks([tp])[tp]
 
 
 def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
     with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\)"):
-        restores.plan(bench, asked(bench, savepoint=FROM_INPUT, offsets=strategy("earliest")))
+        restore.plan(recovery, asked(recovery, restore.Rebuild, offsets=strategy("earliest")))
     with pytest.raises(Refused, match="exact offsets belong to a savepoint's state"):
-        restores.plan(bench, rebuild(bench, "exact"))
-    planned = restores.plan(bench, rebuild(bench))
+        restore.plan(recovery, rebuild(recovery, "exact"))
+    planned = restore.plan(recovery, rebuild(recovery))
     assert [gone.name for gone in planned.delete] == sorted([small.changelog.topic, small.tail.topic])
     assert f"| {small.changelog.topic} | 4 | deleted |" in markdown(planned)
     assert f"| {small.input} | 4 | 0 |" in markdown(planned)
 
-    ticket = cleared(bench, rebuild(bench))
+    ticket = cleared(recovery, rebuild(recovery))
     with pytest.raises(Refused, match="this step belongs between verified"):
-        restores.set_offsets(bench, ticket)
-    assert set(restores.verify_cleared(bench, ticket, verified(bench, ticket)).gone) == {small.changelog.topic, small.tail.topic}
+        restore.set_offsets(recovery, ticket)
+    assert set(restore.verify_cleared(recovery, ticket, verified(recovery, ticket)).gone) == {small.changelog.topic, small.tail.topic}
     # The broker forgets offsets on a topic some time after the topic; whatever it has not forgotten by now is removed.
-    commit(bench, {small.output: 3})
-    assert restores.set_offsets(bench, ticket).removed >= 1
-    assert bench.groups.committed(bench.application_id, [small.output]) == {small.output: None}
+    commit(recovery, {small.output: 3})
+    assert restore.set_offsets(recovery, ticket).removed >= 1
+    assert recovery.groups.committed(recovery.application_id, [small.output]) == {small.output: None}
     assert committed(small) == {small.input.topic: CommittedOffset(offset=0, metadata="", leader_epoch=None), small.tail.topic: None}
-    assert (end(small, small.output), restores.phase_of(bench, ticket)) == (4, Phase.OFFSETS_SET)
-    assert unfinished_restore(bench) == ticket.restore_id
-    restores.abandon(bench, ticket)
+    assert (end(small, small.output), restore.phase_of(recovery, ticket)) == (4, Phase.OFFSETS_SET)
+    assert unfinished_restore(recovery) == ticket.restore_id
+    restore.abandon(recovery, ticket)
 
-    back = opened(bench, asked(bench, savepoint=f"before:{ticket.restore_id}", replace=True))
-    saved(bench, back)
-    assert set(restores.prepare(bench, back).created) == {small.changelog.topic, small.tail.topic}
-    restores.abandon(bench, back)
+    back = opened(recovery, asked(recovery, restore.Undo, restore_id=ticket.restore_id, replace=True))
+    saved(recovery, back)
+    assert set(restore.prepare(recovery, back).created) == {small.changelog.topic, small.tail.topic}
+    restore.abandon(recovery, back)
 
 
 def test_nothing_is_begun_while_an_internal_topic_is_left(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    ticket = cleared(bench, rebuild(bench))
-    bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
+    ticket = cleared(recovery, rebuild(recovery))
+    recovery.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
     with pytest.raises(TargetNotEmpty, match=f"still there, or there again: {small.changelog.topic}"):
-        restores.verify_cleared(bench, ticket, verified(bench, ticket))
-    restores.abandon(bench, ticket)
+        restore.verify_cleared(recovery, ticket, verified(recovery, ticket))
+    restore.abandon(recovery, ticket)
 
 
 def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_named(small: Small) -> None:
-    bench = small.bench
-    neighbour, unproven = f"{bench.application_id}-eu", f"{bench.application_id}-newer-changelog"
+    recovery = small.recovery
+    neighbour, unproven = f"{recovery.application_id}-eu", f"{recovery.application_id}-newer-changelog"
     for topic in (f"{neighbour}-totals-changelog", unproven):
-        bench.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
-    bench.groups.set_offsets(neighbour, {small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+        recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
+    recovery.groups.set_offsets(neighbour, {small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
     publish(small)
-    bench.cluster.delete_topics([unproven])
-    bench.cluster.create_topic(unproven[: -len("changelog")] + "er-changelog", partitions=1, replication_factor=1, config={})
+    recovery.cluster.delete_topics([unproven])
+    recovery.cluster.create_topic(unproven[: -len("changelog")] + "er-changelog", partitions=1, replication_factor=1, config={})
     newer = unproven[: -len("changelog")] + "er-changelog"
-    with pytest.raises(TargetNotEmpty, match=f"nothing but their names says that these topics are {bench.application_id}'s: {newer}"):
-        restores.plan(bench, rebuild(bench))
-    cleared(bench, rebuild(bench, delete=(newer,)))
-    names = bench.cluster.topic_names()
+    with pytest.raises(TargetNotEmpty, match=f"nothing but their names says that these topics are {recovery.application_id}'s: {newer}"):
+        restore.plan(recovery, rebuild(recovery))
+    cleared(recovery, rebuild(recovery, delete=(newer,)))
+    names = recovery.cluster.topic_names()
     assert newer not in names
     assert f"{neighbour}-totals-changelog" in names
-    bench.cluster.delete_topics([f"{neighbour}-totals-changelog"])
+    recovery.cluster.delete_topics([f"{neighbour}-totals-changelog"])
 
 
 @pytest.mark.fault("F54")
 def test_input_that_does_not_reach_back_is_refused_with_where_it_begins(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    delete_below(bench, small.input, 2)
+    delete_below(recovery, small.input, 2)
     with pytest.raises(Refused, match=f"{small.input} starts at 2; the state needs all of it, from offset 0"):
-        restores.plan(bench, rebuild(bench))
-    planned = restores.plan(bench, rebuild(bench, accept_gap=True))
+        restore.plan(recovery, rebuild(recovery))
+    planned = restore.plan(recovery, rebuild(recovery, accept_gap=True))
     assert [item.offset for item in planned.offsets] == [2]
-    assert restores.plan(bench, rebuild(bench, "shift:-1")).offsets[0].offset == 3
-    assert restores.plan(bench, rebuild(bench, "duration:P1D")).offsets[0].offset == 2
+    assert restore.plan(recovery, rebuild(recovery, "shift:-1")).offsets[0].offset == 3
+    assert restore.plan(recovery, rebuild(recovery, "duration:P1D")).offsets[0].offset == 2
 
 
 def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    before = bench.cluster.describe_topics([small.output.topic])[small.output.topic]
-    ticket = cleared(bench, rebuild(bench, outputs=OutputPolicy.RECREATE))
-    after = bench.cluster.describe_topics([small.output.topic])[small.output.topic]
+    before = recovery.cluster.describe_topics([small.output.topic])[small.output.topic]
+    ticket = cleared(recovery, rebuild(recovery, outputs=OutputPolicy.RECREATE))
+    after = recovery.cluster.describe_topics([small.output.topic])[small.output.topic]
     assert (after.config, after.partitions, end(small, small.output)) == (before.config, before.partitions, 0)
     assert after.topic_id != before.topic_id
-    restores.prepare(bench, ticket)
+    restore.prepare(recovery, ticket)
     assert end(small, small.output) == 0, "repeated, it finds its own"
-    produce(bench, small.output, 1)
-    recreate(bench, small.output.topic)
-    produce(bench, small.output, 1)
+    produce(recovery, small.output, 1)
+    recreate(recovery, small.output.topic)
+    produce(recovery, small.output, 1)
     with pytest.raises(PlanChanged, match=f"were created since the plan was approved: {small.output.topic}"):
-        restores.prepare(bench, ticket)
-    restores.abandon(bench, ticket)
+        restore.prepare(recovery, ticket)
+    restore.abandon(recovery, ticket)
 
 
 def test_outputs_that_are_emptied_get_their_owner_s_settings_not_those_of_a_hold(small: Small) -> None:
-    bench, request = small.bench, rebuild(small.bench, outputs=OutputPolicy.RECREATE)
+    recovery, request = small.recovery, rebuild(small.recovery, outputs=OutputPolicy.RECREATE)
     publish(small)
-    free = restores.plan(bench, request)
+    free = restore.plan(recovery, request)
     for hold in (joined({}, 3, 20_000), restore_hold(free.create[0].final_config)):
-        alter(bench.cluster, {small.output.topic: hold})
-        held = restores.plan(bench, request)
+        alter(recovery.cluster, {small.output.topic: hold})
+        held = restore.plan(recovery, request)
         assert [step.final_config for step in held.create] == [step.final_config for step in free.create]
         assert held.hash == free.hash, "also when somebody's hold comes or goes while a plan is read"
 
 
 def test_a_topic_that_was_made_anew_after_the_approval_is_not_deleted(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    ticket = opened(bench, rebuild(bench))
-    saved(bench, ticket)
-    recreate(bench, small.changelog.topic)
+    ticket = opened(recovery, rebuild(recovery))
+    saved(recovery, ticket)
+    recreate(recovery, small.changelog.topic)
     with pytest.raises(PlanChanged, match=f"created since the plan was approved: {small.changelog.topic}"):
-        restores.prepare(bench, ticket)
-    assert small.changelog.topic in bench.cluster.topic_names()
-    restores.abandon(bench, ticket)
+        restore.prepare(recovery, ticket)
+    assert small.changelog.topic in recovery.cluster.topic_names()
+    restore.abandon(recovery, ticket)
 
 
 def test_another_plan_than_the_approved_one_stops_before_anything(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     publish(small)
-    planned = restores.plan(bench, rebuild(bench))
-    produce(bench, small.input, 3)
-    assert restores.plan(bench, rebuild(bench)).hash == planned.hash, "input may go on while a plan is read"
-    recreate(bench, small.tail.topic)
+    planned = restore.plan(recovery, rebuild(recovery))
+    produce(recovery, small.input, 3)
+    assert restore.plan(recovery, rebuild(recovery)).hash == planned.hash, "input may go on while a plan is read"
+    recreate(recovery, small.tail.topic)
     with pytest.raises(PlanChanged):
-        restores.open_restore(bench, rebuild(bench), run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-
-
-def archiving(small: Small) -> Small:
-    """The application with minimal savepoints that survive the loss of the cluster, and whose outputs are archived too."""
-    topics = small.bench.config.topics.model_copy(update={"include": (small.output.topic,)})
-    chosen = replace(small, bench=replace(small.bench, config=small.bench.config.model_copy(update={"topics": topics})))
-    return surviving(chosen, profile=Profile.MINIMAL)
-
-
-def emptied(small: Small) -> None:
-    small.bench.cluster.delete_topics(small.topics)
-    small.bench.groups.delete(small.bench.application_id)
+        restore.open_restore(recovery, rebuild(recovery), run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
 
 
 def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoint(small: Small) -> None:
     small = archiving(small)
-    bench, savepoint = small.bench, publish(small)
-    assert bench.savepoints.read(savepoint).profile is Profile.MINIMAL
-    emptied(small)
+    recovery, savepoint = small.recovery, publish(small)
+    assert recovery.savepoints.read(savepoint).profile is Profile.MINIMAL
+    lose(small)
     with pytest.raises(NotFound, match=f"do not exist: {small.input.topic}, {small.output.topic}.*--inputs-from"):
-        restores.plan(bench, rebuild(bench))
+        restore.plan(recovery, rebuild(recovery))
     with pytest.raises(Refused, match=f"are begun at their start, not by 'latest': {small.input}"):
-        restores.plan(bench, rebuild(bench, "latest", inputs_from=savepoint))
+        restore.plan(recovery, rebuild(recovery, "latest", inputs_from=savepoint))
 
-    planned = restores.plan(bench, rebuild(bench, inputs_from="latest"))
+    planned = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
     assert (planned.savepoint_id, planned.inputs_from, planned.rows) == (None, savepoint, 5 + 4)
     assert [(item.tp, item.offset, item.metadata) for item in planned.offsets] == [(small.input, 0, "")]
     assert planned.observed.records_to_catch_up == 5
@@ -206,51 +176,51 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     assert f"comes from savepoint `{savepoint}`" in page
     assert f"| {small.input.topic} | input | 1 | 5 |" in page
 
-    ticket = opened(bench, rebuild(bench, inputs_from=savepoint))
-    assert saved(bench, ticket).savepoint_id is None, "there was nothing left to save"
-    assert loaded(bench, ticket) == 5 + 4
-    found = verified(bench, ticket)
+    ticket = opened(recovery, rebuild(recovery, inputs_from=savepoint))
+    assert saved(recovery, ticket).savepoint_id is None, "there was nothing left to save"
+    assert loaded(recovery, ticket) == 5 + 4
+    found = verified(recovery, ticket)
     assert found.rows_compared == 5 + 4
     with pytest.raises(Refused, match="this step belongs between verified"):
-        restores.set_offsets(bench, ticket)
-    restores.verify_cleared(bench, ticket, found)
-    assert restores.verified_before(bench, ticket) == found, "for whoever resumes it"
-    restores.set_offsets(bench, ticket)
+        restore.set_offsets(recovery, ticket)
+    restore.verify_cleared(recovery, ticket, found)
+    assert restore.require_verified(recovery, ticket) == found, "for whoever resumes it"
+    restore.set_offsets(recovery, ticket)
     assert committed(small)[small.input.topic] == CommittedOffset(offset=0, metadata="", leader_epoch=None)
     assert (end(small, small.input), end(small, small.output)) == (5, 4)
-    assert restores.phase_of(bench, ticket) is Phase.OFFSETS_SET
-    assert savepoint in holdings(bench).in_use, "a restore that is not finished needs it"
-    restores.abandon(bench, ticket)
+    assert restore.phase_of(recovery, ticket) is Phase.OFFSETS_SET
+    assert savepoint in holdings(recovery).in_use, "a restore that is not finished needs it"
+    restore.abandon(recovery, ticket)
 
 
 def test_what_is_there_stays_and_outputs_can_begin_empty(small: Small) -> None:
     small = archiving(small)
-    bench, savepoint = small.bench, publish(small)
-    before = bench.cluster.describe_topics([small.input.topic])[small.input.topic]
-    bench.cluster.delete_topics([small.output.topic])
-    planned = restores.plan(bench, rebuild(bench, inputs_from=savepoint, outputs=OutputPolicy.RECREATE))
+    recovery, savepoint = small.recovery, publish(small)
+    before = recovery.cluster.describe_topics([small.input.topic])[small.input.topic]
+    recovery.cluster.delete_topics([small.output.topic])
+    planned = restore.plan(recovery, rebuild(recovery, inputs_from=savepoint, outputs=OutputPolicy.RECREATE))
     assert [(step.name, step.rows) for step in planned.create] == [(small.output.topic, 0)]
-    ticket = opened(bench, rebuild(bench, inputs_from=savepoint))
-    saved(bench, ticket)
-    assert loaded(bench, ticket) == 4
-    assert bench.cluster.describe_topics([small.input.topic])[small.input.topic].topic_id == before.topic_id
-    restores.abandon(bench, ticket)
+    ticket = opened(recovery, rebuild(recovery, inputs_from=savepoint))
+    saved(recovery, ticket)
+    assert loaded(recovery, ticket) == 4
+    assert recovery.cluster.describe_topics([small.input.topic])[small.input.topic].topic_id == before.topic_id
+    restore.abandon(recovery, ticket)
 
 
 @pytest.mark.fault("F54")
 def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_not(small: Small) -> None:
-    delete_below(small.bench, small.input, 2)
+    delete_below(small.recovery, small.input, 2)
     small = archiving(small)
     publish(small)
-    emptied(small)
+    lose(small)
     with pytest.raises(Refused, match=f"{small.input} starts at 2; the state needs all of it, from offset 0"):
-        restores.plan(small.bench, rebuild(small.bench, inputs_from="latest"))
-    planned = restores.plan(small.bench, rebuild(small.bench, inputs_from="latest", accept_gap=True))
+        restore.plan(small.recovery, rebuild(small.recovery, inputs_from="latest"))
+    planned = restore.plan(small.recovery, rebuild(small.recovery, inputs_from="latest", accept_gap=True))
     assert ([item.offset for item in planned.offsets], planned.rows) == ([0], 3 + 4)
 
 
 def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:
     savepoint = publish(small)
-    emptied(small)
+    lose(small)
     with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
-        restores.plan(small.bench, rebuild(small.bench, inputs_from=savepoint))
+        restore.plan(small.recovery, rebuild(small.recovery, inputs_from=savepoint))

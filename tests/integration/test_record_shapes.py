@@ -16,25 +16,28 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kafka import KafkaProducer
 
-from streams_recovery import restores
-from streams_recovery.core.damage import ChangedState
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.manifest import SegmentFile
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.copying import copy_range
 from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.records import RowDigest
-from streams_recovery.kafka.segments import read_segment
+from streams_recovery.kafka.range_copy import copy_range
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.segments.files import read_segment
+from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
-from streams_recovery.workbench import Workbench
-from tests.integration.small import Small, asked, commit, delete_below, produce, published, rows_of, small_application, take
-from tests.spark.rows import connect, end_of, read, rows_in, topic
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import published, take
+from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application
+from tests.support.applications.topic_records import commit, delete_below, produce
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import connect, end_of, read, topic
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -138,13 +141,9 @@ def test_a_time_that_cannot_be_written_is_kept_in_the_archive_and_refused_by_nam
 
 
 def stamped(small: Small, tp: TopicPartition, stamp: int) -> None:
-    producer = KafkaProducer(bootstrap_servers=small.bench.connection.bootstrap_servers)
+    producer = KafkaProducer(bootstrap_servers=small.recovery.connection.bootstrap_servers)
     producer.send(tp.topic, value=b"v", key=b"k", partition=0, timestamp_ms=stamp).get(30)
     producer.close()
-
-
-def lose_state(small: Small) -> None:
-    small.bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
 
 
 @pytest.mark.fault("F30")
@@ -157,8 +156,8 @@ def test_a_savepoint_with_such_a_record_is_taken_with_a_warning_and_not_restored
     )
     lose_state(small)
     with pytest.raises(Refused, match=rf"holds a record of {small.changelog} with timestamp {stamp};"):
-        restores.plan(small.bench, asked(small.bench))
-    assert small.changelog.topic not in small.bench.cluster.topic_names()
+        restore.plan(small.recovery, asked(small.recovery))
+    assert small.changelog.topic not in small.recovery.cluster.topic_names()
 
 
 def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_stays(bootstrap: str, tmp_path: Path) -> None:
@@ -166,25 +165,25 @@ def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_
         stamped(small, small.input, 0)
         assert take(small).warnings == ()
         lose_state(small)
-        assert restores.plan(small.bench, asked(small.bench)).rows == 7
+        assert restore.plan(small.recovery, asked(small.recovery)).rows == 7
 
 
 @pytest.mark.fault("F31")
 def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
     tp = small.changelog
-    alter(small.bench.cluster, {tp.topic: {"message.timestamp.type": "LogAppendTime"}})
-    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    alter(small.recovery.cluster, {tp.topic: {"message.timestamp.type": "LogAppendTime"}})
+    producer = Producer({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
     producer.produce(tp.topic, b"late", b"k", 0, timestamp=5)
     assert producer.flush(30) == 0
     began = int(time.time() * 1000)
     summary = take(small)
     (warning,) = summary.warnings
     assert warning.startswith(f"{tp.topic} is set to LogAppendTime")
-    *_, last = rows_of(small.bench, small.bench.savepoints.read(summary.savepoint_id), tp)
+    *_, last = rows_of(small.recovery, small.recovery.savepoints.read(summary.savepoint_id), tp)
     assert last["timestamp_type"] == 1
     assert began - 600_000 < int(str(last["timestamp"])) <= began
     lose_state(small)
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.recovery, asked(small.recovery))
     assert warning in planned.warnings
     (step,) = (step for step in planned.create if step.name == tp.topic)
     assert step.held_config["message.timestamp.type"] == "CreateTime", "else the broker would replace what is restored"
@@ -194,22 +193,22 @@ def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
 @pytest.mark.fault("F32")
 def test_large_records_come_back_as_they_were(small: Small) -> None:
     tp = small.changelog
-    alter(small.bench.cluster, {tp.topic: {"max.message.bytes": "11000000"}})
+    alter(small.recovery.cluster, {tp.topic: {"max.message.bytes": "11000000"}})
     values = [os.urandom(1_500_000), os.urandom(10 << 20)]
-    settings = {"bootstrap.servers": small.bench.connection.bootstrap_servers, "message.max.bytes": 12_000_000, "log_level": 0}
+    settings = {"bootstrap.servers": small.recovery.connection.bootstrap_servers, "message.max.bytes": 12_000_000, "log_level": 0}
     producer = Producer(settings)
     for value in values:
         producer.produce(tp.topic, value, b"large", 0)
     assert producer.flush(60) == 0
     manifest = published(small)
-    assert [row["value"] for row in rows_of(small.bench, manifest, tp)][-2:] == values
+    assert [row["value"] for row in rows_of(small.recovery, manifest, tp)][-2:] == values
     lose_state(small)
-    (step,) = (step for step in restores.plan(small.bench, asked(small.bench)).create if step.name == tp.topic)
+    (step,) = (step for step in restore.plan(small.recovery, asked(small.recovery)).create if step.name == tp.topic)
     files = step.partitions[0].files
-    root = Path(str(small.bench.config.storage.path))
+    root = Path(str(small.recovery.config.storage.path))
     for config, taken in (({}, False), (step.held_config, True)):
-        small.bench.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config=config)
-        with PartitionWriter(Producers(small.bench.connection), tp, expected_end=0) as writer:
+        small.recovery.cluster.create_topic(tp.topic, partitions=1, replication_factor=1, config=config)
+        with PartitionWriter(Producers(small.recovery.connection), tp, expected_end=0) as writer:
             batches = [batch for file in files for batch in read_segment(root / file.key, file)]
             if taken:
                 for batch in batches:
@@ -220,73 +219,73 @@ def test_large_records_come_back_as_they_were(small: Small) -> None:
                     for batch in batches:
                         writer.write(batch)
         if not taken:
-            assert small.bench.cluster.high_watermarks([tp])[tp] == 0
-            small.bench.cluster.delete_topics([tp.topic])
-    assert [row[2] for row in rows_in(read(small.bench.connection, tp, 4, 6))] == values
+            assert small.recovery.cluster.high_watermarks([tp])[tp] == 0
+            small.recovery.cluster.delete_topics([tp.topic])
+    assert [row[2] for row in rows_in(read(small.recovery.connection, tp, 4, 6))] == values
 
 
 @pytest.mark.fault("F40")
 def test_a_registry_s_records_are_told_in_the_plan(small: Small) -> None:
     framed = b"\0" + (17).to_bytes(4, "big") + b"avro"
-    small.bench.cluster.delete_topics([small.changelog.topic])
-    small.bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
-    producer = Producer({"bootstrap.servers": small.bench.connection.bootstrap_servers, "log_level": 0})
+    small.recovery.cluster.delete_topics([small.changelog.topic])
+    small.recovery.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
     producer.produce(small.changelog.topic, framed, b"k", 0)
     assert producer.flush(30) == 0
     take(small)
     lose_state(small)
-    (told,) = restores.plan(small.bench, asked(small.bench)).warnings
+    (told,) = restore.plan(small.recovery, asked(small.recovery)).warnings
     assert told.startswith(f"values of {small.changelog.topic} look like a schema registry's: schema ids in records are not translated")
 
 
 @pytest.mark.fault("F40")
 def test_the_registry_s_own_topic_is_told_of(bootstrap: str, tmp_path: Path, small: Small) -> None:
-    created = "_schemas" not in small.bench.cluster.topic_names()
+    created = "_schemas" not in small.recovery.cluster.topic_names()
     if created:
-        small.bench.cluster.create_topic("_schemas", partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+        small.recovery.cluster.create_topic("_schemas", partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
     (tmp_path / "second").mkdir()
     try:
         with small_application(bootstrap, tmp_path / "second", topics={"globals": ["_schemas"]}) as other:
             assert [told for told in take(other).warnings if "schema ids in records are not translated" in told]
     finally:
         if created:
-            small.bench.cluster.delete_topics(["_schemas"])
+            small.recovery.cluster.delete_topics(["_schemas"])
 
 
 @pytest.mark.fault("F24")
 def test_a_compacted_changelog_is_what_survived_and_ends_where_the_cut_does(small: Small) -> None:
-    tp, bench = small.changelog, small.bench
+    tp, recovery = small.changelog, small.recovery
     eager = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
-    alter(bench.cluster, {tp.topic: eager})
+    alter(recovery.cluster, {tp.topic: eager})
     for _ in range(3):
-        produce(bench, tp, 200)
-        produce_one(bench, tp, b"gone", None)
+        produce(recovery, tp, 200)
+        produce_one(recovery, tp, b"gone", None)
         time.sleep(0.4)
-    produce_one(bench, tp, b"last", b"1")  # the segment that is written to is never cleaned
-    end = bench.cluster.high_watermarks([tp])[tp]
+    produce_one(recovery, tp, b"last", b"1")  # the segment that is written to is never cleaned
+    end = recovery.cluster.high_watermarks([tp])[tp]
     give_up = time.monotonic() + 120
-    while len(left := rows_in(read(bench.connection, tp, 0, end))) > 250 and time.monotonic() < give_up:
+    while len(left := rows_in(read(recovery.connection, tp, 0, end))) > 250 and time.monotonic() < give_up:
         time.sleep(0.5)
     assert len(left) < 250
     manifest = published(small)
     image = manifest.topic(tp.topic)
     assert image is not None
-    rows = rows_of(bench, manifest, tp)
+    rows = rows_of(recovery, manifest, tp)
     assert (image.partitions[0].end, image.rows) == (end, len(rows))
     assert len(rows) < 250 < end, "rows are counted and not subtracted"
     state = {row["key"]: row["value"] for row in rows if row["value"] is not None}
     assert state == {b"last": b"1", **{b"k%d" % number: b"v%d" % number for number in range(200)}}
-    assert bench.cluster.describe_topics([tp.topic])[tp.topic].config["min.compaction.lag.ms"] == "0", "as it was before the guard"
+    assert recovery.cluster.describe_topics([tp.topic])[tp.topic].config["min.compaction.lag.ms"] == "0", "as it was before the guard"
 
 
-def produce_one(bench: Workbench, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
-    producer = Producer({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+def produce_one(recovery: RecoveryContext, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
     producer.produce(tp.topic, value, key, tp.partition)
     assert producer.flush(30) == 0
 
 
 def transaction(small: Small, tp: TopicPartition, value: bytes, *, done: bool) -> None:
-    settings = {"bootstrap.servers": small.bench.connection.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "log_level": 0}
+    settings = {"bootstrap.servers": small.recovery.connection.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "log_level": 0}
     producer = Producer(settings)
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -302,40 +301,40 @@ def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None
         for done in (False, True, False):
             transaction(small, tp, b"kept" if done else b"aborted", done=done)
     # Offsets 0..3 plain, 4..7 aborted with marker, 8..11 kept, 12..15 aborted. The second of the kept ones is read next.
-    commit(small.bench, {small.input: 4, small.tail: 9})
+    commit(small.recovery, {small.input: 4, small.tail: 9})
     manifest = published(small)
-    assert [row["value"] for row in rows_of(small.bench, manifest, small.changelog)] == [b"v0", b"v1", b"v2", b"v3"] + [b"kept"] * 3
-    assert [(row["offset"], row["value"]) for row in rows_of(small.bench, manifest, small.tail)] == [(9, b"kept"), (10, b"kept")]
+    assert [row["value"] for row in rows_of(small.recovery, manifest, small.changelog)] == [b"v0", b"v1", b"v2", b"v3"] + [b"kept"] * 3
+    assert [(row["offset"], row["value"]) for row in rows_of(small.recovery, manifest, small.tail)] == [(9, b"kept"), (10, b"kept")]
     image = manifest.topic(small.tail.topic)
     assert image is not None
     assert image.partitions[0].end == 16
     lose_state(small)
-    offsets = {item.tp: item.offset for item in restores.plan(small.bench, asked(small.bench)).offsets}
+    offsets = {item.tp: item.offset for item in restore.plan(small.recovery, asked(small.recovery)).offsets}
     assert offsets == {small.input: 4, small.tail: 0}
 
 
 @pytest.mark.fault("F49")
 @pytest.mark.parametrize(("committed", "rows"), [(0, 4), (1, 3), (3, 1), (4, 0), (None, 4)])
 def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small, committed: int | None, rows: int) -> None:
-    small.bench.groups.delete(small.bench.application_id)
+    small.recovery.groups.delete(small.recovery.application_id)
     commits = {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}
     if committed is not None:
         commits[small.tail] = CommittedOffset(offset=committed, metadata="", leader_epoch=None)
-    small.bench.groups.set_offsets(small.bench.application_id, commits)
+    small.recovery.groups.set_offsets(small.recovery.application_id, commits)
     manifest = published(small)
-    assert [row["value"] for row in rows_of(small.bench, manifest, small.tail)] == [b"v%d" % number for number in range(4 - rows, 4)]
+    assert [row["value"] for row in rows_of(small.recovery, manifest, small.tail)] == [b"v%d" % number for number in range(4 - rows, 4)]
     lose_state(small)
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.recovery, asked(small.recovery))
     assert {item.tp: item.offset for item in planned.offsets}[small.tail] == 0
     assert {step.name: step.rows for step in planned.create} == {small.changelog.topic: 4, small.tail.topic: rows}
 
 
 @pytest.mark.fault("F33")
 def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) -> None:
-    alter(small.bench.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})
+    alter(small.recovery.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})
     for tp, first in ((small.changelog, 4), (small.tail, 2), (small.input, 5)):
-        delete_below(small.bench, tp, first)
-    commit(small.bench, {small.input: 5, small.tail: 4})
+        delete_below(small.recovery, tp, first)
+    commit(small.recovery, {small.input: 5, small.tail: 4})
     manifest = published(small)
     for tp, start, end in ((small.changelog, 4, 4), (small.tail, 2, 4), (small.input, 5, 5)):
         image = manifest.topic(tp.topic)
@@ -343,13 +342,13 @@ def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) 
         assert (image.partitions[0].log_start, image.partitions[0].end, image.rows) == (start, end, 0)
     assert list(manifest.files()) == []
     lose_state(small)
-    planned = restores.plan(small.bench, asked(small.bench))
+    planned = restore.plan(small.recovery, asked(small.recovery))
     assert {item.tp: item.offset for item in planned.offsets} == {small.input: 5, small.tail: 0}
     assert {step.name: (len(step.partitions), step.rows) for step in planned.create} == {
         small.changelog.topic: (1, 0),
         small.tail.topic: (1, 0),
     }
-    small.bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
-    produce(small.bench, small.changelog, 1)
-    small.bench.cluster.create_topic(small.tail.topic, partitions=1, replication_factor=1, config={})
+    small.recovery.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
+    produce(small.recovery, small.changelog, 1)
+    small.recovery.cluster.create_topic(small.tail.topic, partitions=1, replication_factor=1, config={})
     assert published(small, changed_state=ChangedState.INTENDED).records == 1, "and the next one finds the new log"

@@ -13,19 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import holds, reprocessing, restores
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.slices import Interval
-from streams_recovery.reprocessing import Asked
-from streams_recovery.restores.opening import note
-from tests.integration.again import GONE, Again, again_at, configured, read, write
-from tests.integration.small import delete_below, publish, says
-from tests.integration.test_moments import ZERO
-from tests.support.topic_settings import alter
-
-PROJECT = Path(__file__).resolve().parents[2]
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.operations import interval, topic_holds
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.interval import ReprocessOptions
+from streams_recovery.operations.restore.open import note
+from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import says
+from tests.support.applications.timed_inputs import ZERO
+from tests.support.applications.topic_records import delete_below
+from tests.support.kafka.topic_settings import alter
+from tests.support.project import PROJECT
 
 
 @pytest.fixture
@@ -51,10 +53,10 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
     for (start, end), around, copied, own in CASES:
         request = again.request(start, end)
         request = replace(request, slice=replace(request.slice, **around))
-        bench = again.scratch(request)
-        planned = reprocessing.plan(bench, again.own.application_id, request)
+        recovery = again.scratch(request)
+        planned = interval.plan(recovery, again.own.application_id, request)
         assert planned.records == own, (start, end, around)
-        restore = restores.plan(bench, reprocessing.beginning.restore_request(again.own.application_id, request))
+        restore = restores.plan(recovery, interval.begin.restore_request(again.own.application_id, request))
         [topic] = [topic for topic in restore.create if topic.role.value == "input"]
         [cut] = [part.cut for part in topic.partitions]
         assert (topic.rows, restore.offsets[0].offset) == (len(copied), 0), (start, end, around)
@@ -65,33 +67,33 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
 def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> None:
     request = again.request(30, 45, base="savepoint")
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=1_000))
-    bench = again.scratch(request)
-    asked = reprocessing.beginning.restore_request(again.own.application_id, request)
-    planned = restores.plan(bench, asked)
+    recovery = again.scratch(request)
+    asked = interval.begin.restore_request(again.own.application_id, request)
+    planned = restores.plan(recovery, asked)
     assert planned.savepoint_id == again.early
     assert planned.own_records == 3
     [rows] = [topic.rows for topic in planned.create if topic.role.value == "input"]
     assert rows == 4, "20 is behind the state and before the interval, 30 and two of 40 are its own"
-    [item] = [item for item in planned.offsets if item.topic == bench.config.topics.inputs[0]]
+    [item] = [item for item in planned.offsets if item.topic == recovery.config.topics.inputs[0]]
     assert (item.offset, planned.observed.records_to_catch_up) == (0, 4)
-    assert f"From the state of savepoint `{again.early}`" in reprocessing.plan(bench, again.own.application_id, request).text
+    assert f"From the state of savepoint `{again.early}`" in interval.plan(recovery, again.own.application_id, request).text
     with pytest.raises(Refused, match=f"{again.early}: it had read .* up to 2, and the record at 1 is later"):
-        reprocessing.plan(bench, again.own.application_id, again.request(15, 45, base="savepoint"))
+        interval.plan(recovery, again.own.application_id, again.request(15, 45, base="savepoint"))
 
 
 def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> None:
     request = again.request(51, 60)
     claimed = again.claim(request)
-    bench = again.scratch(claimed)
-    reprocessing.clear(bench, again.own.application_id, request, run_id="run-1")
-    planned = reprocessing.plan(bench, again.own.application_id, request)
+    recovery = again.scratch(claimed)
+    interval.clear(recovery, again.own.application_id, request, run_id="run-1")
+    planned = interval.plan(recovery, again.own.application_id, request)
     assert (planned.records, "0 records. Nothing is started" in planned.text) == (0, True)
-    ended = reprocessing.Done(planned=planned, ticket=None, handed=None, finished=False, left=())
-    entry = reprocessing.conclude(again.own, request, ended, run_id="run-1", requested_by="test")
+    ended = interval.Done(planned=planned, ticket=None, published=None, finished=False, left=())
+    entry = interval.conclude(again.own, request, ended, run_id="run-1", requested_by="test")
     assert (entry.succeeded, entry.records, entry.outcome) == (True, 0, "no input: 0 records, nothing was started")
-    assert reprocessing.busy(again.own) == ()
+    assert interval.busy(again.own) == ()
     assert again.here() == set()
-    reprocessing.raise_unless_succeeded(entry)
+    interval.raise_unless_succeeded(entry)
 
     # The same from a terminal.
     variables = {**os.environ, **again.kafka, "PYTHONPATH": f"{PROJECT / 'plugins'}", "STREAMS_RECOVERY_CONFIG_DIR": str(again.directory)}
@@ -101,20 +103,20 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["start"], found["records"], found["succeeded"]) == (ZERO + 51, 0, True)
-    assert len(reprocessing.history(again.own)) == 2
+    assert len(interval.history(again.own)) == 2
 
 
 def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
-    bench = again.scratch(again.request(20, 45))
+    recovery = again.scratch(again.request(20, 45))
     source = again.own.application_id
     now = again.own.clock() - ZERO
     with pytest.raises(Refused, match="is not over before"):
-        reprocessing.plan(bench, source, again.request(20, now + 60_000))
+        interval.plan(recovery, source, again.request(20, now + 60_000))
     with pytest.raises(Refused, match="is not over before"):
-        reprocessing.plan(bench, source, again.request(20, 45, lateness="P9999D"))
+        interval.plan(recovery, source, again.request(20, 45, lateness="P9999D"))
     time.sleep(0.05)
     with pytest.raises(Refused, match=r"is archived up to .* is later\. Next: take a savepoint first"):
-        reprocessing.plan(bench, source, again.request(20, again.own.clock() - ZERO))
+        interval.plan(recovery, source, again.request(20, again.own.clock() - ZERO))
     delete_below(again.own, again.small.input, 3)
     for savepoint in again.own.savepoints.ids():
         again.own.repository.delete([again.own.savepoints.key(savepoint)])
@@ -122,13 +124,13 @@ def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
     with pytest.raises(
         Refused, match=r"not all input of the interval .* offsets 0\.\.2 of .* are not archived \(before the archive begins\)"
     ):
-        reprocessing.plan(bench, source, again.request(30, 45))
+        interval.plan(recovery, source, again.request(30, 45))
     late = again.request(55, 61)
-    assert reprocessing.plan(bench, source, late).records == 1, "the archive begins with a record of 50: nothing of 55 was before it"
+    assert interval.plan(recovery, source, late).records == 1, "the archive begins with a record of 50: nothing of 55 was before it"
     with pytest.raises(Refused, match="not all input"):
-        reprocessing.plan(bench, source, again.request(21, 29))
+        interval.plan(recovery, source, again.request(21, 29))
     with pytest.raises(Refused, match="not all input"):
-        reprocessing.plan(bench, source, replace(late, slice=replace(late.slice, lateness=5)))
+        interval.plan(recovery, source, replace(late, slice=replace(late.slice, lateness=5)))
 
 
 def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(again: Again) -> None:
@@ -138,81 +140,81 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
     output = f"again.{own.application_id}.out-{request.slice.interval.name}"
     results = [(b"a", b"1", 15), (b"a", b"2", 20), (b"b", b"3", 44), (b"b", b"4", 45)]
     for _ in range(2):
-        bench, ticket = again.processed(claimed, results)
-        assert holds.outstanding(bench)
-        report = reprocessing.hand_over(bench, ticket, request)
+        recovery, ticket = again.processed(claimed, results)
+        assert topic_holds.outstanding(recovery)
+        report = interval.publish_results(recovery, ticket, request)
         assert [(one.output, one.topic, one.results, one.outside) for one in report.outputs] == [(again.small.output.topic, output, 2, 2)]
-        entry = again.ended(bench, claimed, ticket, report)
-        assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "handed over", None)
+        entry = again.ended(recovery, claimed, ticket, report)
+        assert (entry.succeeded, entry.outcome, entry.savepoint_id) == (True, "published", None)
         assert again.here() == {output}
         assert read(own, output) == results
         kept = own.cluster.describe_topics([output])[output].config
         assert (kept["retention.ms"], kept["cleanup.policy"]) == ("-1", "compact")
-        assert (holds.outstanding(bench), bench.lock.holder(), reprocessing.busy(own)) == ((), None, ())
-    assert [one.restore_id == entry.restore_id for one in reprocessing.history(own)] == [False, True]
-    assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not touched"
+        assert (topic_holds.outstanding(recovery), recovery.lock.holder(), interval.busy(own)) == ((), None, ())
+    assert [one.restore_id == entry.restore_id for one in interval.history(own)] == [False, True]
+    assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not changed"
     assert own.groups.committed(own.application_id, [again.small.input])[again.small.input] is not None
 
-    bench, ticket = again.processed(claimed, [])
+    recovery, ticket = again.processed(claimed, [])
     assert read(own, output) == [], "an earlier run's results are gone with the next run's beginning"
-    reprocessing.remove(bench, ticket, None)
-    assert again.here() == set(), "and of a run that handed nothing over nothing stays"
-    entry = again.ended(bench, claimed, None)
+    interval.remove(recovery, ticket, None)
+    assert again.here() == set(), "and of a run that published nothing nothing stays"
+    entry = again.ended(recovery, claimed, None)
     with pytest.raises(Damaged, match="the interval failed before it began"):
-        reprocessing.raise_unless_succeeded(entry)
+        interval.raise_unless_succeeded(entry)
 
 
 def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(again: Again) -> None:
     request = again.request(20, 45)
     claimed = again.claim(request)
-    bench, ticket = again.processed(claimed, [(b"a", b"2", 20)])
-    report = reprocessing.hand_over(bench, ticket, request)
-    entry = again.ended(bench, claimed, ticket, report, finished=False)
-    assert (entry.succeeded, entry.outcome, entry.handed) == (False, "failed after recovered", report)
+    recovery, ticket = again.processed(claimed, [(b"a", b"2", 20)])
+    report = interval.publish_results(recovery, ticket, request)
+    entry = again.ended(recovery, claimed, ticket, report, finished=False)
+    assert (entry.succeeded, entry.outcome, entry.published) == (False, "failed after recovered", report)
     with pytest.raises(Damaged, match="the interval failed after recovered"):
-        reprocessing.raise_unless_succeeded(entry)
+        interval.raise_unless_succeeded(entry)
 
 
 def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) -> None:
     claimed = again.claim(again.request(20, 45))
-    bench = again.scratch(claimed)
-    [output] = bench.config.topics.outputs
-    bench.cluster.create_topic(output, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
-    write(bench, output, [(b"k", b"v", 20)])
+    recovery = again.scratch(claimed)
+    [output] = recovery.config.topics.outputs
+    recovery.cluster.create_topic(output, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
+    write(recovery, output, [(b"k", b"v", 20)])
     with pytest.raises(TargetNotEmpty, match=f"topic {output}"):
-        reprocessing.clear(bench, again.own.application_id, claimed.request, run_id="run-1")
-    assert read(bench, output) == [(b"k", b"v", 20)]
+        interval.clear(recovery, again.own.application_id, claimed.request, run_id="run-1")
+    assert read(recovery, output) == [(b"k", b"v", 20)]
 
 
-def test_no_more_intervals_than_lanes_and_none_twice(again: Again) -> None:
+def test_no_more_intervals_than_slots_and_none_twice(again: Again) -> None:
     first, second, third = (again.request(start, start + 5_000) for start in (0, 5_000, 10_000))
-    lanes = [again.claim(first).lane, again.claim(second).lane]
-    assert sorted(lanes) == [0, 1]
-    assert reprocessing.claim(again.own, third, run_id="run-2") is None
-    assert len(reprocessing.busy(again.own)) == 2
-    assert again.claim(first, "run-2").lane == lanes[0], "a run that died is run again"
+    slots = [again.claim(first).slot, again.claim(second).slot]
+    assert sorted(slots) == [0, 1]
+    assert interval.claim(again.own, third, run_id="run-2") is None
+    assert len(interval.busy(again.own)) == 2
+    assert again.claim(first, "run-2").slot == slots[0], "a run that died is run again"
     again.ended(again.own, again.claim(first, "run-2"), None, run="run-1")
-    assert len(reprocessing.busy(again.own)) == 2, "a run does not give back what another has taken"
+    assert len(interval.busy(again.own)) == 2, "a run does not give back what another has taken"
     again.ended(again.own, again.claim(first, "run-2"), None, run="run-2")
-    assert again.claim(third).lane == lanes[0]
+    assert again.claim(third).slot == slots[0]
 
-    bench = again.scratch(again.claim(second))
-    lock = bench.lock.acquire("somebody", lease_seconds=60, purpose="test")
+    recovery = again.scratch(again.claim(second))
+    lock = recovery.lock.acquire("somebody", lease_seconds=60, purpose="test")
     with pytest.raises(LockHeld, match="is being processed"):
-        reprocessing.claim(again.own, second, run_id="run-3")
-    bench.lock.release(lock)
+        interval.claim(again.own, second, run_id="run-3")
+    recovery.lock.release(lock)
 
 
-def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], **asked: object) -> reprocessing.HandOverReport:
+def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], **asked: object) -> interval.PublishReport:
     """The interval from 20 to 45 with these results, put into the output."""
-    request = again.request(20, 45, hand_over="replace", confirm=again.own.application_id, **asked)
+    request = again.request(20, 45, publish="replace", confirm=again.own.application_id, **asked)
     claimed = again.claim(request)
-    bench, ticket = again.processed(claimed, results)
+    recovery, ticket = again.processed(claimed, results)
     try:
-        return reprocessing.hand_over(bench, ticket, request)
+        return interval.publish_results(recovery, ticket, request)
     finally:
-        note(bench, ticket, Phase.CLOSED)
-        reprocessing.remove(bench, ticket, None)
+        note(recovery, ticket, Phase.CLOSED)
+        interval.remove(recovery, ticket, None)
 
 
 def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of_the_interval(again: Again) -> None:
@@ -261,27 +263,27 @@ def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: A
 def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_started(again: Again) -> None:
     own, output = again.own, again.small.output.topic
     alter(own.cluster, {output: {"cleanup.policy": "delete", "retention.ms": "1000"}})
-    request = again.request(20, 45, hand_over="replace", confirm=own.application_id)
-    bench = again.scratch(request)
+    request = again.request(20, 45, publish="replace", confirm=own.application_id)
+    recovery = again.scratch(request)
     with pytest.raises(Refused, match=f"{output} keeps records for 1000 ms"):
-        reprocessing.plan(bench, own.application_id, request)
+        interval.plan(recovery, own.application_id, request)
     alter(own.cluster, {output: {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}})
     with pytest.raises(Refused, match="the time of its arrival"):
-        reprocessing.plan(bench, own.application_id, request)
+        interval.plan(recovery, own.application_id, request)
     assert again.here() == set()
     with pytest.raises(Refused, match="only when its id is typed"):
-        again.request(20, 45, hand_over="replace", confirm="small")
+        again.request(20, 45, publish="replace", confirm="small")
 
 
 def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> None:
     claimed = again.claim(again.request(20, 45))
-    bench, ticket = again.processed(claimed, [(b"a", b"1", 20)])
+    recovery, ticket = again.processed(claimed, [(b"a", b"1", 20)])
     alive = [{**GONE[0], "state": "running"}]
-    with configured(again, bench, status=says(alive)) as running, pytest.raises(ApplicationRunning, match="again"):
-        reprocessing.hand_over(running, ticket, claimed.request)
-    reprocessing.remove(bench, ticket, None)
+    with configured(again, recovery, status=says(alive)) as running, pytest.raises(ApplicationRunning, match="again"):
+        interval.publish_results(running, ticket, claimed.request)
+    interval.remove(recovery, ticket, None)
 
 
 def test_durations_of_the_section_are_defaults(again: Again) -> None:
-    request = reprocessing.requested(again.own, Asked(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
+    request = interval.requested(again.own, ReprocessOptions(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (milliseconds("PT1H"), 300_000, 0)

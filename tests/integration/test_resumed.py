@@ -1,4 +1,4 @@
-"""A restore that broke off late is resumed: behind its offsets, behind its wipe, and after the application has worked for a while."""
+"""A restore that failed late is resumed: behind its offsets, behind its wipe, and after the application has worked for a while."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery import restores
-from streams_recovery.cli.steps import carry_out
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
-from streams_recovery.core.journal import Phase
-from streams_recovery.restores import RestoreTicket
-from streams_recovery.workbench import Workbench
-from tests.integration.pairs import programs
-from tests.integration.restoring import loaded, opened, saved, verified
-from tests.integration.small import Small, asked, commit, publish, small_application
-from tests.integration.test_rebuild import cleared, rebuild
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import RestoreTicket
+from tests.support.applications.pair import Here, programs
+from tests.support.applications.rebuilds import cleared, rebuild
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.topic_records import commit
 
 
 @pytest.fixture
@@ -28,80 +31,80 @@ def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         yield found
 
 
-def resumed(bench: Workbench, ticket: RestoreTicket) -> RestoreTicket:
-    """What broke off, under a lock of its own again."""
-    restores.abandon(bench, ticket)
-    return restores.resume(bench, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
+def resumed(recovery: RecoveryContext, ticket: RestoreTicket) -> RestoreTicket:
+    """What failed, under a lock of its own again."""
+    restore.abandon(recovery, ticket)
+    return restore.resume(recovery, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
 
 
-def begun(small: Small) -> tuple[RestoreTicket, restores.StartSummary]:
+def begun(small: Small) -> tuple[RestoreTicket, restore.StartSummary]:
     """A restore whose application was started."""
-    bench = small.bench
-    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    ticket = opened(bench, asked(bench))
-    saved(bench, ticket)
-    loaded(bench, ticket)
-    verified(bench, ticket)
-    restores.set_offsets(bench, ticket)
-    restores.wipe(bench, ticket)
-    return ticket, restores.start(bench, ticket)
+    recovery = small.recovery
+    recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    ticket = opened(recovery, asked(recovery))
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
+    verified(recovery, ticket)
+    restore.set_offsets(recovery, ticket)
+    restore.wipe(recovery, ticket)
+    return ticket, restore.start(recovery, ticket)
 
 
 def failed(small: Small) -> RestoreTicket:
     """A restore whose application was started, has processed all of its input, and then failed."""
     ticket, _ = begun(small)
-    commit(small.bench, {small.input: 5})
-    small.bench.application.stop(timeout=1)
+    commit(small.recovery, {small.input: 5})
+    small.recovery.application.stop(timeout=1)
     return ticket
 
 
 @pytest.mark.fault("F3")
 @pytest.mark.parametrize("phase", [Phase.OFFSETS_SET, Phase.WIPED])
 def test_a_rebuild_that_broke_off_behind_its_offsets_is_resumed_to_its_end(small: Small, phase: Phase) -> None:
-    bench = small.bench
-    ticket = cleared(bench, rebuild(bench))
-    restores.verify_cleared(bench, ticket, verified(bench, ticket))
-    restores.set_offsets(bench, ticket)
+    recovery = small.recovery
+    ticket = cleared(recovery, rebuild(recovery))
+    restore.verify_cleared(recovery, ticket, verified(recovery, ticket))
+    restore.set_offsets(recovery, ticket)
     if phase is Phase.WIPED:
-        restores.wipe(bench, ticket)
-    assert restores.phase_of(bench, ticket) is phase
-    again = resumed(bench, ticket)
+        restore.wipe(recovery, ticket)
+    assert restore.phase_of(recovery, ticket) is phase
+    again = resumed(recovery, ticket)
 
     def say(text: str) -> None:
         if text.startswith("started"):
-            commit(bench, {small.input: 5})
+            commit(recovery, {small.input: 5})
 
-    report = carry_out(bench, again, lambda *_: None, say)
-    assert (report.restore_id, restores.phase_of(bench, again)) == (ticket.restore_id, Phase.CLOSED)
+    report = runs.carry_out(Runner(recovery=recovery, submitter=Here(recovery), say=say), again)
+    assert (report.restore_id, restore.phase_of(recovery, again)) == (ticket.restore_id, Phase.CLOSED)
 
 
 @pytest.mark.fault("F3")
 def test_one_whose_application_failed_after_it_had_worked_is_started_again(small: Small) -> None:
-    bench = small.bench
-    again = resumed(bench, failed(small))
-    assert restores.start(bench, again).instances == ("one",)
-    assert restores.phase_of(bench, again) is Phase.STARTED
-    restores.abandon(bench, again)
+    recovery = small.recovery
+    again = resumed(recovery, failed(small))
+    assert restore.start(recovery, again).instances == ("one",)
+    assert restore.phase_of(recovery, again) is Phase.STARTED
+    restore.abandon(recovery, again)
 
 
 def test_but_not_without_the_offsets_that_it_goes_on_from(small: Small) -> None:
-    bench = small.bench
+    recovery = small.recovery
     ticket = failed(small)
-    bench.groups.set_offsets(bench.application_id, {small.input: None})
-    again = resumed(bench, ticket)
+    recovery.groups.set_offsets(recovery.application_id, {small.input: None})
+    again = resumed(recovery, ticket)
     with pytest.raises(Damaged, match=f"has failed since, and 1 of its committed offsets are gone: {small.input}"):
-        restores.start(bench, again)
-    assert not [one for one in bench.application.status() if one.state.value == "running"]
-    restores.abandon(bench, again)
+        restore.start(recovery, again)
+    assert not [one for one in recovery.application.status() if one.state.value == "running"]
+    restore.abandon(recovery, again)
 
 
 def test_one_that_does_not_catch_up_is_told_what_waits_again(small: Small) -> None:
     ticket, started = begun(small)
-    quick = small.bench.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})
-    bench = replace(small.bench, config=small.bench.config.model_copy(update={"restore": quick}))
+    quick = small.recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})
+    recovery = replace(small.recovery, config=small.recovery.config.model_copy(update={"restore": quick}))
     with pytest.raises(ApplicationNotReady, match=r"its inputs are 1 offsets behind") as error:
-        restores.await_recovered(bench, ticket, started)
-    left = restores.abandon(bench, ticket)
+        restore.await_recovered(recovery, ticket, started)
+    left = restore.abandon(recovery, ticket)
     command = f"`streams-recovery resume small {ticket.restore_id} --approve {ticket.plan_hash}`"
     assert command in str(error.value.next_step)
     assert command in left.next_step

@@ -1,136 +1,138 @@
-"""Replacing living state on a real broker: what must be said and saved before, and how it comes back. Copies run here as Spark tasks would run them."""
+"""Replacing running state on a real broker: what must be said and saved before, and how it comes back. Copies run here as Spark tasks would run them."""
 
 from __future__ import annotations
 
 import pytest
 
-from streams_recovery import restores
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.model import CommittedOffset, Consistency
-from streams_recovery.restores import SafetyPolicy
-from streams_recovery.unfinished import unfinished_restore
-from tests.integration.restoring import end, loaded, opened, saved
-from tests.integration.small import Small, asked, cut, produce, publish
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore import SafetyPolicy
+from streams_recovery.operations.unfinished import unfinished_restore
+from tests.support.applications.restore_steps import end, loaded, opened, saved
+from tests.support.applications.savepoint_steps import cut, publish
+from tests.support.applications.small import Small, asked
+from tests.support.applications.topic_records import produce
 
 
 def test_living_state_is_refused_unless_its_replacement_was_confirmed(small: Small) -> None:
     publish(small)
-    bench = small.bench
+    recovery = small.recovery
     with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\).*say so with `replace`"):
-        restores.plan(bench, asked(bench))
+        restore.plan(recovery, asked(recovery))
     for given_up in ({"replace": True}, {"safety": SafetyPolicy.SKIP}, {"safety": SafetyPolicy.BEST_EFFORT}):
-        with pytest.raises(Refused, match=f"needs the application id {bench.application_id} typed"):
-            restores.plan(bench, asked(bench, confirm=bench.application_id.upper(), **given_up))
-    planned = restores.plan(bench, asked(bench, replace=True))
+        with pytest.raises(Refused, match=f"needs the application id {recovery.application_id} typed"):
+            restore.plan(recovery, asked(recovery, confirm=recovery.application_id.upper(), **given_up))
+    planned = restore.plan(recovery, asked(recovery, replace=True))
     assert planned.observed.offsets_replaced == {small.changelog.topic: 4, small.tail.topic: 4}
     ids = {
         topic.name: found.topic_id
-        for topic, found in zip(planned.create, bench.cluster.describe_topics([t.name for t in planned.create]).values(), strict=True)
+        for topic, found in zip(planned.create, recovery.cluster.describe_topics([t.name for t in planned.create]).values(), strict=True)
     }
     assert {topic.name: topic.replaces for topic in planned.create} == ids
 
 
 def test_what_was_replaced_comes_back(small: Small) -> None:
-    bench, savepoint = small.bench, publish(small)
-    produce(bench, small.changelog, 3)
-    newer = f"{bench.application_id}-newer-changelog"
-    bench.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
+    recovery, savepoint = small.recovery, publish(small)
+    produce(recovery, small.changelog, 3)
+    newer = f"{recovery.application_id}-newer-changelog"
+    recovery.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
     with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}\..*name each topic that may go"):
-        restores.plan(bench, asked(bench, savepoint=savepoint, replace=True, delete=(newer[:-1],)))
-    ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True, delete=(newer,)))
+        restore.plan(recovery, asked(recovery, savepoint=savepoint, replace=True, delete=(newer[:-1],)))
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True, delete=(newer,)))
     with pytest.raises(Refused, match="this step belongs between saved"):
-        restores.prepare(bench, ticket)
-    kept = saved(bench, ticket)
+        restore.prepare(recovery, ticket)
+    kept = saved(recovery, ticket)
     assert (kept.consistency, kept.records) == (Consistency.EXACT, 10)
-    assert bench.savepoints.latest() == bench.savepoints.read(savepoint), "no default for anything"
-    assert bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].config == {"cleanup.policy": "compact"}
-    assert saved(bench, ticket) == kept, "saving again keeps what was saved first"
-    assert (loaded(bench, ticket), end(small)) == (7, 4)
-    assert newer not in bench.cluster.topic_names()
-    assert unfinished_restore(bench) == ticket.restore_id
-    restores.abandon(bench, ticket)
+    assert recovery.savepoints.latest() == recovery.savepoints.read(savepoint), "no default for anything"
+    assert recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].config == {"cleanup.policy": "compact"}
+    assert saved(recovery, ticket) == kept, "saving again keeps what was saved first"
+    assert (loaded(recovery, ticket), end(small)) == (7, 4)
+    assert newer not in recovery.cluster.topic_names()
+    assert unfinished_restore(recovery) == ticket.restore_id
+    restore.abandon(recovery, ticket)
 
-    back = opened(bench, asked(bench, savepoint=f"before:{ticket.restore_id}", replace=True))
+    back = opened(recovery, asked(recovery, restore.Undo, restore_id=ticket.restore_id, replace=True))
     assert back.after_unfinished == ticket.restore_id
-    without = saved(bench, back)
+    without = saved(recovery, back)
     assert without.savepoint_id is None
     assert f"restore {ticket.restore_id} left only half of a state" in str(without.none_because)
-    assert (loaded(bench, back), end(small)) == (10, 7)
-    assert newer in bench.cluster.topic_names()
-    assert bench.safety.ids() == [kept.savepoint_id]
-    restores.abandon(bench, back)
+    assert (loaded(recovery, back), end(small)) == (10, 7)
+    assert newer in recovery.cluster.topic_names()
+    assert recovery.safety.ids() == [kept.savepoint_id]
+    restore.abandon(recovery, back)
 
 
 def test_a_restore_that_destroyed_nothing_hides_no_unfinished_one(small: Small) -> None:
-    bench, savepoint = small.bench, publish(small)
-    ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True))
-    saved(bench, ticket)
-    restores.prepare(bench, ticket)
-    restores.abandon(bench, ticket)
-    second = opened(bench, asked(bench, savepoint=savepoint, replace=True))
-    restores.abandon(bench, second)
-    assert unfinished_restore(bench) == ticket.restore_id
-    with pytest.raises(Refused, match=f"restore {ticket.restore_id} .* broke off"):
-        cut(bench)
+    recovery, savepoint = small.recovery, publish(small)
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    saved(recovery, ticket)
+    restore.prepare(recovery, ticket)
+    restore.abandon(recovery, ticket)
+    second = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    restore.abandon(recovery, second)
+    assert unfinished_restore(recovery) == ticket.restore_id
+    with pytest.raises(Refused, match=f"restore {ticket.restore_id} .* failed"):
+        cut(recovery)
 
 
 def test_a_topic_that_somebody_created_after_the_approval_is_not_deleted(small: Small) -> None:
-    bench, savepoint = small.bench, publish(small)
-    ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True))
-    saved(bench, ticket)
-    bench.cluster.delete_topics([small.changelog.topic])
-    created = bench.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
-    produce(bench, small.changelog, 2)
+    recovery, savepoint = small.recovery, publish(small)
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    saved(recovery, ticket)
+    recovery.cluster.delete_topics([small.changelog.topic])
+    created = recovery.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
+    produce(recovery, small.changelog, 2)
     with pytest.raises(PlanChanged, match=f"created since the plan was approved: {small.changelog.topic}"):
-        restores.prepare(bench, ticket)
-    assert bench.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].topic_id == created.topic_id
-    assert restores.abandon(bench, ticket).phase == "saved"
+        restore.prepare(recovery, ticket)
+    assert recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].topic_id == created.topic_id
+    assert restore.abandon(recovery, ticket).phase == "saved"
 
 
 def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: Small) -> None:
-    bench, savepoint = small.bench, publish(small)
-    bench.cluster.delete_topics([small.changelog.topic])
-    ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True))
-    kept = saved(bench, ticket)
+    recovery, savepoint = small.recovery, publish(small)
+    recovery.cluster.delete_topics([small.changelog.topic])
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    kept = saved(recovery, ticket)
     assert (kept.consistency, kept.records) == (Consistency.DAMAGED, 3)
-    loaded(bench, ticket)
-    restores.abandon(bench, ticket)
+    loaded(recovery, ticket)
+    restore.abandon(recovery, ticket)
     with pytest.raises(NotExact, match=f"topic {small.changelog.topic} was gone.*set allow_damaged"):
-        restores.plan(bench, asked(bench, savepoint="before:latest", replace=True))
-    planned = restores.plan(bench, asked(bench, savepoint="before:latest", replace=True, allow_damaged=True))
+        restore.plan(recovery, asked(recovery, restore.Undo, replace=True))
+    planned = restore.plan(recovery, asked(recovery, restore.Undo, replace=True, allow_damaged=True))
     assert [topic.name for topic in planned.create] == [small.tail.topic]
     assert [topic.name for topic in planned.delete] == [small.changelog.topic], "made by the restore that is undone, so not asked for"
 
 
 def test_with_nothing_left_there_is_nothing_to_save_and_nothing_to_undo(small: Small) -> None:
-    bench, savepoint = small.bench, publish(small)
-    bench.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    bench.groups.delete(bench.application_id)
-    ticket = opened(bench, asked(bench, savepoint=savepoint))
-    kept = saved(bench, ticket)
+    recovery, savepoint = small.recovery, publish(small)
+    recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    recovery.groups.delete(recovery.application_id)
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint))
+    kept = saved(recovery, ticket)
     assert (kept.savepoint_id, kept.none_because) == (None, "nothing was there: neither internal topics nor committed offsets")
-    assert loaded(bench, ticket) == 7
-    restores.abandon(bench, ticket)
+    assert loaded(recovery, ticket) == 7
+    restore.abandon(recovery, ticket)
     for which in (ticket.restore_id, "latest"):
         with pytest.raises(NotFound, match=f"no safety savepoint was taken before restore {which}.*restores that have one: none"):
-            restores.plan(bench, asked(bench, savepoint=f"before:{which}", replace=True))
+            restore.plan(recovery, asked(recovery, restore.Undo, restore_id=which, replace=True))
 
 
 @pytest.mark.parametrize("policy", [SafetyPolicy.REQUIRED, SafetyPolicy.BEST_EFFORT])
 def test_a_copy_that_failed_stops_the_restore_or_is_noted(small: Small, policy: SafetyPolicy) -> None:
-    bench, savepoint = small.bench, publish(small)
-    produce(bench, small.changelog, 3)
-    bench.groups.set_offsets(bench.application_id, {small.input: CommittedOffset(offset=5, metadata="", leader_epoch=None)})
-    ticket = opened(bench, asked(bench, savepoint=savepoint, replace=True, safety=policy))
-    begun = restores.save_state(bench, ticket)
+    recovery, savepoint = small.recovery, publish(small)
+    produce(recovery, small.changelog, 3)
+    recovery.groups.set_offsets(recovery.application_id, {small.input: CommittedOffset(offset=5, metadata="", leader_epoch=None)})
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True, safety=policy))
+    begun = restore.save_state(recovery, ticket)
     assert begun.job.ranges == 1
     if policy is SafetyPolicy.REQUIRED:
         with pytest.raises((Damaged, NotFound)):
-            restores.keep_state(bench, ticket, begun)
+            restore.keep_state(recovery, ticket, begun)
         with pytest.raises(Refused, match="this step belongs between saved"):
-            restores.prepare(bench, ticket)
+            restore.prepare(recovery, ticket)
     else:
-        assert "could not be taken" in str(restores.keep_state(bench, ticket, begun).none_because)
-        assert loaded(bench, ticket) == 7
-    restores.abandon(bench, ticket)
-    assert bench.safety.ids() == []
+        assert "could not be taken" in str(restore.keep_state(recovery, ticket, begun).none_because)
+        assert loaded(recovery, ticket) == 7
+    restore.abandon(recovery, ticket)
+    assert recovery.safety.ids() == []

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.reader import RangeReader
-from tests.secured_broker import ADMIN, SCRAM, Secured
+from tests.support.kafka.secured_broker import ADMIN, SCRAM, Secured
 
 pytestmark = pytest.mark.kafka
 

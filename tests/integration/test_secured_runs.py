@@ -15,21 +15,21 @@ import pytest
 import zstandard
 from kafka.admin import ACL
 
-from streams_recovery import preflight, restores
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.core.obstacles import Obstacle, Severity, blocking
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.core.rights import spoken
-from streams_recovery.workbench import Workbench
-from tests.access_rules import Rules
-from tests.integration.restoring import load_of, written
-from tests.integration.small import Small, asked, begun, reopened, small_application, take
-from tests.secured_broker import ADMIN, Secured
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking
+from streams_recovery.core.preflight.permissions import acl_text
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import preflight, restore
+from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.restore_steps import load_of, written
+from tests.support.applications.savepoint_steps import begun, take
+from tests.support.applications.small import Small, asked, lose_state_and_group, reopened, small_application
+from tests.support.kafka.access_rules import Rules
+from tests.support.kafka.secured_broker import ADMIN, Secured
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.kafka
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +48,17 @@ def firm(secured: Secured, tmp_path: Path, rules: Rules) -> Iterator[Small]:
             rules.remove_all(user)
 
 
-def before_backup(firm: Small, secured: Secured) -> tuple[Obstacle, ...]:
+def before_backup(firm: Small, secured: Secured) -> tuple[PreflightFinding, ...]:
     with reopened(firm, secured.connection("backup")) as mine:
-        return preflight.before_backup(mine.bench, QuiesceMode.STOP)
+        return preflight.before_backup(mine.recovery, QuiesceMode.STOP)
 
 
-def before_restore(firm: Small, secured: Secured) -> tuple[Obstacle, ...]:
+def before_restore(firm: Small, secured: Secured) -> tuple[PreflightFinding, ...]:
     with reopened(firm, secured.connection("restore")) as mine:
-        return preflight.before_restore(mine.bench, mine.bench.savepoints.latest(consistency=None))
+        return preflight.before_restore(mine.recovery, mine.recovery.savepoints.latest(consistency=None))
 
 
-def grant(rules: Rules, look: Callable[[], Iterable[Obstacle]]) -> list[ACL]:
+def grant(rules: Rules, look: Callable[[], Iterable[PreflightFinding]]) -> list[ACL]:
     """Follow the advice once, as far as it must be followed; all of it must have been given at once."""
     granted = [rule for found in blocking(look()) for rule in rules.apply(found.remedy)]
     (only,) = [found for found in look() if found.kind != "cluster-loss"]
@@ -67,25 +67,20 @@ def grant(rules: Rules, look: Callable[[], Iterable[Obstacle]]) -> list[ACL]:
     return granted
 
 
-def bring_back(bench: Workbench) -> restores.RestorePlan:
+def bring_back(recovery: RecoveryContext) -> restore.RestorePlan:
     """Every step of a restore that touches Kafka; what Spark's tasks would do is done here."""
-    request = asked(bench)
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    assert restores.keep_state(bench, ticket, restores.save_state(bench, ticket)).savepoint_id is None, "everything is gone"
-    restores.prepare(bench, ticket)
-    written(bench, ticket)
-    assert restores.plan_verify(bench, ticket, load_of(ticket)).spec is None, "what the load read back is proof"
-    assert restores.check_verify(bench, ticket, load_of(ticket), None).rows_compared == planned.rows
-    restores.set_offsets(bench, ticket)
-    restores.abandon(bench, ticket)
+    request = asked(recovery)
+    planned = restore.plan(recovery, request)
+    ticket = restore.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(recovery, ticket)
+    assert restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket)).savepoint_id is None, "everything is gone"
+    restore.prepare(recovery, ticket)
+    written(recovery, ticket)
+    assert restore.plan_verify(recovery, ticket, load_of(ticket)).spec is None, "what the load read back is proof"
+    assert restore.check_verify(recovery, ticket, load_of(ticket), None).rows_compared == planned.rows
+    restore.set_offsets(recovery, ticket)
+    restore.abandon(recovery, ticket)
     return planned
-
-
-def lose(firm: Small) -> None:
-    firm.bench.cluster.delete_topics([firm.changelog.topic, firm.tail.topic])
-    firm.bench.groups.delete(firm.bench.application_id)
 
 
 def plain(path: Path) -> bytes:
@@ -102,12 +97,12 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
     grant(rules, lambda: before_backup(firm, secured))
     with reopened(firm, secured.connection("backup")) as mine:
         savepoint = take(mine).savepoint_id
-    lose(firm)
+    lose_state_and_group(firm)
     grant(rules, lambda: before_restore(firm, secured))
     with reopened(firm, secured.connection("restore")) as mine:
-        planned = bring_back(mine.bench)
+        planned = bring_back(mine.recovery)
     assert (planned.savepoint_id, planned.rows) == (savepoint, 4 + 3)
-    committed = firm.bench.groups.committed(firm.bench.application_id, [firm.input, firm.tail])
+    committed = firm.recovery.groups.committed(firm.recovery.application_id, [firm.input, firm.tail])
     assert {tp: found and (found.offset, found.metadata) for tp, found in committed.items()} == {
         firm.input: (4, "AgAA"),
         firm.tail: (0, ""),
@@ -122,7 +117,7 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
 
 @pytest.mark.fault("F57")
 def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(secured: Secured, firm: Small, rules: Rules) -> None:
-    looks: dict[str, Callable[[], tuple[Obstacle, ...]]] = {
+    looks: dict[str, Callable[[], tuple[PreflightFinding, ...]]] = {
         "backup": lambda: before_backup(firm, secured),
         "restore": lambda: before_restore(firm, secured),
     }
@@ -131,34 +126,34 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
         assert len(granted) >= 8
         for rule in granted:
             rules.remove([rule])
-            found = [obstacle for obstacle in blocking(look()) if f"--operation {spoken(rule.operation.name)}" in obstacle.remedy]
+            found = [obstacle for obstacle in blocking(look()) if f"--operation {acl_text(rule.operation.name)}" in obstacle.remedy]
             rules.create([rule])
             assert found, f"nothing was said about {user}'s {rule}"
 
 
 @pytest.mark.fault("F57")
 def test_a_stranger_learns_everything_at_once_and_nothing_is_touched(secured: Secured, firm: Small) -> None:
-    name = firm.bench.application_id
+    name = firm.recovery.application_id
     with reopened(firm, secured.connection("stranger")) as mine, pytest.raises(Refused) as caught:
-        begun(mine.bench)
+        begun(mine.recovery)
     for wanted in (f"--topic {name}.in", f"--topic {name}- ", f"--group {name}", "--cluster", f"--transactional-id {name}-"):
         assert wanted in str(caught.value)
-    assert firm.bench.lock.holder() is None
-    assert firm.bench.savepoints.ids() == []
-    assert firm.bench.cluster.describe_topics([firm.changelog.topic])[firm.changelog.topic].config == {"cleanup.policy": "compact"}
+    assert firm.recovery.lock.holder() is None
+    assert firm.recovery.savepoints.ids() == []
+    assert firm.recovery.cluster.describe_topics([firm.changelog.topic])[firm.changelog.topic].config == {"cleanup.policy": "compact"}
 
 
 def test_a_plan_by_a_stranger_is_refused_with_everything_that_lacks(secured: Secured, firm: Small) -> None:
     take(firm)
     with reopened(firm, secured.connection("stranger")) as mine, pytest.raises(Refused, match=r"a restore of .* cannot begin") as caught:
-        restores.plan(mine.bench, asked(mine.bench, replace=True))
+        restore.plan(mine.recovery, asked(mine.recovery, replace=True))
     for operation in ("Create", "Delete", "Write", "Read", "AlterConfigs", "DescribeConfigs", "Describe"):
         assert f"--operation {operation}" in str(caught.value)
 
 
 def test_the_administrator_lacks_nothing(firm: Small) -> None:
-    assert [found.kind for found in preflight.before_backup(firm.bench)] == ["cluster-loss"], "its inputs are not archived"
-    assert preflight.before_restore(firm.bench, None) == ()
+    assert [found.kind for found in preflight.before_backup(firm.recovery)] == ["cluster-loss"], "its inputs are not archived"
+    assert preflight.before_restore(firm.recovery, None) == ()
 
 
 @pytest.mark.parametrize(("user", "code"), [("stranger", 3), (ADMIN, 0)])

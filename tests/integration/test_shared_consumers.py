@@ -15,20 +15,21 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged, NotFound, OffsetsUnstable
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
-from streams_recovery.kafka import reading_client
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.kafka import range_consumer
+from streams_recovery.kafka.batch_reader import MOST_BYTES, read_at_once
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.consumers import Consumers
-from streams_recovery.kafka.copying import announce, copy_what_is_left
 from streams_recovery.kafka.messages import size_of
+from streams_recovery.kafka.range_consumer import ReadingClient
+from streams_recovery.kafka.range_copy import announce, copy_what_is_left
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.reading_ahead import MOST_BYTES, read_at_once
-from streams_recovery.kafka.reading_client import ReadingClient
 from streams_recovery.waiting import poll
-from tests.spark.rows import end_of, read, rows_in, topic
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import end_of, read, topic
 
 pytestmark = pytest.mark.kafka
 
@@ -54,7 +55,7 @@ def made(monkeypatch):
             super().__init__(*arguments)
             clients.append(self)
 
-    monkeypatch.setattr(reading_client, "Consumer", Counted)
+    monkeypatch.setattr(range_consumer, "Consumer", Counted)
     return clients
 
 

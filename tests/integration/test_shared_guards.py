@@ -16,17 +16,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import GuardLost
-from streams_recovery.core.guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
-from streams_recovery.core.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
-from streams_recovery.core.model import Consistency, TopicPartition
-from streams_recovery.savepoints.values import Ticket
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.topic_holds.compaction_guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
+from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.savepoint.values import Ticket
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
-from tests.integration.small import Small, begun, copy, cut, reopened, rows_of, small_application, take
-from tests.spark.rows import read, rows_in
-from tests.support.topic_settings import alter
+from tests.support.applications.savepoint_steps import begun, copy, cut, take
+from tests.support.applications.small import Small, reopened, rows_of, small_application
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
@@ -64,24 +66,24 @@ def shared(bootstrap: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
             name = f"shares{number}{uuid.uuid4().hex[:8]}"
             topics = {"globals": [table.topic], "include": [table.topic]}
             found.append(stack.enter_context(small_application(bootstrap, place, name=name, topics=topics)))
-        cluster = found[0].bench.cluster
+        cluster = found[0].recovery.cluster
         cluster.create_topic(table.topic, partitions=1, replication_factor=1, config=getattr(request, "param", OWNER))
         yield Shared(table, tuple(found))
         cluster.delete_topics([table.topic])
 
 
 def overrides_of(application: Small, topic: str) -> dict[str, str]:
-    return application.bench.cluster.describe_topics([topic])[topic].config
+    return application.recovery.cluster.describe_topics([topic])[topic].config
 
 
 def end(application: Small, ticket: Ticket) -> None:
-    savepoints.finish(application.bench, ticket)
+    savepoint.finish(application.recovery, ticket)
 
 
 @pytest.mark.fault("F24")
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_guard_stays_until_the_last_has_finished_and_then_the_owner_s_settings_are_back(shared: Shared, first: int) -> None:
-    tickets = [begun(application.bench) for application in shared.applications]
+    tickets = [begun(application.recovery) for application in shared.applications]
     assert shared.guarded
     end(shared.applications[first], tickets[first])
     assert shared.guarded, "the other one still copies"
@@ -89,9 +91,9 @@ def test_the_guard_stays_until_the_last_has_finished_and_then_the_owner_s_settin
     assert shared.overrides == OWNER
 
 
-def updated(bench: Workbench, tp: TopicPartition, prefix: bytes, rows: int = ROWS) -> None:
+def updated(recovery: RecoveryContext, tp: TopicPartition, prefix: bytes, rows: int = ROWS) -> None:
     """Many updates of few keys, in several batches, over six seconds of event time."""
-    producer = Producer({**bench.connection.client_config(), "linger.ms": 1000})
+    producer = Producer({**recovery.connection.client_config(), "linger.ms": 1000})
     began = time.time_ns() // 1_000_000 + 1_000
     for number in range(rows):
         producer.produce(tp.topic, os.urandom(4_000), prefix + b"%d" % (number % KEYS), tp.partition, timestamp=began + number * 10)
@@ -103,31 +105,31 @@ def updated(bench: Workbench, tp: TopicPartition, prefix: bytes, rows: int = ROW
 def test_what_the_other_one_finishes_first_is_not_compacted_under_the_reader(shared: Shared) -> None:
     """The keys of a table are updated right after the cut. Once the cleaner may come, nothing of what the cut had of them is left to be copied."""
     one, other = shared.applications
-    bench, table = other.bench, shared.table
-    ticket = begun(one.bench)
-    updated(bench, table, b"k")
+    recovery, table = other.recovery, shared.table
+    ticket = begun(one.recovery)
+    updated(recovery, table, b"k")
 
     def meanwhile() -> None:
         end(one, ticket)
-        updated(bench, table, b"k")
+        updated(recovery, table, b"k")
         elsewhere = TopicPartition(f"unheld{uuid.uuid4().hex[:8]}", 0)
-        bench.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
-        updated(bench, elsewhere, b"k")
-        assert poll(lambda: len(rows_in(read(bench.connection, elsewhere, 0, ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5)
+        recovery.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
+        updated(recovery, elsewhere, b"k")
+        assert poll(lambda: len(rows_in(read(recovery.connection, elsewhere, 0, ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5)
         time.sleep(3)  # it looks for the next log every second
-        bench.cluster.delete_topics([elsewhere.topic])
+        recovery.cluster.delete_topics([elsewhere.topic])
 
     summary = take(other, after_cut=meanwhile)
     assert summary.consistency is Consistency.EXACT
-    rows = rows_of(bench, bench.savepoints.read(summary.savepoint_id), table)
+    rows = rows_of(recovery, recovery.savepoints.read(summary.savepoint_id), table)
     assert len(rows) == ROWS
     assert shared.overrides == EAGER
 
 
 def test_a_manifest_has_the_owner_s_settings_whoever_guards_the_topic(shared: Shared) -> None:
     one, other = shared.applications
-    ticket = begun(one.bench)
-    [settings] = [topic.config for topic in cut(other.bench).topics if topic.name == shared.table.topic]
+    ticket = begun(one.recovery)
+    [settings] = [topic.config for topic in cut(other.recovery).topics if topic.name == shared.table.topic]
     end(one, ticket)
     assert settings == OWNER
 
@@ -136,10 +138,10 @@ def test_a_manifest_has_the_owner_s_settings_whoever_guards_the_topic(shared: Sh
 @pytest.mark.parametrize("now", [None, "60000"], ids=["removed", "set by its owner"])
 def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shared: Shared, now: str | None) -> None:
     one, topic = shared.applications[0], shared.table.topic
-    cluster = one.bench.cluster
+    cluster = one.recovery.cluster
     with pytest.raises(GuardLost, match=f"guard of {topic} was removed while they were copied"):
         take(one, after_cut=lambda: alter(cluster, {topic: {MIN_COMPACTION_LAG: now}}))
-    assert one.bench.savepoints.ids() == []
+    assert one.recovery.savepoints.ids() == []
     assert shared.overrides == {key: value for key, value in {**OWNER, MIN_COMPACTION_LAG: now}.items() if value is not None}
 
 
@@ -147,17 +149,17 @@ def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shar
 def test_a_policy_that_became_compaction_while_the_log_was_copied_ends_the_savepoint(shared: Shared) -> None:
     one, topic = shared.applications[0], shared.table.topic
     with pytest.raises(GuardLost, match=topic):
-        take(one, after_cut=lambda: alter(one.bench.cluster, {topic: {"cleanup.policy": "compact"}}))
-    assert one.bench.savepoints.ids() == []
+        take(one, after_cut=lambda: alter(one.recovery.cluster, {topic: {"cleanup.policy": "compact"}}))
+    assert one.recovery.savepoints.ids() == []
 
 
 def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None:
     one, topic = shared.applications[0], shared.table.topic
-    ticket = begun(one.bench)
-    alter(one.bench.cluster, {topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
-    taken = savepoints.capture(one.bench, ticket, savepoints.quiesce(one.bench, ticket))
+    ticket = begun(one.recovery)
+    alter(one.recovery.cluster, {topic: {MIN_COMPACTION_LAG: None, MAX_COMPACTION_LAG: None}})
+    taken = savepoint.capture(one.recovery, ticket, savepoint.quiesce(one.recovery, ticket))
     assert marked(shared.overrides, ticket.mark)
-    savepoints.gather(one.bench, ticket, *copy(one.bench, ticket, taken))
+    savepoint.gather(one.recovery, ticket, *copy(one.recovery, ticket, taken))
     end(one, ticket)
     assert shared.overrides == {"cleanup.policy": "compact"}
 
@@ -168,7 +170,7 @@ def test_whoever_comes_and_goes_at_the_same_moment_the_owner_s_settings_are_neve
 
     def often(number: int) -> None:
         with reopened(shared.applications[number % 2]) as mine:
-            cluster = mine.bench.cluster
+            cluster = mine.recovery.cluster
             for _ in range(10):
                 mark = random.choice(free_marks([overrides_of(mine, topic)], TODAY))
                 cluster.change_configs([topic], partial(joined, mark=mark, today=TODAY))
@@ -178,7 +180,7 @@ def test_whoever_comes_and_goes_at_the_same_moment_the_owner_s_settings_are_neve
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(often, range(4)))
     assert owner_config(shared.overrides) == OWNER
-    cluster = shared.applications[0].bench.cluster
+    cluster = shared.applications[0].recovery.cluster
     cluster.change_configs([topic], partial(joined, mark=1, today=TODAY + FORGOTTEN_DAYS))
     cluster.change_configs([topic], partial(left, mark=1))
     assert shared.overrides == OWNER

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from tests.java import command_of
-
-HERE = Path(__file__).parent
+from tests.support.programs.java import STREAMS, command_of
 
 
 @pytest.mark.fault("F48")
@@ -26,7 +24,7 @@ def test_a_source_table_without_a_committed_offset_is_empty_and_nothing_tells(bo
     tp = TopicPartition(f"{name}.in", 0)
 
     def keys(state: str) -> int:
-        argv = [*command_of(HERE / "java" / "SourceTable.java"), bootstrap, name, tp.topic, str(tmp_path / state)]
+        argv = [*command_of(STREAMS / "SourceTable.java"), bootstrap, name, tp.topic, str(tmp_path / state)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
         return int(done.stdout.split("KEYS ")[1])
 

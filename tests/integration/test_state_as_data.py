@@ -14,23 +14,23 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores, tables
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import Consistency, TopicPartition
-from streams_recovery.core.partitioner import default_partition, murmur2
-from streams_recovery.formats.rows import RowCodec
-from streams_recovery.restores import SafetyPolicy
-from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.restoring import loaded
-from tests.integration.small import STOPPED, Small, asked, says, take
-from tests.integration.test_offsets import reach
-from tests.java import command_of
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.state.partitioner import default_partition, murmur2
+from streams_recovery.operations import restore
+from streams_recovery.operations import state as tables
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.restore import SafetyPolicy
+from streams_recovery.serdes.rows import RowCodec
+from tests.support.applications.restore_steps import loaded, reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import STOPPED, Small, asked, says
+from tests.support.programs.java import STREAMS, command_of
 
 pytestmark = pytest.mark.deep
 
-HERE = Path(__file__).parent
 T0 = 1_795_219_200_000
 MINUTE = 60_000
 KINDS = {"totals": "long", "counts": "integer", "halves": "double", "documents": "json", "minutes": "long", "sessions": "long"}
@@ -43,9 +43,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Running:
-    """The application's bench, and its input."""
+    """The application's context, and its input."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     input: str
     directory: Path
     bootstrap: str
@@ -59,38 +59,45 @@ class Running:
     def run(self, records: int) -> dict[str, list[list[str]]]:
         """The application, on empty local state, until it has processed so many records. What its stores answer, by store."""
         state = self.directory / f"state{uuid.uuid4().hex[:6]}"
-        argv = [*command_of(HERE / "java" / "Stores.java"), self.bootstrap, self.bench.application_id, self.input, str(state), str(records)]
+        argv = [
+            *command_of(STREAMS / "Stores.java"),
+            self.bootstrap,
+            self.recovery.application_id,
+            self.input,
+            str(state),
+            str(records),
+        ]
         done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        self.bench.groups.wait_empty(self.bench.application_id, 60)
+        self.recovery.groups.wait_empty(self.recovery.application_id, 60)
         lines = [line.split("\t")[1:] for line in done.stdout.splitlines() if line.startswith("STATE\t")]
         return {store: sorted(line[1:] for line in lines if line[0] == store) for store in {line[0] for line in lines}}
 
     def rows(self, store: str, savepoint: str) -> list[Row]:
-        side = tables.open_side(self.bench, store, savepoint)
+        side = tables.open_side(self.recovery, store, savepoint)
         codec = RowCodec(side.form)
         return [row for one in tables.tables(side) for row in codec.rows(one, deleted=False)]
 
     def edit(self, store: str, base: str, rows: list[Row]) -> tables.EditSummary:
         """By way of a file, as a person would."""
-        side = tables.open_side(self.bench, store, base)
+        side = tables.open_side(self.recovery, store, base)
         path = self.directory / f"{store}{uuid.uuid4().hex[:6]}.json"
         tables.write_table(rows, side.form, tables.FileFormat.JSON, path)
         request = tables.EditRequest(store=store, base=base, run_id=uuid.uuid4().hex, requested_by="somebody", reason="a wrong sum")
-        return tables.write_state(self.bench, request, tables.read_table(path, side.form))
+        return tables.write_state(self.recovery, request, tables.read_table(path, side.form))
 
 
 @pytest.fixture
 def running(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
-    with opened_bench(bootstrap, tmp_path) as bench:
-        found = Running(bench, f"{bench.application_id}.in", tmp_path, bootstrap)
-        bench.cluster.create_topic(found.input, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
+    with opened_bench(bootstrap, tmp_path) as recovery:
+        found = Running(recovery, f"{recovery.application_id}.in", tmp_path, bootstrap)
+        recovery.cluster.create_topic(found.input, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
         yield found
-        bench.cluster.delete_topics([name for name in bench.cluster.topic_names() if name.startswith(bench.application_id)])
+        recovery.cluster.delete_topics([name for name in recovery.cluster.topic_names() if name.startswith(recovery.application_id)])
 
 
 @contextmanager
-def opened_bench(bootstrap: str, directory: Path) -> Iterator[Workbench]:
+def opened_bench(bootstrap: str, directory: Path) -> Iterator[RecoveryContext]:
     name = f"stores{uuid.uuid4().hex[:8]}"
     stores = {store: {"kind": WINDOWED.get(store, "key-value"), "key": "string", "value": value} for store, value in KINDS.items()}
     config = {
@@ -108,8 +115,8 @@ def opened_bench(bootstrap: str, directory: Path) -> Iterator[Workbench]:
     }
     (directory / "stores.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
-    with open_workbench(load_named("stores", directory, {}), EnvironmentConnections(kafka)) as bench:
-        yield bench
+    with open_context(load_named("stores", directory, {}), EnvironmentConnections(kafka)) as recovery:
+        yield recovery
 
 
 def as_said(store: str, row: Row) -> list[str]:
@@ -120,20 +127,20 @@ def as_said(store: str, row: Row) -> list[str]:
     return [row["key"], *window, str(row["value"]), str(row["timestamp"])]
 
 
-def restored(bench: Workbench, savepoint: str) -> None:
+def restored(recovery: RecoveryContext, savepoint: str) -> None:
     """In place, up to the offsets; loaded here instead of in tasks, and compared below."""
-    request = asked(bench, savepoint=savepoint, replace=True, safety=SafetyPolicy.SKIP)
-    planned = restores.plan(bench, request)
+    request = asked(recovery, savepoint=savepoint, replace=True, safety=SafetyPolicy.SKIP)
+    planned = restore.plan(recovery, request)
     assert planned.consistency is Consistency.EDITED
     assert any("edited by somebody (a wrong sum)" in warning for warning in planned.warnings)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
-    loaded(bench, ticket)
-    reach(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
-    reach(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
+    ticket = restore.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(recovery, ticket)
+    restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket))
+    loaded(recovery, ticket)
+    reach(recovery, ticket, Phase.VERIFIED)
+    restore.set_offsets(recovery, ticket)
+    reach(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
 
 
 def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(running: Running) -> None:
@@ -143,9 +150,9 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
         key = bytes.fromhex(hexed)
         assert (murmur2(key), default_partition(key, 7)) == (int(digest) % 2**32, int(partition)), hexed
 
-    bench = running.bench
+    recovery = running.recovery
     none = TopicPartition(running.input, 0)
-    savepoint = take(Small(bench, none, none, none, none)).savepoint_id
+    savepoint = take(Small(recovery, none, none, none, none)).savepoint_id
     found = {store: running.rows(store, savepoint) for store in KINDS}
     assert {store: sorted(as_said(store, row) for row in rows) for store, rows in found.items()} == said
     assert {store: running.rows(store, "live") for store in KINDS} == found
@@ -174,10 +181,10 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
         "minutes": (len(found["minutes"]) - 2, 1, 0, 1),
         "sessions": (len(found["sessions"]), 0, 1, 0),
     }
-    newest = bench.savepoints.latest()
+    newest = recovery.savepoints.latest()
     assert newest is not None
     assert newest.savepoint_id == savepoint, "an edited one is never the newest"
-    compared = tables.compare(tables.open_side(bench, "totals", savepoint), tables.open_side(bench, "totals", base))
+    compared = tables.compare(tables.open_side(recovery, "totals", savepoint), tables.open_side(recovery, "totals", base))
     assert sorted((row["change"], (row["after"] or row["before"])["key"]) for row in compared.rows) == [
         ("added", "dora"),
         ("changed", "alice"),
@@ -185,9 +192,9 @@ def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(ru
     ]
     assert (compared.counts.changed, compared.counts.added, compared.counts.removed) == (1, 1, 1)
 
-    restored(bench, base)
+    restored(recovery, base)
     for store in KINDS:
-        assert tables.compare(tables.open_side(bench, store, base), tables.open_side(bench, store, "live")).counts.equal, store
+        assert tables.compare(tables.open_side(recovery, store, base), tables.open_side(recovery, store, "live")).counts.equal, store
     running.feed(("alice", "5", T0 + 10), ("dora", "3", T0 + 20), ("bob", "1", T0 + 30), ("gül", "9", T0 + 7 * 40_000 + 1))
     after = running.run(4)
     value = {line[0]: line[1] for line in after["totals"]}

@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.restores import SafetyPolicy
-from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.restoring import loaded
-from tests.integration.small import STOPPED, Small, asked, says, take
-from tests.integration.test_offsets import reach
-from tests.java import command_of
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.restore import SafetyPolicy
+from tests.support.applications.restore_steps import loaded, reach
+from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import STOPPED, Small, asked, says
+from tests.support.programs.java import STREAMS, command_of
 
 pytestmark = pytest.mark.deep
 
-PROGRAM = Path(__file__).parent / "java" / "ClosedWindows.java"
+PROGRAM = STREAMS / "ClosedWindows.java"
 T0, MINUTE = 1_795_219_200_000, 60_000
 BEFORE = [(key, T0 + minute * MINUTE + second * 1000) for minute in range(4) for second in range(3) for key in ("alice", "bob")]
 AFTER = [("alice", T0 + 4 * MINUTE), ("bob", T0 + 4 * MINUTE), ("alice", T0 + 5 * MINUTE)]
@@ -39,12 +39,12 @@ Spoil = Callable[[CommittedOffset], CommittedOffset]
 class Counting:
     """An application that says a minute's count once, when the minute is over."""
 
-    bench: Workbench
+    recovery: RecoveryContext
     input: TopicPartition
     directory: Path
 
     def feed(self, records: list[tuple[str, int]]) -> None:
-        producer = Producer({"bootstrap.servers": self.bench.connection.bootstrap_servers, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self.recovery.connection.bootstrap_servers, "log_level": 0})
         for key, at in records:
             producer.produce(self.input.topic, b"1", key, timestamp=at)
         assert producer.flush(30) == 0
@@ -52,11 +52,11 @@ class Counting:
     def run(self, records: int) -> Closed:
         """On empty local state, until it has processed so many records. What it said: key, minute, count."""
         state = str(self.directory / f"state{uuid.uuid4().hex[:6]}")
-        argv = [*command_of(PROGRAM), self.bench.connection.bootstrap_servers]
-        argv += [self.bench.application_id, self.input.topic, state, str(records)]
+        argv = [*command_of(PROGRAM), self.recovery.connection.bootstrap_servers]
+        argv += [self.recovery.application_id, self.input.topic, state, str(records)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        self.bench.groups.wait_empty(self.bench.application_id, 60)
+        self.recovery.groups.wait_empty(self.recovery.application_id, 60)
         said = [line.split("\t")[1:] for line in done.stdout.splitlines() if line.startswith("CLOSED\t")]
         return Counter((key, (int(start) - T0) // MINUTE, int(count)) for key, start, count in said)
 
@@ -79,43 +79,43 @@ def counting(bootstrap: str, tmp_path: Path) -> Iterator[Counting]:
     }
     (tmp_path / "closed.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}})}
-    with open_workbench(load_named("closed", tmp_path, {}), EnvironmentConnections(kafka)) as bench:
-        found = Counting(bench, TopicPartition(f"{name}.in", 0), tmp_path)
-        bench.cluster.create_topic(found.input.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
+    with open_context(load_named("closed", tmp_path, {}), EnvironmentConnections(kafka)) as recovery:
+        found = Counting(recovery, TopicPartition(f"{name}.in", 0), tmp_path)
+        recovery.cluster.create_topic(found.input.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
         yield found
-        bench.cluster.delete_topics([topic for topic in bench.cluster.topic_names() if topic.startswith(name)])
+        recovery.cluster.delete_topics([topic for topic in recovery.cluster.topic_names() if topic.startswith(name)])
 
 
-def restored(bench: Workbench) -> None:
+def restored(recovery: RecoveryContext) -> None:
     """In place, with its offsets; loaded here as the tasks of the job would."""
-    request = asked(bench, replace=True, safety=SafetyPolicy.SKIP)
-    planned = restores.plan(bench, request)
-    ticket = restores.open_restore(bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-    restores.stop(bench, ticket)
-    restores.keep_state(bench, ticket, restores.save_state(bench, ticket))
-    loaded(bench, ticket)
-    reach(bench, ticket, Phase.VERIFIED)
-    restores.set_offsets(bench, ticket)
-    reach(bench, ticket, Phase.CLOSED)
-    bench.lock.release(ticket.lock)
+    request = asked(recovery, replace=True, safety=SafetyPolicy.SKIP)
+    planned = restore.plan(recovery, request)
+    ticket = restore.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
+    restore.stop(recovery, ticket)
+    restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket))
+    loaded(recovery, ticket)
+    reach(recovery, ticket, Phase.VERIFIED)
+    restore.set_offsets(recovery, ticket)
+    reach(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
 
 
 @pytest.mark.fault("F46", "F47")
 def test_what_was_said_is_not_said_again_unless_offsets_or_metadata_are_wrong(counting: Counting) -> None:
-    bench = counting.bench
+    recovery = counting.recovery
     counting.feed(BEFORE)
     assert counting.run(len(BEFORE)) == Counter((key, minute, 3) for key in ("alice", "bob") for minute in range(3))
     none = TopicPartition(counting.input.topic, 0)
-    take(Small(bench, none, none, none, none))
+    take(Small(recovery, none, none, none, none))
     counting.feed(AFTER)
     closing = Counter({("alice", 3, 3): 1, ("bob", 3, 3): 1, ("alice", 4, 1): 1, ("bob", 4, 1): 1})
 
     def after(spoil: Spoil, records: int) -> Closed:
-        restored(bench)
-        [found] = bench.groups.committed(bench.application_id, [counting.input]).values()
+        restored(recovery)
+        [found] = recovery.groups.committed(recovery.application_id, [counting.input]).values()
         assert found is not None
         assert (found.offset, bool(found.metadata)) == (len(BEFORE), True)
-        bench.groups.set_offsets(bench.application_id, {counting.input: spoil(found)})
+        recovery.groups.set_offsets(recovery.application_id, {counting.input: spoil(found)})
         return counting.run(records)
 
     assert after(lambda found: found, len(AFTER)) == closing

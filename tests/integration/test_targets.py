@@ -10,69 +10,65 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from streams_recovery import restores
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused, TargetNotEmpty
-from streams_recovery.core.model import CommittedOffset, TopicPartition
-from streams_recovery.workbench import Workbench, open_workbench
-from tests.integration.restoring import loaded, opened, saved
-from tests.integration.small import Small, asked, produce, publish
-
-
-def configured(bench: Workbench, **sections: dict[str, object]) -> ApplicationConfig:
-    """The bench's configuration with some keys changed."""
-    plain = json.loads(bench.config.model_dump_json())
-    for name, section in sections.items():
-        plain[name] |= section
-    return ApplicationConfig.model_validate(plain)
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import open_context
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import publish
+from tests.support.applications.small import Small, asked, configured
+from tests.support.applications.topic_records import produce
 
 
 @pytest.fixture
 def archiving(small: Small) -> Small:
     """The small application, whose savepoints have its input's records too. Its input no longer begins at offset 0."""
-    bench = replace(small.bench, config=configured(small.bench, topics={"include": [small.input.topic]}))
-    admin = AdminClient({"bootstrap.servers": bench.connection.bootstrap_servers, "log_level": 0})
+    recovery = replace(small.recovery, config=configured(small.recovery, topics={"include": [small.input.topic]}))
+    admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
     [done] = admin.delete_records([ClientPartition(small.input.topic, 0, 2)]).values()
     done.result(30)
-    return replace(small, bench=bench)
+    return replace(small, recovery=recovery)
 
 
-def offsets(planned: restores.RestorePlan) -> dict[TopicPartition, tuple[int, str]]:
+def offsets(planned: restore.RestorePlan) -> dict[TopicPartition, tuple[int, str]]:
     return {item.tp: (item.offset, item.metadata) for item in planned.offsets}
 
 
 def test_an_input_that_is_gone_comes_from_the_savepoint_with_its_offsets_translated(archiving: Small) -> None:
-    bench, savepoint = archiving.bench, publish(archiving)
-    bench.cluster.delete_topics([archiving.input.topic, archiving.output.topic, archiving.changelog.topic, archiving.tail.topic])
-    ticket = opened(bench, asked(bench, savepoint=savepoint))
-    planned = restores.plan(bench, ticket.request)
+    recovery, savepoint = archiving.recovery, publish(archiving)
+    recovery.cluster.delete_topics([archiving.input.topic, archiving.output.topic, archiving.changelog.topic, archiving.tail.topic])
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint))
+    planned = restore.plan(recovery, ticket.request)
     # Records 2, 3 and 4 are now 0, 1 and 2: what was to be read next, 4, is now 2.
     assert offsets(planned) == {archiving.input: (2, "AgAA"), archiving.tail: (0, "")}
     assert planned.observed.records_to_catch_up == 1
-    saved(bench, ticket)
-    assert loaded(bench, ticket) == 3 + 4 + 3
-    ends = bench.cluster.high_watermarks([archiving.input, archiving.output])
+    saved(recovery, ticket)
+    assert loaded(recovery, ticket) == 3 + 4 + 3
+    ends = recovery.cluster.high_watermarks([archiving.input, archiving.output])
     assert ends == {archiving.input: 3, archiving.output: 0}, "the output exists, and is empty"
-    restores.abandon(bench, ticket)
+    restore.abandon(recovery, ticket)
 
 
 def test_an_input_that_somebody_filled_again_is_refused_and_left_alone(archiving: Small) -> None:
-    bench, savepoint = archiving.bench, publish(archiving)
-    bench.cluster.delete_topics([archiving.input.topic, archiving.changelog.topic, archiving.tail.topic])
-    bench.cluster.create_topic(archiving.input.topic, partitions=1, replication_factor=1, config={})
-    assert archiving.input.topic in {topic.name for topic in restores.plan(bench, asked(bench, savepoint=savepoint)).create}, "while empty"
-    produce(bench, archiving.input, 1)
+    recovery, savepoint = archiving.recovery, publish(archiving)
+    recovery.cluster.delete_topics([archiving.input.topic, archiving.changelog.topic, archiving.tail.topic])
+    recovery.cluster.create_topic(archiving.input.topic, partitions=1, replication_factor=1, config={})
+    assert archiving.input.topic in {topic.name for topic in restore.plan(recovery, asked(recovery, savepoint=savepoint)).create}, (
+        "while empty"
+    )
+    produce(recovery, archiving.input, 1)
     with pytest.raises(Refused, match=f"input {archiving.input.topic} holds records and is not the topic of the savepoint"):
-        restores.plan(bench, asked(bench, savepoint=savepoint))
-    assert bench.cluster.high_watermarks([archiving.input])[archiving.input] == 1
+        restore.plan(recovery, asked(recovery, savepoint=savepoint))
+    assert recovery.cluster.high_watermarks([archiving.input])[archiving.input] == 1
 
 
 def clone_of(small: Small, **topics: object) -> ApplicationConfig:
-    output = f"{small.bench.application_id}-2.out"
+    output = f"{small.recovery.application_id}-2.out"
     return configured(
-        small.bench,
-        application={"id": f"{small.bench.application_id}-2"},
+        small.recovery,
+        application={"id": f"{small.recovery.application_id}-2"},
         topics={"outputs": [output], **topics},
         restore={"topic_map": {small.output.topic: output}},
     )
@@ -80,23 +76,23 @@ def clone_of(small: Small, **topics: object) -> ApplicationConfig:
 
 @pytest.mark.fault("F53")
 def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothing_of_it(small: Small, tmp_path: Path) -> None:
-    old, savepoint = small.bench, publish(small)
+    old, savepoint = small.recovery, publish(small)
     before = old.cluster.describe_topics([small.input.topic, small.output.topic, small.changelog.topic, small.tail.topic])
     kafka = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": old.connection.bootstrap_servers}})
     }
-    with open_workbench(clone_of(small), EnvironmentConnections(kafka)) as bench:
-        request = asked(bench, source=old.application_id, savepoint=savepoint)
-        planned = restores.plan(bench, request)
-        name = bench.application_id
+    with open_context(clone_of(small), EnvironmentConnections(kafka)) as recovery:
+        request = asked(recovery, source=old.application_id, savepoint=savepoint)
+        planned = restore.plan(recovery, request)
+        name = recovery.application_id
         assert [topic.name for topic in planned.create] == [f"{name}-by-key-repartition", f"{name}-totals-changelog", f"{name}.out"]
         assert offsets(planned) == {small.input: (4, "AgAA"), TopicPartition(f"{name}-by-key-repartition", 0): (0, "")}
-        ticket = opened(bench, request)
-        assert saved(bench, ticket).savepoint_id is None
-        assert loaded(bench, ticket) == 7
-        assert bench.cluster.high_watermarks([TopicPartition(f"{name}-totals-changelog", 0)]).popitem()[1] == 4
-        restores.abandon(bench, ticket)
-        bench.cluster.delete_topics([topic.name for topic in planned.create])
+        ticket = opened(recovery, request)
+        assert saved(recovery, ticket).savepoint_id is None
+        assert loaded(recovery, ticket) == 7
+        assert recovery.cluster.high_watermarks([TopicPartition(f"{name}-totals-changelog", 0)]).popitem()[1] == 4
+        restore.abandon(recovery, ticket)
+        recovery.cluster.delete_topics([topic.name for topic in planned.create])
     assert old.cluster.describe_topics(list(before)) == before
     committed = old.groups.committed(old.application_id, [small.input])[small.input]
     assert committed == CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)
@@ -106,19 +102,19 @@ def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothin
 
 def test_a_clone_without_outputs_of_its_own_is_refused(small: Small) -> None:
     savepoint = publish(small)
-    careless = replace(small.bench, config=configured(small.bench, application={"id": f"{small.bench.application_id}-2"}))
+    careless = replace(small.recovery, config=configured(small.recovery, application={"id": f"{small.recovery.application_id}-2"}))
     with pytest.raises(Refused, match=f"output {small.output.topic} would be written by"):
-        restores.plan(careless, asked(careless, source=small.bench.application_id, savepoint=savepoint))
+        restore.plan(careless, asked(careless, source=small.recovery.application_id, savepoint=savepoint))
 
 
 def test_a_clone_that_exists_already_is_not_overwritten(small: Small) -> None:
     savepoint = publish(small)
-    bench = replace(small.bench, config=clone_of(small))
-    living = TopicPartition(f"{bench.application_id}-totals-changelog", 0)
-    bench.cluster.create_topic(living.topic, partitions=1, replication_factor=1, config={})
-    produce(bench, living, 2)
+    recovery = replace(small.recovery, config=clone_of(small))
+    living = TopicPartition(f"{recovery.application_id}-totals-changelog", 0)
+    recovery.cluster.create_topic(living.topic, partitions=1, replication_factor=1, config={})
+    produce(recovery, living, 2)
     try:
         with pytest.raises(TargetNotEmpty, match=rf"{living.topic} \(2 offsets\)"):
-            restores.plan(bench, asked(bench, source=small.bench.application_id, savepoint=savepoint))
+            restore.plan(recovery, asked(recovery, source=small.recovery.application_id, savepoint=savepoint))
     finally:
-        bench.cluster.delete_topics([living.topic])
+        recovery.cluster.delete_topics([living.topic])

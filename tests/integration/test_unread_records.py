@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from streams_recovery import increments, watching
-from streams_recovery.clones.looking import between
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.increments import parse_limit
-from streams_recovery.core.model import TopicPartition, spaced
-from streams_recovery.readiness import await_at_work
-from streams_recovery.record_lag import RecordLag
-from streams_recovery.workbench import Workbench
-from tests.integration.small import RUNNING, Small, aborted, commit, delete_below, produce, says, small_application, transaction
-from tests.integration.test_targets import configured
+from streams_recovery.core.kafka_types import TopicPartition, partition_text
+from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.operations import conditions, scheduled_run
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lag import RecordLag
+from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.rollout.discover import between
+from tests.support.applications.small import RUNNING, Small, configured, says, small_application
+from tests.support.applications.topic_records import aborted, commit, delete_below, produce, transaction
 
 ENDS = parse_limit("ends")
 
 
-def look(bench: Workbench, facts: dict[str, Any]) -> watching.Look:
+def look(recovery: RecoveryContext, facts: dict[str, Any]) -> conditions.ConditionState:
     """The next look of a sensor: what it found out is added to its facts."""
-    found = watching.ends_reached(bench, facts)
+    found = conditions.ends_reached(recovery, facts)
     facts.update(found.facts)
     return found
 
@@ -32,73 +32,73 @@ def look(bench: Workbench, facts: dict[str, Any]) -> watching.Look:
 @pytest.fixture
 def read(small: Small) -> Small:
     """An application that has read everything."""
-    commit(small.bench, {small.input: 5, small.tail: 4})
+    commit(small.recovery, {small.input: 5, small.tail: 4})
     return small
 
 
-def at_work(bench: Workbench) -> Workbench:
-    """The bench of an application that runs and is given a second."""
-    impatient = bench.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})
-    return replace(bench, config=bench.config.model_copy(update={"restore": impatient}))
+def at_work(recovery: RecoveryContext) -> RecoveryContext:
+    """The context of an application that runs and is given a second."""
+    impatient = recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})
+    return replace(recovery, config=recovery.config.model_copy(update={"restore": impatient}))
 
 
 def test_aborted_records_at_the_end_of_an_input_start_no_run(bootstrap: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
-        commit(small.bench, {small.input: 5, small.tail: 4})
-        aborted(small.bench, small.input)
-        assert increments.begin(small.bench, ENDS, run_id="run").ends == {spaced(small.input): 9}
+        commit(small.recovery, {small.input: 5, small.tail: 4})
+        aborted(small.recovery, small.input)
+        assert scheduled_run.begin(small.recovery, ENDS, run_id="run").ends == {partition_text(small.input): 9}
         assert not started.exists()
 
 
 def test_nor_do_they_keep_one_waiting(read: Small) -> None:
-    bench = read.bench
-    produce(bench, read.input, 2)
-    aborted(bench, read.input)
-    begun = increments.begin(bench, ENDS, run_id="run")
+    recovery = read.recovery
+    produce(recovery, read.input, 2)
+    aborted(recovery, read.input)
+    begun = scheduled_run.begin(recovery, ENDS, run_id="run")
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
-    assert not look(bench, facts).done
-    commit(bench, {read.input: 6})
-    assert not look(bench, facts).done
-    assert not look(bench, facts).done, "a record is left"
-    commit(bench, {read.input: 7})
-    assert not look(bench, facts).done, "it has just moved"
-    assert look(bench, facts).done
-    report = increments.end(bench, begun)
-    assert (report.processed, report.behind, report.unread) == ({spaced(read.input): 2}, {}, {})
+    assert not look(recovery, facts).done
+    commit(recovery, {read.input: 6})
+    assert not look(recovery, facts).done
+    assert not look(recovery, facts).done, "a record is left"
+    commit(recovery, {read.input: 7})
+    assert not look(recovery, facts).done, "it has just moved"
+    assert look(recovery, facts).done
+    report = scheduled_run.end(recovery, begun)
+    assert (report.processed, report.behind, report.unread) == ({partition_text(read.input): 2}, {}, {})
 
 
 def test_an_application_is_at_work_although_its_input_ends_in_aborted_records(bootstrap: str, tmp_path: Path) -> None:
     with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
-        bench = at_work(small.bench)
-        commit(bench, {small.input: 4})
-        aborted(bench, small.input)
+        recovery = at_work(small.recovery)
+        commit(recovery, {small.input: 4})
+        aborted(recovery, small.input)
         with pytest.raises(ApplicationNotReady, match="its inputs are 5 offsets behind the ends they had"):
-            await_at_work(bench, {small.input: 9}, again="wait")
-        commit(bench, {small.input: 5})
-        await_at_work(bench, {small.input: 9}, again="wait")
+            await_at_work(recovery, {small.input: 9}, again="wait")
+        commit(recovery, {small.input: 5})
+        await_at_work(recovery, {small.input: 9}, again="wait")
 
 
 def test_an_input_whose_records_were_all_deleted_before_anybody_read_them_keeps_nobody_waiting(read: Small) -> None:
-    bench = read.bench
-    bench.groups.delete(bench.application_id)
-    commit(bench, {read.tail: 4})
-    delete_below(bench, read.input, 5)
-    begun = increments.begin(bench, ENDS, run_id="run")
-    assert (begun.ends, begun.instances) == ({spaced(read.input): 5}, ())
+    recovery = read.recovery
+    recovery.groups.delete(recovery.application_id)
+    commit(recovery, {read.tail: 4})
+    delete_below(recovery, read.input, 5)
+    begun = scheduled_run.begin(recovery, ENDS, run_id="run")
+    assert (begun.ends, begun.instances) == ({partition_text(read.input): 5}, ())
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
-    assert [look(bench, facts).done for _ in range(2)] == [False, True]
+    assert [look(recovery, facts).done for _ in range(2)] == [False, True]
 
 
 def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None:
-    bench, lag = read.bench, RecordLag(read.bench)
-    with transaction(bench) as producer:
+    recovery, lag = read.recovery, RecordLag(read.recovery)
+    with transaction(recovery) as producer:
         producer.produce(read.tail.topic, b"v", b"k", read.tail.partition)
         producer.flush(30)
 
         def left() -> dict[TopicPartition, int]:
-            ends = bench.cluster.high_watermarks([read.tail])
-            return lag.look(ends, bench.groups.committed(bench.application_id, [read.tail]), down=True)
+            ends = recovery.cluster.high_watermarks([read.tail])
+            return lag.look(ends, recovery.groups.committed(recovery.application_id, [read.tail]), down=True)
 
         assert left() == {read.tail: 1}
         assert left() == {read.tail: 1}
@@ -107,66 +107,70 @@ def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None
 
 
 def test_a_run_that_was_stopped_too_early_is_gone_on_with(small: Small) -> None:
-    bench, tail = small.bench, spaced(small.tail)
-    commit(bench, {small.input: 5})
-    begun = increments.begin(bench, ENDS, run_id="run")
-    report = increments.end(bench, replace(begun, instances=("one",)))
+    recovery, tail = small.recovery, partition_text(small.tail)
+    commit(recovery, {small.input: 5})
+    begun = scheduled_run.begin(recovery, ENDS, run_id="run")
+    report = scheduled_run.end(recovery, replace(begun, instances=("one",)))
     assert (report.behind, report.unread) == ({}, {tail: 3})
-    again = increments.begin(bench, parse_limit("ends"), run_id="next")
+    again = scheduled_run.begin(recovery, parse_limit("ends"), run_id="next")
     assert again.ends == begun.ends
     facts: dict[str, Any] = {"ends": again.ends, "until": None}
-    assert look(bench, facts) == watching.Look(done=False, told=f"1 of 1 partitions are behind: {small.tail} by 3")
-    commit(bench, {small.tail: 4})
-    assert look(bench, facts) == watching.Look(done=True, told="2 partitions are read")
-    assert increments.end(bench, again).unread == {}
+    assert look(recovery, facts) == conditions.ConditionState(done=False, message=f"1 of 1 partitions are behind: {small.tail} by 3")
+    commit(recovery, {small.tail: 4})
+    assert look(recovery, facts) == conditions.ConditionState(done=True, message="2 partitions are read")
+    assert scheduled_run.end(recovery, again).unread == {}
 
 
 @pytest.mark.parametrize("unread", [0, 1])
 def test_it_is_started_for_what_is_left_in_its_own_topics(bootstrap: str, tmp_path: Path, unread: int) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
-        commit(small.bench, {small.input: 5, small.tail: 4 - unread})
-        increments.begin(small.bench, ENDS, run_id="run")
+        commit(small.recovery, {small.input: 5, small.tail: 4 - unread})
+        scheduled_run.begin(small.recovery, ENDS, run_id="run")
         assert started.exists() == bool(unread)
 
 
 def test_a_run_ends_while_new_input_keeps_its_own_topics_moving(read: Small) -> None:
-    bench = read.bench
-    produce(bench, read.input, 1)
-    begun = increments.begin(bench, ENDS, run_id="run")
+    recovery = read.recovery
+    produce(recovery, read.input, 1)
+    begun = scheduled_run.begin(recovery, ENDS, run_id="run")
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
-    assert not look(bench, facts).done
-    commit(bench, {read.input: 6})
-    produce(bench, read.tail, 2)
-    assert not look(bench, facts).done
-    produce(bench, read.input, 5)
-    produce(bench, read.tail, 5)
-    commit(bench, {read.input: 8, read.tail: 5})
-    assert not look(bench, facts).done
-    commit(bench, {read.tail: 6})
-    assert look(bench, facts) == watching.Look(done=True, told="1 partitions are read, with all that they caused; 1 have newer records")
-    assert increments.end(bench, begun).unread == {spaced(read.tail): 5}
+    assert not look(recovery, facts).done
+    commit(recovery, {read.input: 6})
+    produce(recovery, read.tail, 2)
+    assert not look(recovery, facts).done
+    produce(recovery, read.input, 5)
+    produce(recovery, read.tail, 5)
+    commit(recovery, {read.input: 8, read.tail: 5})
+    assert not look(recovery, facts).done
+    commit(recovery, {read.tail: 6})
+    assert look(recovery, facts) == conditions.ConditionState(
+        done=True, message="1 partitions are read, with all that they caused; 1 have newer records"
+    )
+    assert scheduled_run.end(recovery, begun).unread == {partition_text(read.tail): 5}
 
 
 def test_an_output_that_is_an_input_too_is_read_to_its_end(small: Small) -> None:
     topics = {"inputs": [small.input.topic, small.output.topic], "outputs": [small.output.topic]}
-    bench = replace(small.bench, config=configured(small.bench, topics=topics))
-    commit(bench, {small.input: 5, small.output: 4, small.tail: 4})
-    facts: dict[str, Any] = {"ends": {spaced(small.input): 5, spaced(small.output): 4}, "until": None}
-    produce(bench, small.output, 1)
-    assert look(bench, facts).told == f"1 of 2 partitions are behind: {small.output} by 1"
-    commit(bench, {small.output: 5})
-    assert look(bench, facts).done
+    recovery = replace(small.recovery, config=configured(small.recovery, topics=topics))
+    commit(recovery, {small.input: 5, small.output: 4, small.tail: 4})
+    facts: dict[str, Any] = {"ends": {partition_text(small.input): 5, partition_text(small.output): 4}, "until": None}
+    produce(recovery, small.output, 1)
+    assert look(recovery, facts).message == f"1 of 2 partitions are behind: {small.output} by 1"
+    commit(recovery, {small.output: 5})
+    assert look(recovery, facts).done
 
 
 def test_many_aborted_records_are_none_for_a_clone_either(small: Small) -> None:
-    bench = small.bench
-    with transaction(bench) as producer:
+    recovery = small.recovery
+    with transaction(recovery) as producer:
         for number in range(10_050):
             producer.produce(small.input.topic, b"", b"%d" % number, 0)
             if number % 1_000 == 0:
                 producer.flush(30)
         producer.flush(30)
         producer.abort_transaction(30)
-    assert between(bench, {small.input: (5, 10_056)}) == {}
-    assert between(bench, {small.input: (4, 10_056)}) == {spaced(small.input): 10_052}, "of long ranges it is the number of offsets"
+    assert between(recovery, {small.input: (5, 10_056)}) == {}
+    assert between(recovery, {small.input: (4, 10_056)}) == {partition_text(small.input): 10_052}, (
+        "of long ranges it is the number of offsets"
+    )

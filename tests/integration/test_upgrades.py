@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from streams_recovery import clones, savepoints, standstills
-from streams_recovery.cli.running import Runner
-from streams_recovery.cli.upgrading import upgrade_steps
-from streams_recovery.clones import Step
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
-from streams_recovery.core.handover import Role
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition, spaced
-from streams_recovery.core.plan import RestoreRequest
-from streams_recovery.savepoints import SavepointRequest
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, partition_text
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.restore.request import RestoreRequest
+from streams_recovery.operations import quiesce_record, rollout
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.rollout import Step
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench
-from tests.integration.pairs import Both, Here, free, request, roles, switched
-from tests.integration.restoring import opened
-from tests.integration.small import asked, commit, copy, produce, take
+from tests.support.applications.pair import Both, Here, free, request, roles, switched
+from tests.support.applications.restore_steps import opened
+from tests.support.applications.savepoint_steps import copy, take
+from tests.support.applications.small import asked
+from tests.support.applications.topic_records import commit, produce
 
 
 def wanted() -> SavepointRequest:
     return SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="upgrade", mode=QuiesceMode.STOP)
 
 
-def captured(old: Workbench) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
+def runners(old: RecoveryContext, clone: RecoveryContext, say: Callable[[str], None]) -> tuple[Runner, Runner]:
+    """Those of the old application and of its clone."""
+
+    def of(recovery: RecoveryContext) -> Runner:
+        return Runner(recovery=recovery, submitter=Here(recovery), say=say, pair=(old, clone), sleep=lambda _: None)
+
+    return of(old), of(clone)
+
+
+def captured(old: RecoveryContext) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
     """The cut of an upgrade's savepoint."""
     ticket = savepoints.begin(old, wanted())
     return ticket, savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
@@ -38,8 +51,8 @@ def upgraded(both: Both) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
     """An upgrade whose cut is taken and whose old application is on record as replaced."""
     ticket, cut = captured(both.old)
     with both.clone() as clone:
-        clones.retire(both.old, clone, ticket, cut)
-        clones.retire(both.old, clone, ticket, cut)
+        rollout.retire(both.old, clone, ticket, cut)
+        rollout.retire(both.old, clone, ticket, cut)
     return ticket, cut
 
 
@@ -47,7 +60,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     old, real = both.old, both.small.output.topic
     old.application.start()
     with both.clone() as clone:
-        plan = clones.plan_upgrade(old, clone)
+        plan = rollout.plan_upgrade(old, clone)
         assert (plan.running, plan.outputs) == (("one (pid 1)",), {both.own: real})
     ticket, cut = upgraded(both)
     assert both.started_with("old") is None
@@ -59,21 +72,21 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     with both.clone() as clone:
         restore = opened(clone, asked(clone, source=old.application_id, savepoint=taken))
         with pytest.raises(Refused, match="is in phase stopped"):
-            clones.make_live(old, clone, restore)
+            rollout.make_live(old, clone, restore)
         proven = both.restored(clone, restore, before_start=True)
         set_to, wrong = CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None), {both.small.input: 3}
         commit(clone, wrong)
         with pytest.raises(Damaged, match="would not begin where"):
-            clones.make_live(old, clone, restore)
+            rollout.make_live(old, clone, restore)
         clone.groups.set_offsets(both.clone_id, {both.small.input: set_to})
-        assert clones.make_live(old, clone, restore).live == both.clone_id
-        clones.make_live(old, clone, restore)
+        assert rollout.make_live(old, clone, restore).live == both.clone_id
+        rollout.make_live(old, clone, restore)
     with both.clone() as clone:
         both.begun(clone, restore, proven)
-        assert clones.bring_back(old, clone, ticket).live == both.clone_id
+        assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
-    assert roles(both) == (Role.REPLACED, Role.LIVE)
-    assert switched(both, request(Step.ROLL_BACK)).again == {spaced(both.small.input): 1}
+    assert roles(both) == (Role.RETIRED, Role.LIVE)
+    assert switched(both, request(Step.ROLL_BACK)).again == {partition_text(both.small.input): 1}
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
 
@@ -81,15 +94,15 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
     old = both.old
     old.application.start()
     ticket, _ = upgraded(both)
-    with pytest.raises(Refused, match="handed its outputs over"):
+    with pytest.raises(Refused, match="transferred its outputs"):
         old.application.start()
     savepoints.finish(old, ticket)
     with both.clone() as clone:
-        back = clones.bring_back(old, clone, ticket)
+        back = rollout.bring_back(old, clone, ticket)
         assert (back.live, back.started) == (old.application_id, ("one",))
-        assert clones.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
+        assert rollout.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
-    assert roles(both) == (Role.LIVE, Role.BESIDE)
+    assert roles(both) == (Role.LIVE, Role.STANDBY)
     assert free(both)
 
 
@@ -101,10 +114,10 @@ def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_sa
     savepoints.finish(old, ticket)
     broken.touch()
     with both.clone() as clone, pytest.raises(ApplicationNotReady, match="it cannot be started"):
-        clones.bring_back(old, clone, ticket)
+        rollout.bring_back(old, clone, ticket)
     broken.unlink()
-    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.BESIDE), True, None)
-    assert standstills.end_left(old) == ("one",)
+    assert (roles(both), free(both), both.started_with("old")) == ((Role.LIVE, Role.STANDBY), True, None)
+    assert quiesce_record.resume_abandoned(old) == ("one",)
     assert both.started_with("old") == ""
 
 
@@ -114,7 +127,7 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
 
     def say(text: str) -> None:
         told.append(text)
-        if "failed, attempt" in text:
+        if text.startswith("bring_back, attempt"):
             broken.unlink()
 
     def refuses(_: str) -> RestoreRequest:
@@ -122,12 +135,12 @@ def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(b
         raise Refused("somebody thought better of it", next_step="none")
 
     with both.clone() as clone:
-        runners = [Runner(bench=bench, submitter=Here(bench), say=say) for bench in (old, clone)]
+        by_hand = runners(old, clone, say)
         with pytest.raises(Refused, match="somebody thought better of it"):
-            upgrade_steps(*runners, wanted(), refuses)
+            runs.upgrade(*by_hand, wanted(), refuses)
     assert "it cannot be started" in told[-2]
     assert told[-1] == f"{old.application_id} writes the outputs"
-    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.BESIDE), True)
+    assert (both.started_with("old"), roles(both), free(both)) == ("", (Role.LIVE, Role.STANDBY), True)
 
 
 def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None:
@@ -137,10 +150,10 @@ def test_an_old_application_that_is_not_exact_is_not_retired(both: Both) -> None
     ahead = replace(cut, consistency=Consistency.AHEAD)
     with both.clone() as clone:
         with pytest.raises(NotExact, match="could count some input twice"):
-            clones.retire(old, clone, ticket, ahead)
+            rollout.retire(old, clone, ticket, ahead)
         savepoints.finish(old, ticket)
-        assert clones.bring_back(old, clone, ticket).started == ("one",)
-    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.BESIDE))
+        assert rollout.bring_back(old, clone, ticket).started == ("one",)
+    assert (both.started_with("old"), roles(both)) == ("", (Role.LIVE, Role.STANDBY))
 
 
 @pytest.mark.deep
@@ -154,16 +167,16 @@ def test_an_upgrade_from_the_command_line_goes_on_exactly_where_the_old_applicat
             commit(clone, {small.input: 5})
 
     with both.clone() as clone:
-        runners = [Runner(bench=bench, submitter=Here(bench), say=print) for bench in (old, clone)]
+        by_hand = runners(old, clone, print)
         helper = threading.Thread(target=reads)
         helper.start()
-        report = upgrade_steps(
-            *runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
+        report = runs.upgrade(
+            *by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint, confirm="")
         )
         helper.join()
     assert (report.application_id, report.savepoint_id) == (both.clone_id, old.savepoints.ids()[-1])
     assert (both.started_with("old"), both.started_with("next")) == (None, small.output.topic)
-    assert (roles(both), free(both)) == ((Role.REPLACED, Role.LIVE), True)
+    assert (roles(both), free(both)) == ((Role.RETIRED, Role.LIVE), True)
 
 
 @pytest.mark.deep
@@ -173,8 +186,8 @@ def test_an_upgrade_from_the_command_line_that_cannot_restore_brings_the_old_app
     old.cluster.create_topic(living, partitions=1, replication_factor=1, config={})
     produce(old, TopicPartition(living, 0), 1)
     with both.clone() as clone:
-        runners = [Runner(bench=bench, submitter=Here(bench), say=print) for bench in (old, clone)]
+        by_hand = runners(old, clone, print)
         with pytest.raises(TargetNotEmpty):
-            upgrade_steps(*runners, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
+            runs.upgrade(*by_hand, wanted(), lambda savepoint: asked(clone, source=old.application_id, savepoint=savepoint))
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
-    assert (roles(both), free(both)) == ((Role.LIVE, Role.BESIDE), True)
+    assert (roles(both), free(both)) == ((Role.LIVE, Role.STANDBY), True)

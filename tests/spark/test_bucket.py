@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.golden_place import command, environment, upload_golden, write_config
-from tests.s3 import S3Server
+from tests.support.repository.golden_place import command, environment, upload_golden, write_config
+from tests.support.storage.s3 import S3Server
 
 pytestmark = pytest.mark.deep
 
 
-def test_an_audit_reads_every_byte_from_a_bucket_that_locks_what_is_written(s3: S3Server, tmp_path: Path) -> None:
+def test_a_check_reads_every_byte_from_a_bucket_that_locks_what_is_written(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket("compliance")
     writer = s3.writer(location)
     upload_golden(location, writer)

@@ -19,24 +19,26 @@ from pathlib import Path
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core import audit, codec
-from streams_recovery.core.audit import AuditSpec
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, SparkJobFailed
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.jobs.spark_home import installed_spark
-from streams_recovery.jobs.submitter import SparkJob
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import CheckSpec
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.spark_home import installed_spark
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.waiting import poll
-from tests.unit.compose_files import SECRETS, environment, outside
+from tests.support.compose_files import SECRETS, environment, outside
+from tests.support.project import GOLDEN
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(1200)]
 
-GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden" / "good"
 SAVEPOINT = "20261121T000000Z-0000000001"
 CANARY = "canary-9c31b7"
 HOST, LISTENED = "127.0.0.1", "127.0.0.2"
@@ -129,14 +131,15 @@ def compose_settings() -> dict[str, str]:
 @pytest.fixture
 def job(tmp_path: Path) -> SparkJob:
     """One that needs no broker, and has a secret in its closure."""
-    location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN, tmp_path / "repository")))
+    location = StorageLocation(backend="filesystem", path=str(shutil.copytree(GOLDEN / "good", tmp_path / "repository")))
     repository = Repository(location)
-    files, _ = audit.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT)])
-    spec = codec.dumps(AuditSpec(application_id="golden", files=tuple(files)))
+    opened: dict[str, PartitionRanges] = {}
+    files, _ = check.files_of([SavepointStore(repository, Layout("golden")).read(SAVEPOINT, opened)], opened)
+    spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
     repository.create("golden/work/run/spec.json", spec)
     return SparkJob(
-        name="audit",
-        spec=NoteRef.of("golden/work/run/spec.json", spec),
+        name="check",
+        spec=ArtifactRef.of("golden/work/run/spec.json", spec),
         result_key="golden/work/run/result.json",
         repository=repository,
         connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.loading import load_partitions
-from spark_jobs.transforms.reading_back import read_back
-from streams_recovery import restores
+from spark_jobs.transforms.load import load_partitions
+from spark_jobs.transforms.read_back import read_back
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.proofs import Proof
-from tests.spark.rows import write
-from tests.spark.test_interrupted_restore import PARTITIONS, ROWS, Case, case  # noqa: F401  # a fixture
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.proofs import Proof
+from streams_recovery.operations import restore
+from tests.support.kafka.records import write
+from tests.support.spark.interrupted_restore import PARTITIONS, ROWS
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -36,10 +36,10 @@ def damages(rows):
     }
 
 
-def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
+def test_what_is_equal_is_proven_by_the_load_alone(case):
     ticket = case.created()
     case.load(ticket)
-    assert restores.plan_verify(case.bench, ticket, case.loads[ticket.restore_id]).spec is None
+    assert restore.plan_verify(case.recovery, ticket, case.loads[ticket.restore_id]).spec is None
     summary = case.verify(ticket)
     assert [(one.proof, one.rows, one.keys_compared) for one in summary.partitions] == [(Proof.ROWS, ROWS, None)] * PARTITIONS
     asked = replace(ticket, request=replace(ticket.request, compare_keys=True))
@@ -47,50 +47,50 @@ def test_what_is_equal_is_proven_by_the_load_alone(case):  # noqa: F811
     assert [(one.proof, one.rows, one.keys_compared) for one in both.partitions] == [(Proof.KEYS, ROWS, KEYS)] * PARTITIONS
 
 
-def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(spark, case):  # noqa: F811
-    ticket, bench = case.created(), case.bench
+def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(spark, case):
+    ticket, recovery = case.created(), case.recovery
     topic, [tp, other] = case.app.changelog, case.app.logs
     for how, rows in damages(case.saved_rows(0)).items():
         # What another producer than ours would have made of the same files.
-        plan = restores.plan_load(bench, ticket)
-        spec = bench.notes.read(RestoreSpec, plan.spec)
-        access = Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+        plan = restore.plan_load(recovery, ticket)
+        spec = recovery.artifacts.read(RestoreSpec, plan.spec)
+        access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=None)
         loaded = load_partitions(spark, replace(spec, read_back=False), access)
         assert loaded.read == (), how
-        bench.cluster.delete_topics([topic])
-        bench.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
-        write(bench.connection, tp, rows)
-        write(bench.connection, other, case.saved_rows(1))
-        result = bench.notes.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
-        restores.check_load(bench, ticket, result)
+        recovery.cluster.delete_topics([topic])
+        recovery.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+        write(recovery.connection, tp, rows)
+        write(recovery.connection, other, case.saved_rows(1))
+        result = recovery.artifacts.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
+        restore.check_load(recovery, ticket, result)
 
-        check = restores.plan_verify(bench, ticket, result)
-        wanted = bench.notes.read(VerifySpec, check.spec)
+        check = restore.plan_verify(recovery, ticket, result)
+        wanted = recovery.artifacts.read(VerifySpec, check.spec)
         assert [(one.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
         assert wanted.keyed == (topic,), how
         compared = case.job("verify", check, ticket)
-        found = bench.notes.read(VerifyResult, compared)
+        found = recovery.artifacts.read(VerifyResult, compared)
         assert [(one.partition, one.keys_compared, one.keys_different, one.examples) for one in found.keys] == [
             (0, KEYS, 1, (b"k49".hex(),))
         ], how
         told = f"{tp}: {ROWS} records in the savepoint, {ROWS} in the topic, not the same; 1 of {KEYS} keys differ, such as {b'k49'.hex()}"
         with pytest.raises(Damaged, match=told) as differs:
-            restores.check_verify(bench, ticket, result, compared)
+            restore.check_verify(recovery, ticket, result, compared)
         assert differs.value.facts["partitions"] == [str(tp)], how
         with pytest.raises(Damaged, match="not the same"):
-            restores.check_verify(bench, ticket, result, None)
-        assert restores.phase_of(bench, ticket) is Phase.LOADED, how
-        bench.cluster.delete_topics([topic])  # a stranger's to this restore
-        restores.prepare(bench, ticket)
+            restore.check_verify(recovery, ticket, result, None)
+        assert restore.phase_of(recovery, ticket) is Phase.LOADED, how
+        recovery.cluster.delete_topics([topic])  # a stranger's to this restore
+        restore.prepare(recovery, ticket)
 
 
-def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):  # noqa: F811
-    ticket, bench, tp = case.created(), case.bench, case.app.logs[0]
+def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):
+    ticket, recovery, tp = case.created(), case.recovery, case.app.logs[0]
     case.load(ticket)
     rows = case.saved_rows(0)
-    bench.cluster.delete_topics([tp.topic])
-    bench.cluster.create_topic(tp.topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
-    write(bench.connection, tp, [rows[1], rows[0], *rows[2:]])
-    write(bench.connection, case.app.logs[1], case.saved_rows(1))
+    recovery.cluster.delete_topics([tp.topic])
+    recovery.cluster.create_topic(tp.topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+    write(recovery.connection, tp, [rows[1], rows[0], *rows[2:]])
+    write(recovery.connection, case.app.logs[1], case.saved_rows(1))
     with pytest.raises(Damaged, match=f"1 of {PARTITIONS} partitions .*{tp}: .* not the same; the newest records of all keys are the same"):
         case.verify(ticket)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from streams_recovery import drills, restores
-from tests.spark import fleet
-from tests.spark.small_app import SmallApp
+from streams_recovery.operations import restore, sandbox
+from tests.support.applications import fleet
+from tests.support.spark.small_app import SmallApp
 
 pytestmark = pytest.mark.deep
 
@@ -28,17 +28,17 @@ def test_a_drill_from_a_terminal_is_measured_proven_and_removed(bootstrap, tmp_p
     assert code == 0, said
     assert "drill succeeded: RPO" in said
     assert (app.contents(), app.committed()) == before
-    with app.bench() as bench, app.bench("small:drill") as scratch:
-        [entry] = drills.drills(bench)
+    with app.recovery() as recovery, app.recovery("small:drill") as scratch:
+        [entry] = sandbox.drills(recovery)
         # Equal rows have equal keys, so no keys were compared.
         assert (entry.rows, entry.keys_compared, entry.left) == (400, 0, ())
-        assert not [name for name in bench.cluster.topic_names() if name.startswith(scratch.application_id)]
-        assert scratch.application_id not in bench.cluster.groups()
+        assert not [name for name in recovery.cluster.topic_names() if name.startswith(scratch.application_id)]
+        assert scratch.application_id not in recovery.cluster.groups()
         assert scratch.lock.holder() is None
-        report, page = restores.evidence(scratch)
+        report, page = restore.evidence(scratch)
         assert "**Equal.**" in page
-        assert (report.restore_id, report.verdict, report.rows) == (entry.restore_id, restores.Verdict.EQUAL, 400)
-        planned = restores.plan(scratch, restores.RestoreRequest(source=app.id, savepoint="latest", reason="drill"))
+        assert (report.restore_id, report.verdict, report.rows) == (entry.restore_id, restore.Verdict.EQUAL, 400)
+        planned = restore.plan(scratch, restore.FromSavepoint(source=app.id, savepoint="latest", reason="drill"))
         assert planned.observed.estimate.measured == 1
         took = sum(report.seconds.values())
         assert 0.5 < planned.observed.estimate.total / took < 2

@@ -10,8 +10,8 @@ import pytest
 
 from streams_recovery.core.errors import LockLost
 from streams_recovery.core.jobs import failure_key
-from streams_recovery.core.layout import Layout
-from streams_recovery.jobs.outcome import read_outcome
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
@@ -26,8 +26,8 @@ from functools import partial
 from pathlib import Path
 from streams_recovery.core.jobs import RestoreSpec
 from streams_recovery.storage.receipts import write_receipt
-from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.repository import Repository
 
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))

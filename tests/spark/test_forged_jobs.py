@@ -10,8 +10,8 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered
 from streams_recovery.core.jobs import BackupResult, BackupSpec
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.submitter import SparkJob
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.storage.repository import Repository
 
 pytestmark = pytest.mark.spark
@@ -24,7 +24,7 @@ RESULT = "app/work/run/backup-result.0001.json"
 def job(location, connection):
     Path(location.path).mkdir()
     repository = Repository(location)
-    spec = NoteRef.of("app/work/run/backup-spec.0001.json", codec.dumps(SPEC))
+    spec = ArtifactRef.of("app/work/run/backup-spec.0001.json", codec.dumps(SPEC))
     repository.create(spec.key, codec.dumps(SPEC))
     return SparkJob(name="backup", spec=spec, result_key=RESULT, repository=repository, connection=connection, credentials=None)
 

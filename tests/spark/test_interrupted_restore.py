@@ -1,19 +1,16 @@
-"""Restores that broke off: what the next attempt goes on with, what it begins again, and what it refuses. In one Spark session."""
+"""Restores that failed: what the next attempt goes on with, what it begins again, and what it refuses. In one Spark session."""
 
 from __future__ import annotations
 
 import threading
 import time
-import uuid
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from streams_recovery import holds, restores, savepoints
-from streams_recovery.cli.running import Runner
-from streams_recovery.cli.steps import carry_out
+from streams_recovery.cli import runs
 from streams_recovery.core.errors import (
     ApplicationRunning,
     Damaged,
@@ -25,110 +22,37 @@ from streams_recovery.core.errors import (
     Refused,
     TargetNotEmpty,
 )
-from streams_recovery.core.guard import RESTORE_MARK, marked
 from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSpec
-from streams_recovery.core.journal import Phase
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.jobs.submitter import SparkJob
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.restores.creating import rows_at_first, standings
-from streams_recovery.restores.opening import stored_plan
-from streams_recovery.savepoints import SavepointRequest
-from tests.spark.rows import end_of, read, rows_in, write
-from tests.spark.small_app import SmallApp, small_request
-from tests.support.topic_settings import alter
+from streams_recovery.operations import restore, topic_holds
+from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.restore.open import stored_plan
+from streams_recovery.operations.restore.topics import load_progress, rows_at_first
+from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.kafka.records import end_of, write
+from tests.support.kafka.topic_settings import alter
+from tests.support.spark.interrupted_restore import PARTITIONS, ROWS
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-PARTITIONS, ROWS = 2, 500
 SAVED = (10, "AgAAAYvP4/gA")
-
-
-class Case:
-    """An application whose changelog and group are lost, and its savepoint."""
-
-    def __init__(self, submitter, app, bench):
-        self.submitter, self.app, self.bench = submitter, app, bench
-        self.said = []
-        self.loads = {}
-
-    def job(self, name, plan, _ticket):
-        """In the session of the tests, without keeping the lock."""
-        bench = self.bench
-        if plan.spec is None:
-            return None
-        return self.submitter.submit(
-            SparkJob(
-                name=name,
-                spec=plan.spec,
-                result_key=plan.result_key,
-                repository=bench.repository,
-                connection=bench.connection,
-                credentials=None,
-            )
-        )
-
-    def savepoint(self):
-        request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
-        Runner(bench=self.bench, submitter=self.submitter, say=self.said.append).backup(request)
-        self.said.clear()
-
-    def opened(self):
-        request = small_request()
-        planned = restores.plan(self.bench, request)
-        return restores.open_restore(self.bench, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
-
-    def created(self):
-        ticket = self.opened()
-        restores.stop(self.bench, ticket)
-        restores.keep_state(self.bench, ticket, restores.save_state(self.bench, ticket))
-        restores.prepare(self.bench, ticket)
-        return ticket
-
-    def load(self, ticket):
-        summary = restores.check_load(self.bench, ticket, self.job("restore", restores.plan_load(self.bench, ticket), ticket))
-        self.loads[ticket.restore_id] = summary.result
-        return summary
-
-    def verify(self, ticket):
-        loaded = self.loads[ticket.restore_id]
-        compared = self.job("verify", restores.plan_verify(self.bench, ticket, loaded), ticket)
-        return restores.check_verify(self.bench, ticket, loaded, compared)
-
-    def topic_id(self):
-        return self.bench.cluster.describe_topics([self.app.changelog])[self.app.changelog].topic_id
-
-    def saved_rows(self, partition):
-        return self.rows[partition]
-
-
-@pytest.fixture
-def case(in_session, bootstrap, tmp_path):
-    app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=PARTITIONS, rows=ROWS)
-    app.configure("small")
-    app.build()
-    with app.bench() as bench:
-        found = Case(in_session, app, bench)
-        found.savepoint()
-        found.truth = app.contents()
-        found.rows = {tp.partition: rows_in(read(bench.connection, tp, 0, ROWS)) for tp in app.logs}
-        app.lose()
-        yield found
-        bench.cluster.delete_topics([name for name in (f"{app.id}.in", app.changelog) if name in bench.cluster.topic_names()])
 
 
 @pytest.mark.fault("F3")
 def test_a_load_goes_on_behind_what_is_there(case):
     ticket = case.created()
     first, second = case.app.logs
-    write(case.bench.connection, first, case.saved_rows(0)[:137])
-    write(case.bench.connection, second, case.saved_rows(1))
+    write(case.recovery.connection, first, case.saved_rows(0)[:137])
+    write(case.recovery.connection, second, case.saved_rows(1))
     before = case.topic_id()
     loaded = case.load(ticket)
     assert (loaded.rows, loaded.present) == (PARTITIONS * ROWS, 137 + ROWS)
     assert case.topic_id() == before
     assert case.app.contents() == case.truth
-    assert restores.phase_of(case.bench, ticket) is Phase.LOADED
+    assert restore.phase_of(case.recovery, ticket) is Phase.LOADED
 
 
 def changed(rows):
@@ -154,11 +78,11 @@ def changed(rows):
 def test_a_beginning_that_differs_is_never_continued_but_begun_again(case, how):
     ticket = case.created()
     tp = case.app.logs[0]
-    write(case.bench.connection, tp, changed(case.saved_rows(0)[:50])[how])
-    before, end = case.topic_id(), end_of(case.bench.connection, tp)
+    write(case.recovery.connection, tp, changed(case.saved_rows(0)[:50])[how])
+    before, end = case.topic_id(), end_of(case.recovery.connection, tp)
     with pytest.raises(PrefixDiffers, match=f"{tp}: what an interrupted load left at offsets 0 to {end - 1}"):
         case.load(ticket)
-    assert end_of(case.bench.connection, tp) == end, "nothing was written behind it"
+    assert end_of(case.recovery.connection, tp) == end, "nothing was written behind it"
     assert case.load(ticket).rows == PARTITIONS * ROWS
     assert case.topic_id() != before
     assert case.app.contents() == case.truth
@@ -167,7 +91,7 @@ def test_a_beginning_that_differs_is_never_continued_but_begun_again(case, how):
 def test_more_than_belongs_there_or_a_log_that_does_not_begin_at_0_is_begun_again_at_once(case):
     ticket = case.created()
     first, _ = case.app.logs
-    write(case.bench.connection, first, [*case.saved_rows(0), case.saved_rows(0)[-1]])
+    write(case.recovery.connection, first, [*case.saved_rows(0), case.saved_rows(0)[-1]])
     before = case.topic_id()
     assert case.load(ticket).present == 0
     assert case.topic_id() != before
@@ -177,9 +101,9 @@ def test_more_than_belongs_there_or_a_log_that_does_not_begin_at_0_is_begun_agai
 def test_a_log_whose_beginning_is_gone_is_begun_again(case):
     ticket = case.created()
     tp = case.app.logs[1]
-    write(case.bench.connection, tp, case.saved_rows(1)[:50])
-    alter(case.bench.cluster, {tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
-    with Clients(case.bench.connection, timeout=30) as clients:
+    write(case.recovery.connection, tp, case.saved_rows(1)[:50])
+    alter(case.recovery.cluster, {tp.topic: {"cleanup.policy": "delete"}})  # else nobody may delete records
+    with Clients(case.recovery.connection, timeout=30) as clients:
         for future in clients.librdkafka.delete_records([ClientPartition(tp.topic, tp.partition, 10)]).values():
             future.result()
     assert case.load(ticket).present == 0
@@ -188,54 +112,54 @@ def test_a_log_whose_beginning_is_gone_is_begun_again(case):
 
 def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_records_are_refused(case):
     ticket = case.created()
-    cluster, name = case.bench.cluster, case.app.changelog
+    cluster, name = case.recovery.cluster, case.app.changelog
     cluster.delete_topics([name])
-    restores.plan_load(case.bench, ticket)
+    restore.plan_load(case.recovery, ticket)
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={})  # killed before it was noted
-    restores.plan_load(case.bench, ticket)
+    restore.plan_load(case.recovery, ticket)
     config = cluster.describe_topics([name])[name].config
     assert marked(config, RESTORE_MARK), "created again under hold"
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
-    write(case.bench.connection, case.app.logs[0], case.saved_rows(0)[:1])
+    write(case.recovery.connection, case.app.logs[0], case.saved_rows(0)[:1])
     with pytest.raises(TargetNotEmpty, match=f"that are not of this restore: {name}"):
-        restores.plan_load(case.bench, ticket)
-    assert end_of(case.bench.connection, case.app.logs[0]) == 1
+        restore.plan_load(case.recovery, ticket)
+    assert end_of(case.recovery.connection, case.app.logs[0]) == 1
 
 
 def test_nothing_is_planned_while_somebody_still_writes(case):
     ticket = case.created()
     tp, stop = case.app.logs[0], threading.Event()
-    write(case.bench.connection, tp, case.saved_rows(0)[:1])
+    write(case.recovery.connection, tp, case.saved_rows(0)[:1])
 
     def go_on():
         while not stop.wait(0.05):
-            write(case.bench.connection, tp, case.saved_rows(0)[:1])
+            write(case.recovery.connection, tp, case.saved_rows(0)[:1])
 
     writer = threading.Thread(target=go_on)
     writer.start()
     try:
-        rows = rows_at_first(stored_plan(case.bench, ticket))
-        with pytest.raises(OffsetsUnstable, match=f"somebody still writes to {tp}"):
-            standings(case.bench, rows, still_seconds=2, patience=4)
+        rows = rows_at_first(stored_plan(case.recovery, ticket))
+        with pytest.raises(OffsetsUnstable, match=f"a producer still writes to {tp}"):
+            load_progress(case.recovery, rows, still_seconds=2, patience=4)
     finally:
         stop.set()
         writer.join()
-    assert standings(case.bench, rows, still_seconds=0.5, patience=30)[tp].start == 0
+    assert load_progress(case.recovery, rows, still_seconds=0.5, patience=30)[tp].start == 0
 
 
 @pytest.mark.fault("F4")
 def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     ticket = case.created()
-    plan = restores.plan_load(case.bench, ticket)
+    plan = restore.plan_load(case.recovery, ticket)
     # The second attempt planned before the first one wrote.
     result = case.job("restore", plan, ticket)
     for tp in case.app.logs:
-        write(case.bench.connection, tp, case.saved_rows(tp.partition))
+        write(case.recovery.connection, tp, case.saved_rows(tp.partition))
     with pytest.raises(Damaged, match=rf"should hold {ROWS} rows; the job wrote {ROWS}, the log holds \[0, {2 * ROWS}\)"):
-        restores.check_load(case.bench, ticket, result)
-    assert restores.phase_of(case.bench, ticket) is Phase.CREATED
+        restore.check_load(case.recovery, ticket, result)
+    assert restore.phase_of(case.recovery, ticket) is Phase.CREATED
     assert case.load(ticket).present == 0
     assert case.app.contents() == case.truth
 
@@ -243,7 +167,7 @@ def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
 @pytest.mark.parametrize("claimed", [None, ROWS - 1])
 def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refused(case, claimed):
     ticket = case.created()
-    plan = restores.plan_load(case.bench, ticket)
+    plan = restore.plan_load(case.recovery, ticket)
     case.job("restore", plan, ticket)
     rows = [(0, ROWS), (1, claimed)] if claimed else [(0, ROWS)]
     loaded = [
@@ -259,9 +183,9 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
         )
         for part, count in rows
     ]
-    key = case.bench.notes.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
+    key = case.recovery.artifacts.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
     with pytest.raises(Damaged, match=f"-1 should hold {ROWS} rows; the job wrote {claimed or 0}"):
-        restores.check_load(case.bench, ticket, key)
+        restore.check_load(case.recovery, ticket, key)
 
 
 @pytest.mark.fault("F42")
@@ -277,40 +201,40 @@ def test_a_member_of_the_group_stops_the_load_and_the_offsets_by_name(case):
         stranger.poll(0.2)
     try:
         with pytest.raises(ApplicationRunning, match=r"a-stranger (on|at) /127\.0\.0\.1"):
-            restores.set_offsets(case.bench, ticket)
+            restore.set_offsets(case.recovery, ticket)
         assert case.app.committed() is None
-        restored = restores.phase_of(case.bench, ticket)
+        restored = restore.phase_of(case.recovery, ticket)
         assert restored is Phase.VERIFIED
         with pytest.raises(ApplicationRunning, match=r"a-stranger (on|at) /127\.0\.0\.1"):
-            restores.prepare(case.bench, ticket)
+            restore.prepare(case.recovery, ticket)
         assert case.app.contents() == case.truth, "nothing was deleted"
     finally:
         stranger.close()
-    restores.set_offsets(case.bench, ticket)
+    restore.set_offsets(case.recovery, ticket)
     assert case.app.committed() == SAVED
 
 
 def take_steps(case, upto):
     """A restore that died right after this phase was written down. The lock stays with it."""
-    bench, ticket = case.bench, case.created()
+    recovery, ticket = case.recovery, case.created()
     if upto is Phase.CREATED:
         return ticket
     if upto is Phase.DESTROYING:
-        bench.cluster.delete_topics([case.app.changelog])
-        restores.opening.note(bench, ticket, Phase.DESTROYING)
+        recovery.cluster.delete_topics([case.app.changelog])
+        restore.open.note(recovery, ticket, Phase.DESTROYING)
         # Created, and killed before it could be written down.
-        bench.cluster.create_topic(case.app.changelog, partitions=PARTITIONS, replication_factor=1, config={})
+        recovery.cluster.create_topic(case.app.changelog, partitions=PARTITIONS, replication_factor=1, config={})
         return ticket
     case.load(ticket)
     if upto is Phase.LOADED:
         return ticket
     case.verify(ticket)
-    steps = {Phase.OFFSETS_SET: restores.set_offsets, Phase.WIPED: restores.wipe, Phase.STARTED: restores.start}
+    steps = {Phase.OFFSETS_SET: restore.set_offsets, Phase.WIPED: restore.wipe, Phase.STARTED: restore.start}
     for phase, step in steps.items():
         if upto.rank >= phase.rank:
-            started = step(bench, ticket)
+            started = step(recovery, ticket)
     if upto is Phase.RECOVERED:
-        restores.await_recovered(bench, ticket, started)
+        restore.await_recovered(recovery, ticket, started)
     return ticket
 
 
@@ -322,43 +246,43 @@ AFTER = [phase for phase in Phase if Phase.DESTROYING.rank <= phase.rank <= Phas
 @pytest.mark.parametrize("phase", AFTER, ids=lambda phase: phase.value)
 def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     dead = take_steps(case, phase)
-    assert restores.phase_of(case.bench, dead) is phase
+    assert restore.phase_of(case.recovery, dead) is phase
     with pytest.raises(LockHeld, match="restore"):
-        restores.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=False)
-    ticket = restores.resume(case.bench, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=True)
+        restore.resume(case.recovery, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=False)
+    ticket = restore.resume(case.recovery, dead.restore_id, run_id="again", approved_hash=dead.plan_hash, take_over=True)
     with pytest.raises(LockLost):
-        restores.plan_load(case.bench, dead)
-    report = carry_out(case.bench, ticket, case.job, case.said.append)
+        restore.plan_load(case.recovery, dead)
+    report = runs.carry_out(case.runner(), ticket)
     assert (report.restore_id, report.rows, report.offsets) == (dead.restore_id, PARTITIONS * ROWS, 1)
     assert case.app.contents() == case.truth
     assert case.app.committed() == SAVED
-    assert restores.phase_of(case.bench, ticket) is Phase.CLOSED
-    assert [status.streams_state for status in case.bench.application.status()] == ["RUNNING"]
-    assert case.bench.lock.holder() is None
-    assert holds.outstanding(case.bench) == ()
+    assert restore.phase_of(case.recovery, ticket) is Phase.CLOSED
+    assert [status.streams_state for status in case.recovery.application.status()] == ["RUNNING"]
+    assert case.recovery.lock.holder() is None
+    assert topic_holds.outstanding(case.recovery) == ()
     with pytest.raises(Refused, match="is over"):
-        restores.resume(case.bench, dead.restore_id, run_id="once more", approved_hash=dead.plan_hash, take_over=True)
-    assert case.bench.lock.holder() is None
+        restore.resume(case.recovery, dead.restore_id, run_id="once more", approved_hash=dead.plan_hash, take_over=True)
+    assert case.recovery.lock.holder() is None
 
 
 def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     with pytest.raises(NotFound, match="there is no restore"):
-        restores.resume(case.bench, "20260101T000000Z-0123456789", run_id="r", approved_hash="", take_over=True)
+        restore.resume(case.recovery, "20260101T000000Z-0123456789", run_id="r", approved_hash="", take_over=True)
     harmless = case.opened()
     with pytest.raises(Refused, match="before it had replaced anything"):
-        restores.resume(case.bench, harmless.restore_id, run_id="r", approved_hash="", take_over=True)
-    assert case.bench.lock.holder().owner == harmless.lock.owner, "nobody lost the lock for nothing"
-    restores.abandon(case.bench, harmless)
+        restore.resume(case.recovery, harmless.restore_id, run_id="r", approved_hash="", take_over=True)
+    assert case.recovery.lock.holder().owner == harmless.lock.owner, "nobody lost the lock for nothing"
+    restore.abandon(case.recovery, harmless)
     first = case.created()
-    restores.abandon(case.bench, first)
-    case.bench.cluster.delete_topics([case.app.changelog])
+    restore.abandon(case.recovery, first)
+    case.recovery.cluster.delete_topics([case.app.changelog])
     time.sleep(1.1)  # ids sort by the second
     second = case.created()
-    left = restores.abandon(case.bench, second)
+    left = restore.abandon(case.recovery, second)
     assert f"streams-recovery resume small {second.restore_id}" in left.next_step
     with pytest.raises(Refused, match=f"followed by a later one. Next: resume {second.restore_id}"):
-        restores.resume(case.bench, first.restore_id, run_id="r", approved_hash="", take_over=True)
-    assert case.bench.lock.holder() is None
+        restore.resume(case.recovery, first.restore_id, run_id="r", approved_hash="", take_over=True)
+    assert case.recovery.lock.holder() is None
 
 
 @pytest.mark.fault("F15")
@@ -366,27 +290,27 @@ def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(ca
     ticket = case.created()
     request = SavepointRequest(run_id="s2", requested_by="test", reason="", mode=None)
     with pytest.raises(LockHeld, match="restore"):
-        savepoints.begin(case.bench, request)
-    restores.abandon(case.bench, ticket)
+        savepoints.begin(case.recovery, request)
+    restore.abandon(case.recovery, ticket)
     with pytest.raises(Refused, match=f"streams-recovery resume small {ticket.restore_id}"):
-        savepoints.begin(case.bench, request)
-    assert case.bench.lock.holder() is None
+        savepoints.begin(case.recovery, request)
+    assert case.recovery.lock.holder() is None
 
 
 # Four seconds each time, half a minute in the long run.
 @pytest.mark.parametrize("rate", [250, pytest.param(33, marks=pytest.mark.deep)])
 def test_a_load_keeps_to_its_throttle(case, rate):
-    config = case.bench.config
+    config = case.recovery.config
     limits = config.restore.throttle.model_copy(update={"records_per_second": rate})
-    bench = replace(case.bench, config=config.model_copy(update={"restore": config.restore.model_copy(update={"throttle": limits})}))
-    case.bench = bench
+    recovery = replace(case.recovery, config=config.model_copy(update={"restore": config.restore.model_copy(update={"throttle": limits})}))
+    case.recovery = recovery
     ticket = case.created()
     moments = []
     done = threading.Event()
 
     def watch():
         while not done.wait(0.02):
-            moments.append((time.monotonic(), sum(end_of(bench.connection, tp) for tp in case.app.logs)))
+            moments.append((time.monotonic(), sum(end_of(recovery.connection, tp) for tp in case.app.logs)))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -404,8 +328,8 @@ def test_a_load_keeps_to_its_throttle(case, rate):
 
 def test_partitions_of_the_load_are_those_of_the_plan(case):
     ticket = case.created()
-    plan = restores.plan_load(case.bench, ticket)
-    spec = case.bench.notes.read(RestoreSpec, plan.spec)
+    plan = restore.plan_load(case.recovery, ticket)
+    spec = case.recovery.artifacts.read(RestoreSpec, plan.spec)
     assert [TopicPartition(part.topic, part.partition) for part in spec.partitions] == case.app.logs
     assert [(part.first_offset, part.present, part.topic_id) for part in spec.partitions] == [(0, 0, case.topic_id())] * PARTITIONS
     assert spec.lock == ticket.lock

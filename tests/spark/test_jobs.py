@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,31 +12,20 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as LogPosition
 
-from spark_jobs.transforms.comparing import compare_partitions
-from spark_jobs.transforms.copying import copy_ranges
-from spark_jobs.transforms.loading import load_partitions
-from spark_jobs.transforms.spread import TaskFailed
+from spark_jobs.transforms.compare import compare_partitions
+from spark_jobs.transforms.load import load_partitions
+from spark_jobs.transforms.range_copy import copy_ranges
+from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.time_cut import CutBy, RowCut
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from streams_recovery.kafka.clients import Clients
-from tests.spark.rows import SHAPES, digest_of, end_of, read, rows_in, topic, write
+from tests.support.examples.rows import SHAPES, digest_of, rows_in
+from tests.support.kafka.records import end_of, read, write
+from tests.support.spark.jobs import APPLICATION, BASE, backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
-
-APPLICATION = "app"
-
-
-@pytest.fixture
-def topics(connection):
-    with ExitStack() as stack:
-        yield lambda **config: stack.enter_context(topic(connection, **config))
-
-
-def backup(spark, access, *ranges):
-    wanted = tuple(RangeToCopy(topic=tp.topic, partition=tp.partition, start=start, end=end, size_hint=end) for tp, start, end in ranges)
-    return copy_ranges(spark, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access).ranges
 
 
 def restore(spark, access, *loads):
@@ -174,7 +162,6 @@ def test_nothing_to_do_is_done_and_counts_as_nothing(spark, access, topics):
     assert result.keys[0].keys_compared == 0
 
 
-BASE = [(10 + number, b"k%d" % number, b"v%d" % number, [("h", b"x")]) for number in range(5)]
 DAMAGES = {
     "none": BASE,
     "one byte": [*BASE[:2], (12, b"k2", b"v3", [("h", b"x")]), *BASE[3:]],

@@ -16,11 +16,9 @@ import pytest
 
 from streams_recovery.core.errors import TransientError
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeToCopy
-from streams_recovery.core.model import TopicPartition
-from tests.spark.rows import topic, write
-from tests.spark.test_submitted import submit
+from streams_recovery.core.kafka_types import TopicPartition
+from tests.support.kafka.records import topic, write
 
-__all__ = ["submit"]
 pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 ROWS = 60_000

@@ -14,11 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from streams_recovery.core.jobs import BackupResult, BackupSpec, PartitionToLoad, RangeToCopy, RestoreResult, RestoreSpec
-from streams_recovery.core.model import TopicPartition
-from tests.spark.rows import end_of, topic
-from tests.spark.test_submitted import submit
+from streams_recovery.core.kafka_types import TopicPartition
+from tests.support.kafka.records import end_of, topic
 
-__all__ = ["submit"]
 pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 MB = 1 << 20

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from streams_recovery import holds
-from tests.spark.small_app import SmallApp
+from streams_recovery.operations import topic_holds
+from tests.support.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1800)]
 
@@ -66,15 +66,15 @@ def test_a_savepoint_is_what_it_would_have_been(app, three, how):
         code = process.wait(900)
         assert code == 0, (app.directory / f"backup-{how}.log").read_text()[-3000:]
     assert bouncer.gone, "the controller moved"
-    with app.bench() as bench:
-        saved = bench.savepoints.latest()
+    with app.recovery() as recovery:
+        saved = recovery.savepoints.latest()
         assert saved is not None
         assert saved.consistency == "exact"
         changelog = saved.topic(app.changelog)
         assert {one.partition: (one.log_start, one.end, one.rows) for one in changelog.partitions} == {
             partition: (start, end, rows) for partition, (start, end, rows, _) in truth.items()
         }
-        assert (bench.lock.holder(), holds.outstanding(bench)) == (None, ())
+        assert (recovery.lock.holder(), topic_holds.outstanding(recovery)) == (None, ())
     assert app.contents() == truth
     code, said = app.run("verify", "small", "--level", "full", log=f"verify-{how}.log")
     assert code == 0, said
@@ -84,8 +84,8 @@ def test_a_savepoint_is_what_it_would_have_been(app, three, how):
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_restore_ends_with_the_same_records(app, three, how):
     truth, log = app.contents(), f"restore-{how}.log"
-    with app.bench() as bench:
-        nothing_yet = bench.savepoints.latest() is None
+    with app.recovery() as recovery:
+        nothing_yet = recovery.savepoints.latest() is None
     if nothing_yet:
         assert app.run("backup", "small")[0] == 0
     app.lose()
@@ -96,10 +96,10 @@ def test_a_restore_ends_with_the_same_records(app, three, how):
         code = running.wait(900)
     if code != 0:
         assert app.committed() is None
-        code, said = app.resume("slow", "--take-over", log=log)
+        code, said = app.resume("slow", log=log)
         assert code == 0, said
     assert bouncer.gone, "the controller moved"
     assert app.contents() == truth
     assert app.committed() == SAVED
-    with app.bench() as bench:
-        assert (bench.lock.holder(), holds.outstanding(bench)) == (None, ())
+    with app.recovery() as recovery:
+        assert (recovery.lock.holder(), topic_holds.outstanding(recovery)) == (None, ())

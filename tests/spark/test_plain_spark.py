@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readable import ROWS, STATE, code_of, row_of, write_savepoints
+from tests.support.repository.readable import ROWS, STATE, code_of, row_of, write_savepoints
 
 pytestmark = pytest.mark.spark
 

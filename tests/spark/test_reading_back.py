@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.transforms.loading import load_partitions
+from spark_jobs.transforms.load import load_partitions
 from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
-from streams_recovery.core.model import TopicPartition
-from tests.spark.rows import SHAPES, digest_of, write
-from tests.spark.test_jobs import APPLICATION, BASE, backup, topics  # noqa: F401  # a fixture among them
+from streams_recovery.core.kafka_types import TopicPartition
+from tests.support.examples.rows import SHAPES, digest_of
+from tests.support.kafka.records import write
+from tests.support.spark.jobs import APPLICATION, BASE, backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def test_only_whole_logs_are_read_back_and_what_is_missing_goes_behind_the_first_rows(spark, access, connection, topics):  # noqa: F811
+def test_only_whole_logs_are_read_back_and_what_is_missing_goes_behind_the_first_rows(spark, access, connection, topics):
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
     write(connection, source, BASE)
     files = tuple(done.copied.file for done in backup(spark, access, (source, 0, 2), (source, 2, 5)))
@@ -27,7 +28,7 @@ def test_only_whole_logs_are_read_back_and_what_is_missing_goes_behind_the_first
 
 
 @pytest.mark.parametrize("present", [0, 3, 5])
-def test_both_digests_have_every_row_with_its_headers_in_whatever_order_partitions_are_loaded(spark, access, connection, topics, present):  # noqa: F811
+def test_both_digests_have_every_row_with_its_headers_in_whatever_order_partitions_are_loaded(spark, access, connection, topics, present):
     source, small, name = TopicPartition(topics(), 0), TopicPartition(topics(), 0), topics(partitions=2)
     write(connection, source, SHAPES)
     write(connection, small, BASE[:2])

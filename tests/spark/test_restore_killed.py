@@ -13,11 +13,12 @@ import time
 import psutil
 import pytest
 
-from streams_recovery import holds
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import BrokerUnavailable
-from streams_recovery.savepoints import SavepointRequest
-from tests.spark.small_app import SmallApp
+from streams_recovery.operations import topic_holds
+from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
@@ -37,9 +38,9 @@ class Place:
         self.app.configure("slow", throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})
         self.app.build()
         self.truth = self.app.contents()
-        with self.app.bench() as bench:
+        with self.app.recovery() as recovery:
             request = SavepointRequest(run_id="s", requested_by="test", reason="", mode=None)
-            Runner(bench=bench, submitter=submitter, say=print).backup(request)
+            runs.backup(Runner(recovery=recovery, submitter=submitter, say=print), request)
 
     def start_broker(self):
         from embedded.broker import start_broker
@@ -127,15 +128,15 @@ def disturbed(place, kill, moment):
     resumed = code != 0
     if resumed:
         assert app.committed() is None
-        code, said = app.resume("slow", "--take-over", log=log)
+        code, said = app.resume("slow", log=log)
         assert code == 0, said
     contents = app.contents()
     assert {part: (end - start, rows) for part, (start, end, rows, _) in contents.items()} == dict.fromkeys(range(PARTITIONS), (ROWS, ROWS))
     assert contents == place.truth
     assert app.committed() == SAVED
-    with app.bench() as bench:
-        assert bench.lock.holder() is None
-        assert holds.outstanding(bench) == ()
+    with app.recovery() as recovery:
+        assert recovery.lock.holder() is None
+        assert topic_holds.outstanding(recovery) == ()
     text = (app.directory / log).read_text()
     again = [line.strip() for line in text.splitlines() if "were there and equal" in line]
     sys.stdout.write(f"{kill.__name__} at {moment:.0%} ({seen} of {total} records): {'resumed' if resumed else 'went on'}; {again}\n")
@@ -180,8 +181,8 @@ def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_an
     start, end, rows, _ = app.contents()[int(stood[1])]
     assert int(stood[2]) <= end - start == rows < ROWS, "what was acknowledged is there, and no row is there that it was not sent"
     assert app.committed() is None
-    with app.bench() as bench:
-        assert bench.lock.holder() is None
+    with app.recovery() as recovery:
+        assert recovery.lock.holder() is None
     code, said = app.resume("impatient", log=log)
     assert code == 0, said
     assert "were there and equal" in " ".join(said.split())

@@ -7,12 +7,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from spark_jobs.transforms.copying import copy_ranges
-from spark_jobs.transforms.spread import TaskFailed, spread_sharing
+from spark_jobs.transforms.range_copy import copy_ranges
+from spark_jobs.transforms.task_runner import TaskFailed, spread_sharing
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupSpec, RangeLost, RangeToCopy
-from streams_recovery.core.model import TopicPartition
-from tests.spark.rows import read, rows_in, topic, write
+from streams_recovery.core.kafka_types import TopicPartition
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

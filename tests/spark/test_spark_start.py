@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded import spark_start
-from streams_recovery.jobs.spark_home import find_spark_home
+from streams_recovery.engine.spark_home import find_spark_home
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.transforms.state import ROWS, compare_states
 from streams_recovery.core.jobs import KeysVerified
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 
 pytestmark = pytest.mark.spark
 

@@ -8,18 +8,19 @@ import duckdb
 import pytest
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.spread import TaskFailed
 from spark_jobs.transforms.tables import export_table, state_table
-from streams_recovery import tables
+from spark_jobs.transforms.task_runner import TaskFailed
+from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.state_export import StateSpec
-from streams_recovery.formats.rows import RowCodec, schema_of
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.workbench import open_workbench
-from tests.state_repository import SECOND, environment, fill
+from streams_recovery.core.state.export_job import StateSpec
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations import state
+from streams_recovery.operations.context import open_context
+from streams_recovery.serdes.rows import RowCodec, schema_of
+from tests.support.repository.state_repository import SECOND, environment, fill
 
 pytestmark = pytest.mark.spark
 
@@ -27,24 +28,24 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def shop(tmp_path):
     fill(tmp_path)
-    with open_workbench(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as bench:
-        yield bench
+    with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
+        yield recovery
 
 
-def spec_of(bench, store, *, deleted=False, directory=None):
-    request = tables.ExportRequest(store=store, savepoint=SECOND, run_id=f"r{directory}", deleted=deleted, directory=directory)
-    return bench.notes.read(StateSpec, tables.begin_export(bench, request).job.spec)
+def spec_of(recovery, store, *, deleted=False, directory=None):
+    request = state.ExportRequest(store=store, savepoint=SECOND, run_id=f"r{directory}", deleted=deleted, directory=directory)
+    return recovery.artifacts.read(StateSpec, state.begin_export(recovery, request).job.spec)
 
 
-def access_of(bench):
-    return Access(connection=bench.connection, location=bench.repository.location, credentials=None)
+def access_of(recovery):
+    return Access(connection=recovery.connection, location=recovery.repository.location, credentials=None)
 
 
-def alone(bench, store, *, deleted=False):
+def alone(recovery, store, *, deleted=False):
     """What one process makes of it."""
-    side = tables.open_side(bench, store, SECOND)
+    side = state.open_side(recovery, store, SECOND)
     codec = RowCodec(side.form)
-    return sorted(map(repr, (row for one in tables.tables(side) for row in codec.rows(one, deleted=deleted))))
+    return sorted(map(repr, (row for one in state.tables(side) for row in codec.rows(one, deleted=deleted))))
 
 
 def plain(rows):
@@ -69,7 +70,7 @@ def test_every_kind_of_store_is_the_same_table(spark, shop):
     ):
         made = state_table(spark, spec_of(shop, store, deleted=deleted), access_of(shop))
         assert plain(made.collect()) == alone(shop, store, deleted=deleted), store
-        assert made.columns == schema_of(tables.open_side(shop, store, SECOND).form).names
+        assert made.columns == schema_of(state.open_side(shop, store, SECOND).form).names
 
 
 def test_spark_sql_asks_it(spark, shop):
@@ -101,9 +102,9 @@ def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
 
 @pytest.mark.deep
 def test_the_command_writes_it_into_the_repository_by_a_real_submission(shop, tmp_path):
-    runner = Runner(bench=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
-    request = tables.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
-    savepoint, done = runner.export(replace(request, savepoint=SECOND))
+    runner = Runner(recovery=shop, submitter=SparkSubmit(master="local[2]", logs=tmp_path / "logs"), say=lambda line: None)  # noqa: ARG005
+    request = state.ExportRequest(store="accounts", savepoint="latest", run_id="r", deleted=False, directory=None)
+    savepoint, done = runs.export(runner, replace(request, savepoint=SECOND))
     assert (savepoint, done.rows) == (SECOND, 6)
     files = [str(tmp_path / "repository" / part.key) for part in done.parts]
     found = duckdb.sql(f"SELECT key, (value ->> '$.cents')::BIGINT FROM read_parquet({files}) ORDER BY 2").fetchall()

@@ -9,7 +9,6 @@ import time
 import psutil
 import pytest
 
-from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, SparkJobFailed, TargetNotEmpty
 from streams_recovery.core.jobs import (
     BackupResult,
@@ -22,63 +21,14 @@ from streams_recovery.core.jobs import (
     VerifyResult,
     VerifySpec,
 )
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.run import run_submit, tail
-from streams_recovery.jobs.secrets import secrets_file
-from streams_recovery.jobs.submit import JobFiles, spark_call, submit_argv
-from streams_recovery.storage.receipts import read_receipt
-from streams_recovery.storage.repository import Repository
-from tests.spark.rows import end_of, topic, write
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.run_artifact import ArtifactRef
+from tests.support.kafka.records import end_of, topic, write
+from tests.support.spark.submission import RESULT_LIMIT
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-TWO_EXECUTORS = "local-cluster[2,1,1024]"
 PARTITIONS, ROWS = 4, 3000
-# What the tasks of one job may send to the driver; the records of one partition alone are more.
-RESULT_LIMIT = 1 << 20
-
-
-# A start-up file of every interpreter of the job, that tells the driver by its script.
-HIDING = """
-import importlib.abc
-import sys
-
-class Hidden(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        script = sys.argv[0] if getattr(sys, "argv", None) else ""
-        if name.split(".")[0] == "confluent_kafka" and script.endswith(("backup.py", "restore.py", "verify.py")):
-            raise ImportError(f"{name} is not for the driver")
-        return None
-
-sys.meta_path.insert(0, Hidden())
-"""
-
-
-@pytest.fixture
-def submit(connection, location, package, tmp_path, new_key):
-    """Run a job and return its result. In the driver the Kafka client cannot be imported, and results must be small."""
-    repository = Repository(location)
-    (tmp_path / "driver").mkdir()
-    (tmp_path / "driver" / "sitecustomize.py").write_text(HIDING)
-
-    def run(job, spec, kind, *, master=TWO_EXECUTORS, spec_ref=None, prefix=()):
-        if spec_ref is None:
-            spec_ref = NoteRef.of(new_key(f"{job}-spec"), codec.dumps(spec))
-            repository.create(spec_ref.key, codec.dumps(spec))
-        result_key = new_key(f"{job}-result")
-        with secrets_file(connection, None, directory=tmp_path) as secrets:
-            files = JobFiles(package=package, secrets=secrets, receipt=tmp_path / "receipt.json")
-            call = spark_call(job, spec=spec_ref, result_key=result_key, location=location, files=files, master=master)
-            argv = submit_argv(call, master, extra={"spark.driver.maxResultSize": str(RESULT_LIMIT), "spark.executor.cores": "1"})
-            environment = {**call.environment, "PYTHONPATH": str(tmp_path / "driver")}
-            files.receipt.unlink(missing_ok=True)
-            run_submit([*prefix, *argv], environment, log=tmp_path / "job.log")
-            left = read_outcome(repository, read_receipt(files.receipt), result_key, kind, log_tail=tail(tmp_path / "job.log"))
-            return codec.loads(kind, left.checked(repository.get(left.key)), where=left.key)
-
-    return run
 
 
 def test_records_pass_through_both_executors_and_never_through_the_driver(submit, connection):
@@ -113,7 +63,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
 
 def test_a_specification_that_is_not_there_ends_the_job_by_name(submit):
     with pytest.raises(NotFound, match=r"app/work/run/none\.json"):
-        submit("verify", None, VerifyResult, master="local[1]", spec_ref=NoteRef(key="app/work/run/none.json", sha256=""))
+        submit("verify", None, VerifyResult, master="local[1]", spec_ref=ArtifactRef(key="app/work/run/none.json", sha256=""))
 
 
 @pytest.mark.deep

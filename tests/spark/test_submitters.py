@@ -24,15 +24,16 @@ from streams_recovery.core.jobs import (
     VerifySpec,
     failure_key,
 )
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.jobs.submitter import RESULTS, SparkJob
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.submitter import RESULTS, SparkJob
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
-from tests.spark.rows import SHAPES, read, rows_in, topic, write
+from tests.support.examples.rows import SHAPES, rows_in
+from tests.support.kafka.records import read, topic, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -59,7 +60,7 @@ class Side:
         left = self.submitter.submit(
             SparkJob(
                 name=job,
-                spec=NoteRef.of(f"{key}.spec.json", codec.dumps(spec)),
+                spec=ArtifactRef.of(f"{key}.spec.json", codec.dumps(spec)),
                 result_key=self.result_key,
                 repository=self.repository,
                 connection=self.connection,
@@ -134,7 +135,7 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
     ticket = lock.acquire("restore 1", lease_seconds=60, purpose="restore")
     result_key, told = "app/work/run/result.json", []
     data = codec.dumps(RestoreSpec(application_id="app", partitions=(), lock=ticket))
-    spec = NoteRef.of("app/work/run/spec.json", data)
+    spec = ArtifactRef.of("app/work/run/spec.json", data)
     repository.create(spec.key, data)
 
     def slow(session, *_):

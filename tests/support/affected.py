@@ -15,18 +15,19 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+from tests.support.project import PROJECT
+
 # Where a package's folder is that is not at the top.
-_SOURCES: Final = (ROOT / "plugins", ROOT)
+_SOURCES: Final = (PROJECT / "plugins", PROJECT)
 _COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
 # Tests below the path on the left start what is on the right, with all that it imports: files, and whole folders (with a slash at the end).
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "tests/contracts/applications/": ("tests/contracts/streams_apps/", "examples/"),
+    "tests/contracts/applications/": ("tests/support/applications/", "examples/"),
     "tests/dags/": ("dags/", "include/"),
-    "tests/integration/": ("tests/integration/java/",),
+    "tests/integration/": ("tests/support/programs/streams/",),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
-    "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/"),
+    "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
     "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
 }
 # A change of one of these may have an effect on anything.
@@ -57,14 +58,14 @@ def _started(test: str, files: set[str]) -> bool:
     named = [what for place, several in STARTED.items() if test.startswith(place) for what in several]
     folders = tuple(what for what in named if what.endswith("/"))
     programs = [what for what in named if not what.endswith("/")]
-    programs += [str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    programs += [str(path.relative_to(PROJECT)) for folder in folders for path in (PROJECT / folder).rglob("*.py")]
     return any(file.startswith(folders) for file in files) or any(files & reached(program) for program in programs)
 
 
 @cache
 def reached(test: str) -> frozenset[str]:
     """The files that a test imports, by whatever way, itself and the ``conftest.py`` files above it included."""
-    above = [str(folder / "conftest.py") for folder in Path(test).parents if (ROOT / folder / "conftest.py").exists()]
+    above = [str(folder / "conftest.py") for folder in Path(test).parents if (PROJECT / folder / "conftest.py").exists()]
     waiting, found = [test, *above], set[str]()
     while waiting:
         file = waiting.pop()
@@ -77,9 +78,13 @@ def reached(test: str) -> frozenset[str]:
 @cache
 def imported(file: str) -> tuple[str, ...]:
     """The project's files that one of them imports, anywhere in it."""
-    tree = ast.parse((ROOT / file).read_text())
-    names = {name for node in ast.walk(tree) for name in _names(node)}
+    names = imported_names((PROJECT / file).read_text())
     return tuple(sorted({found for name in names for found in _files(name)}))
+
+
+def imported_names(text: str) -> set[str]:
+    """The dotted names that a module imports, anywhere in it: modules, and what is taken from them."""
+    return {name for node in ast.walk(ast.parse(text)) for name in _names(node)}
 
 
 def _names(node: ast.AST) -> Iterator[str]:
@@ -98,7 +103,7 @@ def _files(name: str) -> Iterator[str]:
         for source in _SOURCES:
             for path in (source / inner.with_suffix(".py"), source / inner / "__init__.py"):
                 if path.is_file():
-                    yield str(path.relative_to(ROOT))
+                    yield str(path.relative_to(PROJECT))
 
 
 def changed_since(base: str) -> list[str]:
@@ -109,11 +114,11 @@ def changed_since(base: str) -> list[str]:
 
 def deep_tests() -> list[str]:
     """Files that have a test marked ``deep``."""
-    return [file for file in _git("ls-files", "tests/**/test_*.py") if "mark.deep" in (ROOT / file).read_text()]
+    return [file for file in _git("ls-files", "tests/**/test_*.py") if "mark.deep" in (PROJECT / file).read_text()]
 
 
 def _git(*arguments: str) -> list[str]:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run(["git", *arguments], cwd=PROJECT, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from tests.support.affected import ROOT, affected, changed_since, without_effect
+from tests.support.affected import affected, changed_since, without_effect
+from tests.support.project import PROJECT
 from tests.support.tiers import unit_of
 
-RUN: Final = ROOT / "build" / "deep-run.json"
-RECORD: Final = ROOT / "docs" / "deep-runs.json"
+RUN: Final = PROJECT / "build" / "deep-run.json"
+RECORD: Final = PROJECT / "docs" / "deep-runs.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +84,14 @@ def _standing(run: DeepRun | None, tests: int) -> str:
 
 def head() -> str:
     """The commit that is checked out, with ``+`` when files differ from it that a test may depend on."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=PROJECT, check=True, capture_output=True, text=True).stdout.strip()
     return commit if all(without_effect(file) for file in changed_since("HEAD")) else f"{commit}+"
 
 
 def collected() -> Counter[str]:
     """How many tests each unit of the deep tier has, by asking pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--tier", "deep", "tests"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
     return Counter(unit_of(line) for line in listed.splitlines() if "::" in line)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from tests.support.project import PROJECT
+
 _MEASURED = """
 import resource, sys
 {prepare}
@@ -20,7 +20,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 def growth(prepare: str, work: str, *arguments: str) -> int:
     """MiB by which a process that has done ``prepare`` grows at most while it does ``work``: Python both, with ``arguments`` in ``sys.argv``."""
     script = _MEASURED.format(prepare=prepare, work=work)
-    environment = {**os.environ, "PYTHONPATH": f"{_ROOT / 'plugins'}{os.pathsep}{_ROOT}"}
+    environment = {**os.environ, "PYTHONPATH": f"{PROJECT / 'plugins'}{os.pathsep}{PROJECT}"}
     command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, cwd=_ROOT, env=environment, check=True, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=PROJECT, env=environment, check=True, capture_output=True, text=True, timeout=300)
     return int(done.stdout.split()[-1])

@@ -11,13 +11,14 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-SECONDS: Final = Path(__file__).parents[1] / "seconds.json"
+from tests.support.project import PROJECT
+
+SECONDS: Final = PROJECT / "tests" / "seconds.json"
 # For what was never measured.
 _GUESS: Final = 30.0
 # Files whose tests never run at once: each has a stack of its own, which is all that a small machine can do.

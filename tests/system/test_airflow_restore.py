@@ -13,12 +13,12 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery import restores
+from streams_recovery.operations import restore
 from streams_recovery.waiting import poll
+from tests.support.stack.dag_runs import PATIENCE, Play, internal_rows
+from tests.support.stack.listeners import Listening
+from tests.support.stack.stage import stage
 from tests.support.story import play_through
-from tests.system.listening import Listening
-from tests.system.playing import PATIENCE, Play, internal_rows
-from tests.system.stage import stage
 
 BACKUP, RESTORE, UNDO = f"streams_backup_{APPLICATION}", "streams_restore_full", "streams_undo"
 
@@ -84,7 +84,7 @@ def a_backup_without_spark_fails_and_lets_the_application_go(play: Play) -> None
     assert "spark_default" in failures
     assert play.on.await_running() == before
     assert play.on.held() == []
-    assert play.on.bench.savepoints.ids() == []
+    assert play.on.recovery.savepoints.ids() == []
 
 
 def a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
@@ -92,7 +92,7 @@ def a_backup_succeeds_once_the_connection_is_there(play: Play) -> None:
     play.airflow.add_connection("spark_default", "spark", "local[2]")
     state, _, failures = play.run(BACKUP)
     assert (state, failures) == ("success", "")
-    assert len(play.on.bench.savepoints.ids()) == 1
+    assert len(play.on.recovery.savepoints.ids()) == 1
     assert play.on.await_running() == before
     assert play.on.held() == []
 
@@ -119,7 +119,7 @@ def a_restore_onto_living_state_names_topics_and_counts(play: Play) -> None:
 
 
 def a_rejected_restore_leaves_everything_as_it_was(play: Play) -> None:
-    destroy(play.on.bench)
+    destroy(play.on.recovery)
     state, tasks, _ = play.run(RESTORE, application=APPLICATION, approve=False)
     assert (state, tasks["plan"], tasks["approve"]) == ("failed", "success", "failed")
     assert "open_restore" not in tasks or tasks["open_restore"] == "upstream_failed"
@@ -140,7 +140,7 @@ def runs_that_wait_do_not_wait_for_each_other_and_an_early_answer_counts(play: P
         def told(task: str, state: str, seen: dict[str, list[str]] = seen) -> None:
             seen.setdefault(task, []).append(state)
 
-        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, told=told, approve=lambda _: False) == "failed"
+        assert play.airflow.wait(RESTORE, run_id, seconds=PATIENCE, on_change=told, approve=lambda _: False) == "failed"
         assert seen["approve"][-1] == "failed"
         assert "up_for_retry" not in seen["approve"], "it was answered once"
         assert "The plan was rejected" in play.airflow.failures(RESTORE, run_id)
@@ -150,7 +150,7 @@ def a_member_nobody_can_stop_is_named_and_stops_the_restore(play: Play) -> None:
     stranger = Consumer(
         {
             "bootstrap.servers": play.on.stack.bootstrap,
-            "group.id": play.on.bench.application_id,
+            "group.id": play.on.recovery.application_id,
             "client.id": "somebody-else",
             "log_level": 0,
         }
@@ -173,16 +173,16 @@ def after_all_that_the_restore_succeeds(play: Play) -> None:
     assert len(play.on.internal_topics()) == 16
     assert set(play.on.await_running()) == {"order-processor-1", "order-processor-2"}
     assert play.on.held() == []
-    newest = play.on.bench.savepoints.latest()
+    newest = play.on.recovery.savepoints.latest()
     assert newest is not None
-    report, page = restores.evidence(play.on.bench)
-    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restores.Verdict.EQUAL, internal_rows(newest))
+    report, page = restore.evidence(play.on.recovery)
+    assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restore.Verdict.EQUAL, internal_rows(newest))
     assert len(report.topics) == 16
     assert "**Equal.**" in page
-    answered = {store.store: store for store in report.asked}
+    answered = {store.store: store for store in report.query_checks}
     assert set(answered) == {"order-totals", "enriched-orders", "region-totals", "product-sales", "latest-orders"}
     assert all(store.equal == store.sampled > 0 for store in answered.values()), answered
-    wrong = differences(play.on.bench, truth(play.on.generator.world, range(play.on.generator.sent)))
+    wrong = differences(play.on.recovery, truth(play.on.generator.world, range(play.on.generator.sent)))
     assert set(wrong.values()) == {0}, wrong
 
 
@@ -195,27 +195,27 @@ def living_state_is_replaced_only_when_the_application_id_was_typed(play: Play) 
 
 
 def a_restore_over_living_state_can_be_undone(play: Play) -> None:
-    bench, generator = play.on.bench, play.on.generator
+    recovery, generator = play.on.recovery, play.on.generator
     generator.feed(1_000)
-    wait_counted(bench, generator.acknowledged, seconds=180)
-    living = bench.cluster.describe_topics(play.on.internal_topics())
-    chosen = {"application": APPLICATION, "confirm": bench.application_id}
+    wait_counted(recovery, generator.acknowledged, seconds=180)
+    living = recovery.cluster.describe_topics(play.on.internal_topics())
+    chosen = {"application": APPLICATION, "confirm": recovery.application_id}
     run_id = play.succeed(RESTORE, approve=lambda body: "**Save**" in body, replace=True, **chosen)
     kept = play.airflow.result(RESTORE, run_id, "keep_state")
     assert kept["consistency"] == "exact"
-    safety = bench.safety.read(kept["savepoint_id"])
+    safety = recovery.safety.read(kept["savepoint_id"])
     assert {topic.name: topic.topic_id for topic in safety.topics if topic.role.internal} == {
         name: found.topic_id for name, found in living.items()
     }
-    assert bench.safety.ids() == [kept["savepoint_id"]]
+    assert recovery.safety.ids() == [kept["savepoint_id"]]
 
     run_id = play.succeed(UNDO, **chosen)
     verified = play.airflow.result(UNDO, run_id, "verify_changelogs")
     assert verified["rows_compared"] == sum(topic.rows for topic in safety.topics if topic.role.internal)
     assert play.airflow.result(UNDO, run_id, "finish")["savepoint_id"] == kept["savepoint_id"]
-    assert len(bench.safety.ids()) == 2, "an undo can be undone"
+    assert len(recovery.safety.ids()) == 2, "an undo can be undone"
     play.on.await_running()
-    wrong = differences(bench, truth(generator.world, range(generator.sent)))
+    wrong = differences(recovery, truth(generator.world, range(generator.sent)))
     assert set(wrong.values()) == {0}, wrong
     assert play.on.held() == []
 

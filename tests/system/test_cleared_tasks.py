@@ -13,9 +13,9 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.core.model import TopicPartition
-from tests.system.playing import PATIENCE, Play
-from tests.system.stage import ORDERS, Stage, stage
+from streams_recovery.core.kafka_types import TopicPartition
+from tests.support.stack.dag_runs import PATIENCE, Play
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
 MORE = 500
@@ -42,7 +42,7 @@ def cleared(play: Play, dag_id: str, run_id: str, task_id: str, *, downstream: b
         "include_downstream": downstream,
     }
     play.airflow._call("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
-    state = play.airflow.wait(dag_id, run_id, seconds=PATIENCE, told=lambda *_: None, approve=lambda _: True)
+    state = play.airflow.wait(dag_id, run_id, seconds=PATIENCE, on_change=lambda *_: None, approve=lambda _: True)
     return state, play.airflow.tasks(dag_id, run_id)[task_id]
 
 
@@ -58,20 +58,20 @@ class Standing:
 
 
 def standing(on: Stage) -> Standing:
-    bench = on.bench
-    outputs = bench.cluster.describe_topics(bench.config.topics.outputs)
+    recovery = on.recovery
+    outputs = recovery.cluster.describe_topics(recovery.config.topics.outputs)
     ends = [TopicPartition(name, number) for name, found in outputs.items() for number in range(found.partitions)]
     return Standing(
         instances=on.await_running(),
-        topics={name: found.topic_id for name, found in bench.cluster.describe_topics(on.internal_topics()).items()},
-        outputs=bench.cluster.high_watermarks(ends),
-        savepoints=(*bench.savepoints.ids(), *bench.safety.ids()),
+        topics={name: found.topic_id for name, found in recovery.cluster.describe_topics(on.internal_topics()).items()},
+        outputs=recovery.cluster.high_watermarks(ends),
+        savepoints=(*recovery.savepoints.ids(), *recovery.safety.ids()),
         held=tuple(on.held()),
     )
 
 
 def committed(on: Stage) -> dict[TopicPartition, int]:
-    groups, application_id = on.bench.groups, on.bench.application_id
+    groups, application_id = on.recovery.groups, on.recovery.application_id
     found = groups.committed(application_id, groups.committed_partitions(application_id))
     return {tp: one.offset for tp, one in found.items() if one is not None}
 
@@ -98,8 +98,8 @@ def is_untouched(play: Play, dag_id: str, run_id: str) -> dict[str, str]:
 def goes_on(on: Stage) -> None:
     """The application counts everything once."""
     on.generator.feed(MORE)
-    wait_counted(on.bench, on.generator.acknowledged, seconds=180)
-    wrong = differences(on.bench, truth(on.generator.world, range(on.generator.sent)))
+    wait_counted(on.recovery, on.generator.acknowledged, seconds=180)
+    wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     assert set(wrong.values()) == {0}, wrong
 
 
@@ -115,14 +115,14 @@ def test_a_finished_run_s_tasks_can_be_cleared_one_by_one(play: Play) -> None:
     goes_on(on)
 
     # All of it from its beginning: a run has one savepoint, and whoever wants another triggers another run.
-    ids = on.bench.savepoints.ids()
+    ids = on.recovery.savepoints.ids()
     state, _ = cleared(play, BACKUP, saved, "begin", downstream=True)
     on.await_running()
-    assert (state, on.bench.savepoints.ids(), on.held()) == ("failed", ids, [])
+    assert (state, on.recovery.savepoints.ids(), on.held()) == ("failed", ids, [])
     goes_on(on)
 
     # A restore's.
-    destroy(on.bench)
+    destroy(on.recovery)
     restored = play.succeed(RESTORE, application=APPLICATION)
     goes_on(on)
     states = is_untouched(play, RESTORE, restored)

@@ -22,12 +22,12 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, open_workbench
-from tests.system.consuming import records_below
-from tests.system.playing import Play
-from tests.system.stage import Stage, stage
+from tests.support.kafka.records_below import records_below
+from tests.support.stack.dag_runs import Play
+from tests.support.stack.stage import Stage, stage
 
 BACKUP, DAG = f"streams_backup_{APPLICATION}", "streams_clone"
 RATE = 60.0
@@ -53,9 +53,9 @@ class Beside:
         return self.on.stack
 
     @contextmanager
-    def clone(self) -> Iterator[Workbench]:
-        with open_workbench(self.stack.named(NEXT), EnvironmentConnections({**os.environ, **self.stack.variables})) as bench:
-            yield bench
+    def clone(self) -> Iterator[RecoveryContext]:
+        with open_context(self.stack.named(NEXT), EnvironmentConnections({**os.environ, **self.stack.variables})) as recovery:
+            yield recovery
 
     def step(self, step: str, *, said: str, **conf: object) -> str:
         """A run of this step while orders come in, approved when its plan says this."""
@@ -68,16 +68,16 @@ class Beside:
     def alive(self) -> tuple[bool, bool]:
         """Whether the old application runs, and whether the clone does."""
         with self.clone() as clone:
-            found = [bench.application.status() for bench in (self.on.bench, clone)]
+            found = [recovery.application.status() for recovery in (self.on.recovery, clone)]
         old, beside = (all(status.state is InstanceState.RUNNING for status in one) for one in found)
         return old, beside
 
-    def right(self, bench: Workbench) -> dict[str, int]:
+    def right(self, recovery: RecoveryContext) -> dict[str, int]:
         """What is wrong with the application's stores, and with the newest values in the outputs that others read: nothing, by the orders."""
         generator = self.on.generator
-        wait_counted(bench, generator.acknowledged, seconds=180)
+        wait_counted(recovery, generator.acknowledged, seconds=180)
         expected = truth(generator.world, range(generator.sent))
-        wrong = {store: count for store, count in differences(bench, expected).items() if count}
+        wrong = {store: count for store, count in differences(recovery, expected).items() if count}
 
         # An answer is ahead of the outputs until the next commit.
         def written() -> bool | None:
@@ -91,8 +91,8 @@ class Beside:
         return {message.key().decode(): json.loads(message.value()) for _, message in records_below(self.stack.bootstrap, ends)}
 
     def ends(self, *topics: str) -> dict[TopicPartition, int]:
-        found = self.on.bench.cluster.describe_topics(topics)
-        return self.on.bench.cluster.high_watermarks(
+        found = self.on.recovery.cluster.describe_topics(topics)
+        return self.on.recovery.cluster.high_watermarks(
             [TopicPartition(name, n) for name, one in found.items() for n in range(one.partitions)]
         )
 
@@ -112,7 +112,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
 
 @pytest.mark.fault("F53")
 def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
-    old = beside.on.bench
+    old = beside.on.recovery
     beside.play.succeed(BACKUP)
     before = beside.on.instances()
 
@@ -127,7 +127,7 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
 
     run_id = beside.step("cut_over", said="Cut over from `order-processor` to `order-next`")
     assert beside.alive() == (False, True)
-    report = beside.result(run_id, "switch.finish")
+    report = beside.result(run_id, "cut_over.finish")
     assert (report["live"], report["records_again"]) == (NEXT, sum(report["again"].values()))
     assert report["closed_cleanly"] == {"order-processor": True, NEXT: True}
     ahead = report["offsets"]["order-processor"]
@@ -141,7 +141,7 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
 
     run_id = beside.step("roll_back", said="Roll back from `order-next` to `order-processor`")
     assert beside.alive() == (True, False)
-    report = beside.result(run_id, "switch.finish")
+    report = beside.result(run_id, "cut_over.finish")
     assert report["records_again"] > 0, "orders came in while the clone was live"
     beside.on.await_running()
     assert beside.right(old) == {}
@@ -149,7 +149,7 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
 
 
 def test_an_upgrade_stops_the_old_application_and_goes_on_exactly_there(beside: Beside) -> None:
-    old = beside.on.bench
+    old = beside.on.recovery
     before = old.savepoints.ids()
     beside.on.await_running()
     run_id = beside.step("offline_upgrade", said="Upgrade from `order-processor` to `order-next`", replace=True, confirm=NEXT)
@@ -162,7 +162,7 @@ def test_an_upgrade_stops_the_old_application_and_goes_on_exactly_there(beside: 
         f"{tp.topic} {tp.partition}": known.offset for tp, known in taken.committed().items() if tp.topic in old.config.topics.inputs
     }
     with beside.clone() as clone:
-        last = clone.handovers.last()
+        last = clone.ownership.last()
         assert last is not None
         assert {name: last.offsets[name] for name in committed} == committed, "it began exactly where the old one stopped"
         assert beside.right(clone) == {}

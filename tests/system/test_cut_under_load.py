@@ -12,15 +12,14 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.core.errors import NotExact
-from streams_recovery.core.manifest import CutProof
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode, TopicPartition
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.savepoints.values import CutDraft, DraftTopic
-from streams_recovery.workbench import Workbench
-from tests.system.oracle import Read, problems
-from tests.system.stage import Stage, stage
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition
+from streams_recovery.core.repository.manifest import CutProof
+from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic
+from tests.support.applications.small import with_policy
+from tests.support.stack.oracle import Read, problems
+from tests.support.stack.savepoints import cut_of
+from tests.support.stack.stage import Stage, stage
 
 RATE = 800.0
 # So many single looks at a busy exactly-once application do not all fall between two commits.
@@ -38,32 +37,19 @@ def under_load(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
             yield on
 
 
-def cut_of(bench: Workbench, mode: QuiesceMode, run: str) -> CutDraft:
-    """A cut the way a savepoint takes it. Nothing is published."""
-    ticket = savepoints.begin(bench, SavepointRequest(run_id=run, requested_by="test", reason="", mode=mode))
-    try:
-        try:
-            taken = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
-        finally:
-            savepoints.resume(bench, ticket)
-    finally:
-        savepoints.finish(bench, ticket)
-    return bench.notes.read(CutDraft, taken.draft)
-
-
 def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] = (1,)) -> tuple[list[CutProof], int]:
     """Cuts at seeded moments, each ``exact`` one compared with the truth. ``patience`` has numbers of attempts, taken in turn. Returns all proofs and how
     many were exact.
     """
-    benches = [with_policy(on.bench, attempts=attempts, require="ahead_allowed") for attempts in patience]
+    benches = [with_policy(on.recovery, attempts=attempts, require="ahead_allowed") for attempts in patience]
     dice = random.Random(f"{mode} {on.stack.guarantee}")
-    proofs, exact, read = [], 0, Read(on.bench)
-    for number, bench in zip(range(moments), itertools.cycle(benches), strict=False):
+    proofs, exact, read = [], 0, Read(on.recovery)
+    for number, recovery in zip(range(moments), itertools.cycle(benches), strict=False):
         on.await_running()
         time.sleep(dice.uniform(0.2, 1.5))
-        draft = cut_of(bench, mode, f"{mode}-{number}")
+        draft = cut_of(recovery, mode, f"{mode}-{number}")
         proofs.append(draft.proof)
-        found = problems(bench, draft, read)
+        found = problems(recovery, draft, read)
         sys.stdout.write(
             f"{on.stack.guarantee} {mode} {number}: {draft.consistency} after {draft.proof.attempts} attempts, held {draft.proof.held_seconds} s, "
             f"tails {sum(t.copied.file.rows for t in draft.tails if t.copied.file)}, {found or 'true'}\n"
@@ -96,21 +82,14 @@ def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(
     assert moments == 5 or exact < moments, "single looks do not all fall between two commits"
 
 
-def with_policy(bench: Workbench, **policy: object) -> Workbench:
-    """A bench with another policy of consistency."""
-    consistency = bench.config.backup.consistency.model_copy(update=policy)
-    backup = bench.config.backup.model_copy(update={"consistency": consistency})
-    return replace(bench, config=bench.config.model_copy(update={"backup": backup}))
-
-
 def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_after_all(under_load: Stage) -> None:
     transactional = under_load.stack.guarantee == "exactly_once_v2"
-    bench = with_policy(under_load.bench, attempts=1_000 if transactional else 2, fallback="none" if transactional else "pause")
+    recovery = with_policy(under_load.recovery, attempts=1_000 if transactional else 2, fallback="none" if transactional else "pause")
     before = under_load.await_running()
-    draft = cut_of(bench, QuiesceMode.LIVE, "patient")
+    draft = cut_of(recovery, QuiesceMode.LIVE, "patient")
     assert draft.consistency is Consistency.EXACT
     assert draft.proof.mode is (QuiesceMode.LIVE if transactional else QuiesceMode.PAUSE)
-    assert problems(bench, draft) == []
+    assert problems(recovery, draft) == []
     assert under_load.await_running() == before
 
 
@@ -118,17 +97,17 @@ def test_a_live_savepoint_that_must_be_exact_and_is_not_is_refused(under_load: S
     """Never under at-least-once; under exactly-once one look is exact now and then, and then it is true."""
     transactional = under_load.stack.guarantee == "exactly_once_v2"
     attempts, looks = (1, LOOKS) if transactional else (2, 1)
-    bench, refusals = with_policy(under_load.bench, attempts=attempts), list[str]()
+    recovery, refusals = with_policy(under_load.recovery, attempts=attempts), list[str]()
     for number in range(looks):
         under_load.await_running()
         try:
-            draft = cut_of(bench, QuiesceMode.LIVE, f"impatient-{number}")
+            draft = cut_of(recovery, QuiesceMode.LIVE, f"impatient-{number}")
         except NotExact as error:
             refusals.append(str(error))
             assert under_load.held() == []
         else:
             assert transactional, "without transactions nothing proves a live cut"
-            assert (draft.consistency, problems(bench, draft)) == (Consistency.EXACT, [])
+            assert (draft.consistency, problems(recovery, draft)) == (Consistency.EXACT, [])
     assert refusals != []
     for told in refusals:
         assert re.search(rf"no exact cut of order-processor in {attempts} attempts.*use mode pause or stop", told)
@@ -147,44 +126,46 @@ def changed(draft: CutDraft, topic: str, committed: dict[int, CommittedOffset | 
 
 @pytest.mark.fault("F46", "F47")
 def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
-    bench = with_policy(under_load.bench, attempts=1, require="ahead_allowed")
-    draft = cut_of(bench, QuiesceMode.PAUSE, "broken")
-    assert problems(bench, draft) == []
+    recovery = with_policy(under_load.recovery, attempts=1, require="ahead_allowed")
+    draft = cut_of(recovery, QuiesceMode.PAUSE, "broken")
+    assert problems(recovery, draft) == []
     orders = next(topic for topic in draft.topics if topic.name == "orders")
     low = {cut.partition: replace(cut.committed, offset=cut.committed.offset - 1) for cut in orders.partitions if cut.committed}
-    assert any("order-totals" in found for found in problems(bench, changed(draft, "orders", low)))
+    assert any("order-totals" in found for found in problems(recovery, changed(draft, "orders", low)))
     bare = {cut.partition: replace(cut.committed, metadata="") for cut in orders.partitions if cut.committed}
-    assert any("stream time" in found for found in problems(bench, changed(draft, "orders", bare)))
+    assert any("stream time" in found for found in problems(recovery, changed(draft, "orders", bare)))
     assert sum(tail.copied.file.rows for tail in draft.tails if tail.copied.file) > 0
-    assert any("unread tail" in found for found in problems(bench, replace(draft, tails=())))
+    assert any("unread tail" in found for found in problems(recovery, replace(draft, tails=())))
     time.sleep(1.5)
-    later = {tp.partition: found for tp, found in bench.groups.committed(bench.application_id, [c.tp for c in orders.partitions]).items()}
-    assert any("order-totals" in found for found in problems(bench, changed(draft, "orders", later))), "offsets read after the ends"
+    later = {
+        tp.partition: found for tp, found in recovery.groups.committed(recovery.application_id, [c.tp for c in orders.partitions]).items()
+    }
+    assert any("order-totals" in found for found in problems(recovery, changed(draft, "orders", later))), "offsets read after the ends"
 
 
 @pytest.mark.fault("F47")
 def test_the_oracle_sees_ends_that_nobody_waited_for(under_load: Stage) -> None:
     """Ends read in the middle of transactions: when those are committed, their records are below the ends and their input is not below the offsets."""
-    bench = with_policy(under_load.bench, attempts=1, require="ahead_allowed")
-    draft = cut_of(bench, QuiesceMode.PAUSE, "not-waited")
-    assert problems(bench, draft) == []
+    recovery = with_policy(under_load.recovery, attempts=1, require="ahead_allowed")
+    draft = cut_of(recovery, QuiesceMode.PAUSE, "not-waited")
+    assert problems(recovery, draft) == []
     under_load.await_running()
     orders = next(topic for topic in draft.topics if topic.name == "orders")
     logs = [cut.tp for topic in draft.topics if topic.name.endswith("-changelog") for cut in topic.partitions]
     if under_load.stack.guarantee == "at_least_once":
         # No transaction keeps anything back, so there is nothing to wait for: every end that is read is stable already.
         for _ in range(LOOKS):
-            ends, stable = bench.cluster.high_watermarks(logs), bench.cluster.last_stable_offsets(logs)
+            ends, stable = recovery.cluster.high_watermarks(logs), recovery.cluster.last_stable_offsets(logs)
             assert {tp: end for tp, end in ends.items() if stable[tp] < end} == {}
         return
     give_up = time.monotonic() + 120
     while time.monotonic() < give_up:
-        committed = bench.groups.committed(bench.application_id, [cut.tp for cut in orders.partitions])
-        ends, stable = bench.cluster.high_watermarks(logs), bench.cluster.last_stable_offsets(logs)
+        committed = recovery.groups.committed(recovery.application_id, [cut.tp for cut in orders.partitions])
+        ends, stable = recovery.cluster.high_watermarks(logs), recovery.cluster.last_stable_offsets(logs)
         if all(stable[tp] >= end for tp, end in ends.items()):
             continue
         hasty = with_ends(changed(draft, "orders", {tp.partition: found for tp, found in committed.items()}), ends)
-        if any("differs from the input below" in found for found in problems(bench, hasty)):
+        if any("differs from the input below" in found for found in problems(recovery, hasty)):
             return
     pytest.fail("no cut without waiting was seen to be wrong")
 

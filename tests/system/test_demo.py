@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.project import PROJECT
+
 CHECKS = (
     "state_equal",
     "changelogs_equal",

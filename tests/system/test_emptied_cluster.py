@@ -11,16 +11,18 @@ from embedded.demo.checks import differences, newest_recovered_ms, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.evidence import Verdict
-from streams_recovery.core.model import Profile, TopicPartition, TopicRole
-from streams_recovery.core.offset_strategy import parse
-from streams_recovery.core.plan import FROM_INPUT, RestorePlan
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
-from tests.integration.small import asked
-from tests.system.stage import ORDERS, Stage, stage
+from streams_recovery.core.kafka_types import Profile, TopicPartition, TopicRole
+from streams_recovery.core.offsets.strategy import parse
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.report import Verdict
+from streams_recovery.core.restore.request import Rebuild
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.applications.small import asked
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
 LOST, LATER = 700, 500
@@ -45,31 +47,31 @@ def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.mark.fault("F50")
 def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
-    bench, generator = on.bench, on.generator
+    recovery, generator = on.recovery, on.generator
     runner = runner_of(on)
-    taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    taken = runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
     assert taken.survives_cluster_loss, "the example's own configuration promises it"
     saved_ms = generator.newest_acknowledged_ms
     generator.feed(LOST)
-    wait_counted(bench, generator.acknowledged, seconds=180)
+    wait_counted(recovery, generator.acknowledged, seconds=180)
     lost_ms = generator.newest_acknowledged_ms
     assert saved_ms is not None
     assert lost_ms is not None
 
-    destroy(bench)
-    bench.cluster.delete_topics(list(bench.config.topics.declared))
-    report = runner.restore(asked(bench), run_id="lost", requested_by="test", approve=shown)
+    destroy(recovery)
+    recovery.cluster.delete_topics(list(recovery.config.topics.declared))
+    report = runs.restore_in_place(runner, asked(recovery), runs.Requester(run_id="lost", requested_by="test"), approve=shown)
     assert report.safety_savepoint is None, "there was nothing left to save"
     on.await_running()
-    assert newest_recovered_ms(bench, generator.world) == saved_ms
+    assert newest_recovered_ms(recovery, generator.world) == saved_ms
     rpo_seconds = (lost_ms - saved_ms) / 1000
     assert rpo_seconds == LOST * generator.world.step_ms / 1000
-    assert set(differences(bench, truth(generator.world, range(ORDERS))).values()) == {0}
+    assert set(differences(recovery, truth(generator.world, range(ORDERS))).values()) == {0}
 
     generator.feed(LATER)
-    wait_counted(bench, ORDERS + LATER, seconds=180)
+    wait_counted(recovery, ORDERS + LATER, seconds=180)
     kept = [*range(ORDERS), *range(ORDERS + LOST, ORDERS + LOST + LATER)]
-    assert set(differences(bench, truth(generator.world, kept)).values()) == {0}
+    assert set(differences(recovery, truth(generator.world, kept)).values()) == {0}
     assert on.held() == []
 
 
@@ -78,41 +80,46 @@ def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
 @pytest.mark.fault("F54")
 def test_without_any_saved_state_it_is_built_again_from_the_archived_input(tmp_path_factory: pytest.TempPathFactory) -> None:
     with stage(tmp_path_factory.mktemp("stage"), kind=Minimal) as on:
-        bench, generator, runner = on.bench, on.generator, runner_of(on)
-        taken = runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+        recovery, generator, runner = on.recovery, on.generator, runner_of(on)
+        taken = runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
         assert (taken.profile, taken.survives_cluster_loss) == (Profile.MINIMAL, True)
-        saved = bench.savepoints.read(taken.savepoint_id)
+        saved = recovery.savepoints.read(taken.savepoint_id)
         generator.feed(LOST)
-        wait_counted(bench, generator.acknowledged, seconds=180)
+        wait_counted(recovery, generator.acknowledged, seconds=180)
 
-        destroy(bench)
-        bench.cluster.delete_topics(list(bench.config.topics.declared))
+        destroy(recovery)
+        recovery.cluster.delete_topics(list(recovery.config.topics.declared))
         earliest = parse("earliest", group="", read=lambda _: b"")
-        request = asked(bench, savepoint=FROM_INPUT, inputs_from="latest", offsets=earliest)
-        report = runner.restore(request, run_id="lost", requested_by="test", approve=lambda planned: shown(planned) and beginning(planned))
+        request = asked(recovery, Rebuild, inputs_from="latest", offsets=earliest)
+        report = runs.restore_in_place(
+            runner,
+            request,
+            runs.Requester(run_id="lost", requested_by="test"),
+            approve=lambda planned: shown(planned) and beginning(planned),
+        )
         assert (report.savepoint_id, report.verdict) == (None, Verdict.EQUAL)
         assert set(report.manifests) == {taken.savepoint_id}
         assert report.rows == sum(topic.rows for topic in saved.topics if not topic.role.internal)
         on.await_running()
-        wait_counted(bench, ORDERS, seconds=180)
-        assert set(differences(bench, truth(generator.world, range(ORDERS))).values()) == {0}
+        wait_counted(recovery, ORDERS, seconds=180)
+        assert set(differences(recovery, truth(generator.world, range(ORDERS))).values()) == {0}
         # Windows that are still open have no final result yet.
         archived = {topic.name: topic.rows for topic in saved.topics if topic.role is TopicRole.OUTPUT and topic.rows}
         assert archived
         for name, rows in archived.items():
-            partitions = bench.cluster.describe_topics([name])[name].partitions
-            ends = bench.cluster.high_watermarks([TopicPartition(name, number) for number in range(partitions)])
+            partitions = recovery.cluster.describe_topics([name])[name].partitions
+            ends = recovery.cluster.high_watermarks([TopicPartition(name, number) for number in range(partitions)])
             assert sum(ends.values()) > rows, "what was written before, and what is written again behind it"
 
         generator.feed(LATER)
-        wait_counted(bench, ORDERS + LATER, seconds=180)
+        wait_counted(recovery, ORDERS + LATER, seconds=180)
         kept = [*range(ORDERS), *range(ORDERS + LOST, ORDERS + LOST + LATER)]
-        assert set(differences(bench, truth(generator.world, kept)).values()) == {0}
+        assert set(differences(recovery, truth(generator.world, kept)).values()) == {0}
         assert on.held() == []
 
 
 def runner_of(on: Stage) -> Runner:
-    return Runner(bench=on.bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
+    return Runner(recovery=on.recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
 
 def beginning(planned: RestorePlan) -> bool:

@@ -12,16 +12,17 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.plan import SafetyPolicy
-from streams_recovery.core.time_cut import AsOf, CutBy
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
-from tests.integration.small import asked
-from tests.system.stage import ORDERS, Stage, stage
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.applications.small import asked
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 READER, MORE, LATER = "reader-of-orders", 600, 250
@@ -45,7 +46,7 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def read_to_the_end(on: Stage) -> None:
     """Another group that has read all orders."""
     consumer = Consumer(
-        on.bench.connection.client_config(**{"group.id": READER, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+        on.recovery.connection.client_config(**{"group.id": READER, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     )
     consumer.subscribe(["orders"])
     read = 0
@@ -56,29 +57,29 @@ def read_to_the_end(on: Stage) -> None:
 
 
 def orders(on: Stage) -> list[TopicPartition]:
-    return [TopicPartition("orders", number) for number in range(on.bench.cluster.describe_topics(["orders"])["orders"].partitions)]
+    return [TopicPartition("orders", number) for number in range(on.recovery.cluster.describe_topics(["orders"])["orders"].partitions)]
 
 
 def behind(on: Stage) -> int:
     """Orders that the other group has not read."""
-    ends, known = on.bench.cluster.high_watermarks(orders(on)), on.bench.groups.committed(READER, orders(on))
+    ends, known = on.recovery.cluster.high_watermarks(orders(on)), on.recovery.groups.committed(READER, orders(on))
     return sum(end - (0 if (found := known[tp]) is None else found.offset) for tp, end in ends.items())
 
 
 def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
-    bench, generator = on.bench, on.generator
-    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
+    recovery, generator = on.recovery, on.generator
+    runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
     def backup() -> str:
-        return runner.backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
+        return runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
 
     base = backup()
     generator.feed(MORE)
-    wait_counted(bench, ORDERS + MORE, seconds=180)
+    wait_counted(recovery, ORDERS + MORE, seconds=180)
     read_to_the_end(on)
     kept = ORDERS + MORE - LATER
     wanted = asked(
-        bench,
+        recovery,
         as_of=AsOf(moment=generator.world.timestamp(kept - 1), by=CutBy.TIMESTAMP),
         in_place=True,
         replace=True,
@@ -86,21 +87,25 @@ def test_an_application_goes_back_in_place_and_forward_again(on: Stage) -> None:
         safety=SafetyPolicy.SKIP,
     )
     with pytest.raises(Refused, match="take a savepoint"):
-        runner.restore(wanted, run_id="early", requested_by="test", approve=lambda _: True)
+        runs.restore_in_place(runner, wanted, runs.Requester(run_id="early", requested_by="test"), approve=lambda _: True)
     archive = backup()
 
-    report = runner.restore(wanted, run_id="back", requested_by="test", approve=lambda planned: planned.savepoint_id == base)
+    report = runs.restore_in_place(
+        runner, wanted, runs.Requester(run_id="back", requested_by="test"), approve=lambda planned: planned.savepoint_id == base
+    )
     assert report.savepoint_id == base
-    assert {status.state for status in bench.application.status()} == {InstanceState.GONE}
-    assert sum(bench.cluster.high_watermarks(orders(on)).values()) == kept
+    assert {status.state for status in recovery.application.status()} == {InstanceState.GONE}
+    assert sum(recovery.cluster.high_watermarks(orders(on)).values()) == kept
     assert behind(on) == 0, "who had read everything has read everything that is left"
-    bench.application.start()
+    recovery.application.start()
     on.await_running()
-    wait_counted(bench, kept, seconds=180)
-    assert set(differences(bench, truth(generator.world, range(kept))).values()) == {0}
+    wait_counted(recovery, kept, seconds=180)
+    assert set(differences(recovery, truth(generator.world, range(kept))).values()) == {0}
 
-    appended = runner.append("latest", run_id="forward", requested_by="test", approve=lambda planned: planned.savepoint_id == archive)
+    appended = runs.append(
+        runner, "latest", runs.Requester(run_id="forward", requested_by="test"), approve=lambda planned: planned.savepoint_id == archive
+    )
     assert (appended.rows, appended.present, behind(on)) == (LATER, 0, LATER)
-    wait_counted(bench, ORDERS + MORE, seconds=180)
-    assert set(differences(bench, truth(generator.world, range(ORDERS + MORE))).values()) == {0}
+    wait_counted(recovery, ORDERS + MORE, seconds=180)
+    assert set(differences(recovery, truth(generator.world, range(ORDERS + MORE))).values()) == {0}
     assert on.held() == []

@@ -7,27 +7,24 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from embedded.demo.checks import wait_counted
-from streams_recovery import holds, savepoints, standstills
-from streams_recovery.cli.running import Runner
-from streams_recovery.core.lease import LockRecord
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.leases import LEASE_SECONDS
-from streams_recovery.savepoints import SavepointRequest, SavepointSummary
-from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations import quiesce_record, savepoint, topic_holds
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.waiting import poll
-from streams_recovery.workbench import Workbench, wall_clock
-from tests.system.commands import Command, files_below, jobs_of
-from tests.system.rows import rows_in_the_savepoint, rows_on_the_cluster
-from tests.system.stage import Stage, stage
-from tests.system.watching import Watch, topic_settings
+from tests.support.leases import later
+from tests.support.stack.commands import Command, files_below, jobs_of
+from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster
+from tests.support.stack.savepoints import take
+from tests.support.stack.stage import Stage, stage
+from tests.support.stack.watch import Condition, topic_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
@@ -41,54 +38,46 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(autouse=True)
 def free(on: Stage) -> None:
     """No test begins under a lock that a failed one left."""
-    holder = on.bench.lock.holder()
+    holder = on.recovery.lock.holder()
     if holder is not None:
-        on.bench.lock.take_from(holder.owner)
-
-
-def later(bench: Workbench) -> Workbench:
-    """The bench at a time when every lease of now has ended."""
-
-    def clock() -> int:
-        return wall_clock() + (LEASE_SECONDS + 1) * 1000
-
-    return replace(bench, clock=clock, lock=ApplicationLock(bench.repository, bench.layout, clock))
-
-
-def take(on: Stage, bench: Workbench, run_id: str) -> SavepointSummary:
-    """A savepoint, by the same steps as the command line's, in this process."""
-    runner = Runner(bench=bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
-    return runner.backup(SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        on.recovery.lock.take_from(holder.owner)
 
 
 def backup(on: Stage, *options: str, **variables: str) -> Command:
     return Command(on, "backup", "--json", "--logs", str(on.stack.directory / "logs"), *options, **variables)
 
 
+def expiry_approval(on: Stage) -> str:
+    """What approves the expiry that would be done now."""
+    with Command(on, "expire", "--plan", "--json") as shown:
+        approval: str = shown.result()["approve"]
+    return approval
+
+
 def lock_records(on: Stage) -> list[LockRecord]:
-    return NumberedLog(on.bench.repository, on.bench.layout.locks, LockRecord).read_all()
+    return AppendLog(on.recovery.repository, on.recovery.layout.locks, LockRecord).read_all()
 
 
 def check_whole(on: Stage, savepoint_id: str, before: dict[str, dict[str, str]]) -> Manifest:
     """The savepoint has every record of the changelogs up to its cut once, in order, and shows the topics' own settings."""
-    found = on.bench.savepoints.read(savepoint_id)
-    stored, truth = rows_in_the_savepoint(on.bench, found), rows_on_the_cluster(on.bench, found)
+    found = on.recovery.savepoints.read(savepoint_id)
+    stored, truth = rows_in_the_savepoint(on.recovery, found), rows_on_the_cluster(on.recovery, found)
     assert {tp: rows for tp, rows in stored.items() if rows != truth[tp]} == {}
     assert sum(map(len, stored.values())) > 0
     assert {topic.name: topic.config for topic in found.topics} == {topic.name: before[topic.name] for topic in found.topics}
     return found
 
 
-def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Watch]:
+def kill_at(on: Stage, phase: str, mode: str) -> tuple[Command, Condition]:
     """A run that was killed there. One that slipped through, its lock given back, is a savepoint like any other."""
     # A long commit interval holds a paused application long enough to be looked at.
     slowly = {"STREAMS_RECOVERY_COMMIT_INTERVAL_MS": "1500"} if mode == "pause" else {}
     for _ in range(5):
         on.await_running()
         on.generator.feed(300)
-        watch = Watch(on)
+        watch = Condition(on)
         with backup(on, "--mode", mode, **slowly) as command:
-            if command.kill_when(watch.moment(phase), near=watch.near(phase)) and on.bench.lock.holder() is not None:
+            if command.kill_when(watch.moment(phase), near=watch.near(phase)) and on.recovery.lock.holder() is not None:
                 return command, watch
     raise AssertionError(f"no run could be caught in {phase}")
 
@@ -114,36 +103,31 @@ DEEP = pytest.mark.deep
     ],
 )
 def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back(on: Stage, phase: str, mode: str) -> None:
-    bench, before = on.bench, topic_settings(on)
+    recovery, before = on.recovery, topic_settings(on)
     killed, watch = kill_at(on, phase, mode)
     ids, published = watch.ids, [path.parent.name for path in watch.new("savepoints/*/*")]
     assert len(published) == (phase in ("publish", "finish"))
-    assert bench.savepoints.ids() == [*ids, *published]
-    holder = bench.lock.holder()
+    assert recovery.savepoints.ids() == [*ids, *published]
+    holder = recovery.lock.holder()
     assert holder is not None
     assert re.fullmatch(r"savepoint cli-[0-9a-f]{32}", holder.owner)
     if phase not in ("publish", "finish"):
-        assert holds.outstanding(bench) != ()
+        assert topic_holds.outstanding(recovery) != ()
     if phase == "quiesce":
         assert watch.held()
-    assert (standstills.left(bench) is not None) == (phase in ("quiesce", "capture", "resume"))
+    assert (quiesce_record.left(recovery) is not None) == (phase in ("quiesce", "capture", "resume"))
     assert poll(lambda: None if jobs_of(on) else True, seconds=60), "a job outlived the run it belongs to"
     assert list(killed.temporary.glob("*.secrets")) == []
     orphans = set(watch.new("segments/**/*.parquet"))
 
-    with backup(on) as refused:
-        said = refused.refused(5)
-    assert holder.owner in said
-    assert f"unlock <name> '{holder.owner}'" in said
-    assert bench.savepoints.ids() == [*ids, *published]
-
-    summary = take(on, later(bench), f"after {phase} {mode}")
+    # Its process is proven dead from here, so nobody waits for its lease to end.
+    summary = take(on, recovery, f"after {phase} {mode}")
     assert summary.consistency == "exact"
-    assert bench.savepoints.ids() == [*ids, *published, summary.savepoint_id]
+    assert recovery.savepoints.ids() == [*ids, *published, summary.savepoint_id]
     taken = [record for record in lock_records(on) if record.kind == "acquire"][-1]
     assert taken.took_over_from == holder.owner
     assert on.held() == []
-    assert standstills.left(bench) is None
+    assert quiesce_record.left(recovery) is None
     assert len(on.await_running()) == 2
     assert topic_settings(on) == before
     for savepoint_id in (*published, summary.savepoint_id):
@@ -156,10 +140,10 @@ def test_killed_at_any_phase_and_the_next_run_completes_and_puts_everything_back
 
 @DEEP
 def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
-    wait_counted(on.bench, on.generator.sent, seconds=180)
-    assert poll(lambda: True if take(on, on.bench, f"settled {time.monotonic_ns()}").new_records == 0 else None, seconds=900)
+    wait_counted(on.recovery, on.generator.sent, seconds=180)
+    assert poll(lambda: True if take(on, on.recovery, f"settled {time.monotonic_ns()}").new_records == 0 else None, seconds=900)
     log = on.stack.directory / "logs" / "backup.log"
-    watch, size = Watch(on), log.stat().st_size
+    watch, size = Condition(on), log.stat().st_size
     began = time.monotonic()
     with backup(on) as command:
         summary = command.result()
@@ -176,12 +160,12 @@ def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
 @pytest.mark.fault("F14")
 def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(on: Stage) -> None:
     on.generator.feed(200)
-    before, ids, instances, watch = topic_settings(on), on.bench.savepoints.ids(), on.await_running(), Watch(on)
+    before, ids, instances, watch = topic_settings(on), on.recovery.savepoints.ids(), on.await_running(), Condition(on)
     with backup(on) as first:
         assert first.stop_when(lambda: bool(watch.new("work/*/backup-spec.*")), near=watch.near("begin"))
         time.sleep(1)
         held, records, state = topic_settings(on), len(lock_records(on)), files_below(watch.root)
-        for verb, options in (("backup", ["--mode", "stop"]), ("expire", ["--apply"])):
+        for verb, options in (("backup", ["--mode", "stop"]), ("expire", ["--approve", expiry_approval(on)])):
             with Command(on, verb, *options) as second:
                 said = second.refused(5)
             found = re.search(
@@ -190,12 +174,12 @@ def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(
             assert found, said
             assert int(found[2]) >= 1
             assert LEASE_SECONDS - 120 < int(found[3]) <= LEASE_SECONDS
-            assert f"`streams-recovery unlock <name> '{found[1]}'`" in said
+            assert f"streams-recovery unlock order-processing '{found[1]}'" in second.err.splitlines()[-1]
             assert second.out == ""
         assert (topic_settings(on), len(lock_records(on)), files_below(watch.root)) == (held, records, state)
         first.signal(signal.SIGCONT)
         summary = first.result()
-    assert on.bench.savepoints.ids() == [*ids, summary["savepoint_id"]]
+    assert on.recovery.savepoints.ids() == [*ids, summary["savepoint_id"]]
     assert on.instances() == instances
     assert (on.held(), topic_settings(on)) == ([], before)
     check_whole(on, summary["savepoint_id"], before)
@@ -204,14 +188,16 @@ def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(
 def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_application_back(on: Stage) -> None:
     before = topic_settings(on)
     kill_at(on, "quiesce", "pause")
-    holder = on.bench.lock.holder()
+    holder = on.recovery.lock.holder()
     assert holder is not None
     with Command(on, "unlock", "savepoint somebody") as wrong:
         assert holder.owner in wrong.refused(3)
-    assert on.bench.lock.holder() == holder
-    with Command(on, "unlock", holder.owner) as right:
+    assert on.recovery.lock.holder() == holder
+    with Command(on, "unlock", holder.owner, "--plan") as shown:
+        assert shown.wait() == 0, shown.err
+    with Command(on, "unlock", holder.owner, "--approve", shown.err.split()[-1]) as right:
         assert right.wait() == 0, right.err
-    assert "order-processor-1, order-processor-2 may still stand still (mode pause)" in right.err
+    assert "order-processor-1, order-processor-2 may still be held (mode pause)" in right.err
     with backup(on) as after:
         summary = after.result()
     assert summary["consistency"] == "exact"
@@ -223,10 +209,10 @@ def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_applicat
 @DEEP
 def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(on: Stage) -> None:
     on.generator.feed(200)
-    before, watch = topic_settings(on), Watch(on)
+    before, watch = topic_settings(on), Condition(on)
     with backup(on) as sleeper:
         assert sleeper.stop_when(watch.moment("verify"), near=watch.near("verify"))
-        summary = take(on, later(on.bench), "while it slept")
+        summary = take(on, later(on.recovery), "while it slept")
         instances, state = on.await_running(), files_below(watch.root)
         sleeper.signal(signal.SIGCONT)
         said = sleeper.refused(5)
@@ -241,25 +227,25 @@ def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(o
 @pytest.mark.fault("F16")
 @DEEP
 def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go(on: Stage) -> None:
-    bench, before, watch = later(on.bench), topic_settings(on), Watch(on)
+    recovery, before, watch = later(on.recovery), topic_settings(on), Condition(on)
     on.await_running()
     with backup(on, STREAMS_RECOVERY_COMMIT_INTERVAL_MS="1500") as sleeper:
         assert sleeper.stop_when(watch.moment("quiesce"), near=watch.near("quiesce"))
-        ticket = savepoints.begin(bench, SavepointRequest(run_id="awake", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        ticket = savepoint.begin(recovery, SavepointRequest(run_id="awake", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert watch.going(), "what the sleeper had left paused was brought back first"
         try:
             try:
-                quiesced = savepoints.quiesce(bench, ticket)
+                quiesced = savepoint.quiesce(recovery, ticket)
                 guarded = topic_settings(on)
                 sleeper.signal(signal.SIGCONT)
                 assert "no longer holds the lock" in sleeper.refused(5)
                 assert watch.held()
                 assert topic_settings(on) == guarded != before
-                assert savepoints.capture(bench, ticket, quiesced).consistency == "exact"
+                assert savepoint.capture(recovery, ticket, quiesced).consistency == "exact"
             finally:
-                savepoints.resume(bench, ticket)
+                savepoint.resume(recovery, ticket)
         finally:
-            savepoints.finish(bench, ticket)
+            savepoint.finish(recovery, ticket)
     assert len(on.await_running()) == 2
     assert (on.held(), topic_settings(on)) == ([], before)
     assert watch.new("savepoints/*/*") == []

@@ -14,19 +14,20 @@ import pytest
 from embedded.demo.checks import differences, wait_counted
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
-from streams_recovery import watching
 from streams_recovery.application import http_control
-from streams_recovery.application.record import InstanceFiles
-from streams_recovery.cli.running import Runner
+from streams_recovery.application.instance_record import InstanceFiles
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.journal import JournalEntry, Phase
-from streams_recovery.core.plan import SafetyPolicy
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.savepoints import SavepointRequest
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations import conditions
+from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.waiting import poll
-from tests.integration.small import asked
-from tests.system.stage import ORDERS, Stage, stage
+from tests.support.applications.small import asked
+from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(900)]
 
@@ -59,33 +60,31 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def instance_ids(on: Stage) -> set[str | None]:
-    return {member.group_instance_id for member in on.bench.groups.describe(on.bench.application_id).members}
+    return {member.group_instance_id for member in on.recovery.groups.describe(on.recovery.application_id).members}
 
 
 def runner(on: Stage) -> Runner:
-    return Runner(bench=on.bench, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
+    return Runner(recovery=on.recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
 
 
 def restored(on: Stage, **wanted: object) -> str:
     """Bring back the newest savepoint in place of what is there. The id of the restore."""
-    report = runner(on).restore(
-        asked(on.bench, replace=True, **wanted), run_id=uuid.uuid4().hex, requested_by="test", approve=lambda _: True
-    )
-    return report.restore_id
+    requester = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+    return runs.restore_in_place(runner(on), asked(on.recovery, replace=True, **wanted), requester, approve=lambda _: True).restore_id
 
 
 def mark(on: Stage) -> list[Path]:
     """Something in every instance's local state that only a wipe takes away."""
-    process = on.bench.config.runs.process
+    process = on.recovery.config.runs.process
     assert process is not None
-    left = [Path(one.state_directory) / on.bench.application_id / "left" for one in process.instances]
+    left = [Path(one.state_directory) / on.recovery.application_id / "left" for one in process.instances]
     for file in left:
         file.write_text("still here")
     return left
 
 
 def urls(on: Stage) -> list[str]:
-    process = on.bench.config.runs.process
+    process = on.recovery.config.runs.process
     assert process is not None
     return [one.url for one in process.instances]
 
@@ -93,7 +92,7 @@ def urls(on: Stage) -> list[str]:
 def check_whole(on: Stage, orders: int) -> None:
     """Every instance has all of the state, its own part and what it stands by for, and all of it is true."""
     expected = truth(on.generator.world, range(orders))
-    assert set(differences(on.bench, expected).values()) == {0}
+    assert set(differences(on.recovery, expected).values()) == {0}
 
     def unlike() -> list[str]:
         found = []
@@ -111,9 +110,9 @@ def check_whole(on: Stage, orders: int) -> None:
 
 
 def check_started_after_the_wipe(on: Stage, restore_id: str) -> None:
-    process = on.bench.config.runs.process
+    process = on.recovery.config.runs.process
     assert process is not None
-    journal = NumberedLog(on.bench.repository, on.bench.layout.journal(restore_id), JournalEntry).read_all()
+    journal = AppendLog(on.recovery.repository, on.recovery.layout.journal(restore_id), JournalEntry).read_all()
     at = {entry.phase: entry.at for entry in journal}
     started = [InstanceFiles(Path(process.directory), one.name).started() for one in process.instances]
     times = [run.at for run in started if run is not None]
@@ -146,10 +145,10 @@ def test_instances_that_stand_by_for_each_other_are_all_wiped_and_all_whole_agai
     members = {"order-processor-1-1", "order-processor-2-1"}
     check_whole(on, ORDERS)
     assert instance_ids(on) == members
-    runner(on).backup(SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
+    runs.backup(runner(on), SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
     on.await_running()
     on.generator.feed(MORE)
-    wait_counted(on.bench, ORDERS + MORE, seconds=180)
+    wait_counted(on.recovery, ORDERS + MORE, seconds=180)
     left = mark(on)
     with reports(on) as seen:
         restore_id = restored(on, safety=SafetyPolicy.SKIP)
@@ -158,7 +157,7 @@ def test_instances_that_stand_by_for_each_other_are_all_wiped_and_all_whole_agai
     check_started_after_the_wipe(on, restore_id)
     assert instance_ids(on) == members
     assert max(seen) > 0, "an instance tells what is left to restore"
-    look = watching.restoration_done(on.bench, {})
-    assert (look.done, look.told.count(" 0 records left to restore")) == (True, 2)
+    look = conditions.restoration_done(on.recovery, {})
+    assert (look.done, look.message.count(" 0 records left to restore")) == (True, 2)
     check_whole(on, ORDERS + MORE)
     assert on.held() == []

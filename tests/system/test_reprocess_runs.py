@@ -22,16 +22,16 @@ from embedded.applications import Applications
 from embedded.demo.checks import wait_counted
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery import reprocessing
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.reprocessing import reprocessing_name
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.slices import Interval
-from tests.support.topic_settings import alter
-from tests.system.commands import Command
-from tests.system.consuming import records_below
-from tests.system.stage import Stage, stage
+from streams_recovery.config.sandbox_application import SandboxName
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.operations import interval as reprocessing
+from tests.support.kafka.records_below import records_below
+from tests.support.kafka.topic_settings import alter
+from tests.support.stack.commands import Command
+from tests.support.stack.stage import Stage, stage
 
 DAG = f"streams_reprocess_{APPLICATION}"
 HOUR = 3_600_000
@@ -67,7 +67,7 @@ class Play:
 
     def newest(self, topic: str, interval: Interval) -> dict[str, Any]:
         """The newest record of each key that is of the interval."""
-        ends = self.on.bench.cluster.high_watermarks([TopicPartition(topic, partition) for partition in range(4)])
+        ends = self.on.recovery.cluster.high_watermarks([TopicPartition(topic, partition) for partition in range(4)])
         return {
             message.key().decode(): json.loads(message.value())
             for _, message in records_below(self.on.stack.bootstrap, ends)
@@ -76,25 +76,25 @@ class Play:
 
     def around(self) -> tuple[Any, ...]:
         """All that reprocessing must not touch: instances, where the real outputs and inputs end, what is committed, lock and holds."""
-        bench = self.on.bench
-        topics = bench.cluster.describe_topics([*bench.config.topics.outputs, *bench.config.topics.inputs])
+        recovery = self.on.recovery
+        topics = recovery.cluster.describe_topics([*recovery.config.topics.outputs, *recovery.config.topics.inputs])
         logs = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
-        committed = bench.groups.committed(bench.application_id, logs)
-        return self.on.instances(), bench.cluster.high_watermarks(logs), committed, self.on.held()
+        committed = recovery.groups.committed(recovery.application_id, logs)
+        return self.on.instances(), recovery.cluster.high_watermarks(logs), committed, self.on.held()
 
     def here(self) -> set[str]:
         """Topics and groups of the cluster."""
-        return {*self.on.bench.cluster.topic_names(), *self.on.bench.cluster.groups()}
+        return {*self.on.recovery.cluster.topic_names(), *self.on.recovery.cluster.groups()}
 
     def alive(self) -> list[str]:
         """What is left on the machine of applications that processed intervals: processes, and files of their state."""
         stack, found = self.on.stack, []
         assert isinstance(stack, Applications)
-        for lane in (0, 1):
-            config = stack.named(reprocessing_name(APPLICATION, self.hour(1).name, lane))
+        for slot in (0, 1):
+            config = stack.named(str(SandboxName(application=APPLICATION, interval=self.hour(1).name, slot=slot)))
             statuses = open_application(config.runs, config.application.id).status()
             found += [status.name for status in statuses if status.state is not InstanceState.GONE]
-        return [*found, *(str(path) for path in stack.lanes_state.glob("*/*"))]
+        return [*found, *(str(path) for path in stack.slots_state.glob("*/*"))]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         _long_history(on)
         assert Command(on, "backup", "--json").result()["consistency"] == "exact"
         on.generator.feed(LATER)
-        wait_counted(on.bench, FIRST + LATER, seconds=180)
+        wait_counted(on.recovery, FIRST + LATER, seconds=180)
         assert Command(on, "backup", "--json").result()["consistency"] == "exact"
         client = Airflow(on.stack, on.processes).start()
         yield Play(on, client, hour_0)
@@ -136,7 +136,7 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
     play.airflow.backfill(DAG, play.moment(1), play.moment(3), conf={"reason": "a test"}, max_active_runs=3)
     runs = play.airflow.runs(DAG, "backfill")
     assert len(runs) == 3, runs
-    states = {start: play.airflow.wait(DAG, run_id, seconds=900, told=lambda *_: None) for start, run_id in sorted(runs.items())}
+    states = {start: play.airflow.wait(DAG, run_id, seconds=900, on_change=lambda *_: None) for start, run_id in sorted(runs.items())}
     assert set(states.values()) == {"success"}, "\n".join(play.airflow.failures(DAG, run_id) for run_id in runs.values())
     by_hour = dict(zip((1, 2, 3), (runs[start] for start in sorted(runs)), strict=True))
 
@@ -146,27 +146,30 @@ def test_hours_of_the_past_are_processed_again_two_at_once_and_the_application_n
         expected = truth(play.on.generator.world, orders)
         for output, store in RESULTS.items():
             assert play.results(output, number) == expected[store], (output, number)
-        handed = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "hand_over")["outputs"]}
-        assert (handed["enriched-orders"]["results"] >= len(expected["enriched-orders"]), handed["enriched-orders"]["outside"]) == (True, 0)
-        fed = play.airflow.result(DAG, by_hour[number], "check_feed")
-        assert (fed["rows"] - fed["present"], fed["present"]) == (len(orders), 0), (
+        published = {one["output"]: one for one in play.airflow.result(DAG, by_hour[number], "publish_results")["outputs"]}
+        assert (published["enriched-orders"]["results"] >= len(expected["enriched-orders"]), published["enriched-orders"]["outside"]) == (
+            True,
+            0,
+        )
+        loaded = play.airflow.result(DAG, by_hour[number], "check_deferred_input")
+        assert (loaded["rows"] - loaded["present"], loaded["present"]) == (len(orders), 0), (
             "orders wait for the tables, which have no record of the hour"
         )
-        assert play.airflow.result(DAG, by_hour[number], "stop_at_ends")["closed_cleanly"]
+        assert play.airflow.result(DAG, by_hour[number], "drain")["closed_cleanly"]
         removed = play.airflow.result(DAG, by_hour[number], "remove")
         assert len(removed["topics"]) == 16 + 3, "internal topics and copies of inputs"
-    lanes = {play.airflow.result(DAG, by_hour[number], "claim")["lane"] for number in (1, 2)}
-    assert lanes == {0, 1}, "both at once"
+    slots = {play.airflow.result(DAG, by_hour[number], "claim")["slot"] for number in (1, 2)}
+    assert slots == {0, 1}, "both at once"
     empty = play.airflow.result(DAG, by_hour[3], "plan")
     assert (empty["records"], "Nothing is started" in empty["text"]) == (0, True)
     tasks = play.airflow.tasks(DAG, by_hour[3])
     assert (tasks["open_restore"], tasks["start_application"], tasks["remove"], tasks["conclude"]) == ("skipped",) * 3 + ("success",)
 
-    kept = {f"reprocess.{output}-{play.hour(number).name}" for output in play.on.bench.config.topics.outputs for number in (1, 2)}
+    kept = {f"reprocess.{output}-{play.hour(number).name}" for output in play.on.recovery.config.topics.outputs for number in (1, 2)}
     assert play.around() == before
     assert play.here() == here | kept
-    assert (play.alive(), reprocessing.busy(play.on.bench)) == ([], ())
-    entries = reprocessing.history(play.on.bench)
+    assert (play.alive(), reprocessing.busy(play.on.recovery)) == ([], ())
+    entries = reprocessing.history(play.on.recovery)
     assert sorted((entry.start, entry.records, entry.succeeded) for entry in entries) == [
         (play.hour(1).start, 1_200, True),
         (play.hour(2).start, 1_000, True),
@@ -178,26 +181,27 @@ def test_the_schedule_itself_starts_nothing(play: Play) -> None:
     runs = play.airflow.runs(DAG, "scheduled")
     assert runs, "the newest interval has a run"
     for run_id in runs.values():
-        assert play.airflow.wait(DAG, run_id, seconds=200, told=lambda *_: None) == "success"
+        assert play.airflow.wait(DAG, run_id, seconds=200, on_change=lambda *_: None) == "success"
         assert set(play.airflow.tasks(DAG, run_id).values()) == {"skipped"}
 
 
 def test_wrong_results_are_replaced_in_the_outputs_of_a_running_application_from_the_state_before_them(play: Play) -> None:
-    on, outputs = play.on, play.on.bench.config.topics.outputs
+    on, outputs = play.on, play.on.recovery.config.topics.outputs
     never = str(2**63 - 1)
-    alter(on.bench.cluster, {output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
+    alter(on.recovery.cluster, {output: {"cleanup.policy": "compact", "min.compaction.lag.ms": never} for output in outputs})
     both = Interval(start=play.hour(1).start, end=play.hour(2).end)
     expected = truth(on.generator.world, range(FIRST + LATER))
     assert play.newest("customer-totals", both) == expected["order-totals"]
     wrong = [f"c-{number}" for number in range(7)]
     _written(on, "customer-totals", wrong, b'{"count":-1,"cents":-1}', both.end - 1)
     before, here = on.instances(), play.here()
-    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--hand-over", "replace")
-    assert "only when its id is typed" in Command(on, "reprocess", *asked).refused(3)
-    entry = Command(on, "reprocess", *asked, "--confirm", on.bench.application_id, "--json").result()
-    assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.bench.savepoints.ids()))
-    handed = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["handed"]["outputs"]}
-    assert handed == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
+    asked = ("--from", play.moment(1), "--to", play.moment(3), "--base", "savepoint", "--publish", "replace")
+    assert "the plan was not approved" in Command(on, "reprocess", *asked).refused(3)
+    planned = Command(on, "reprocess", *asked, "--plan", "--json").result()
+    entry = Command(on, "reprocess", *asked, "--approve", planned["approve"], "--json").result()
+    assert (entry["records"], entry["succeeded"], entry["savepoint_id"]) == (LATER, True, min(on.recovery.savepoints.ids()))
+    published = {one["output"]: (one["written"], one["tombstones"], one["superseded"]) for one in entry["published"]["outputs"]}
+    assert published == {"customer-totals": (len(wrong), 0, 0), "enriched-orders": (0, 0, 0), "order-counts-final": (0, 0, 0)}
     for output, store in RESULTS.items():
         assert play.newest(output, both) == expected[store], output
     beside = {f"reprocess.{output}-{both.name}" for output in outputs}

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery import savepoints
 from streams_recovery.application.factory import open_application
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 from streams_recovery.core.errors import ApplicationRunning
-from streams_recovery.core.model import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.operations import savepoint
 from streams_recovery.waiting import poll
-from tests.integration.small import STOPPED, begun, copy, says
-from tests.system.oracle import problems
-from tests.system.stage import Stage, stage
-from tests.system.test_cut_under_load import cut_of, with_policy
+from tests.support.applications.savepoint_steps import begun, copy
+from tests.support.applications.small import STOPPED, says, with_policy
+from tests.support.stack.oracle import problems
+from tests.support.stack.savepoints import cut_of
+from tests.support.stack.stage import Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(2_400)]
 
@@ -32,55 +33,55 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.mark.fault("F52")
 def test_a_running_application_never_looks_stopped(on: Stage) -> None:
-    bench, before = on.bench, on.await_running()
-    group = bench.groups.describe(bench.application_id)
+    recovery, before = on.recovery, on.await_running()
+    group = recovery.groups.describe(recovery.application_id)
     assert (group.kind, group.empty) == ("streams", False)
     answer = says(STOPPED)
     mistaken = Runs.model_validate({"kind": "command", "command": {"status": answer, "stop": answer, "start": ["true"], "wipe": ["true"]}})
-    blind = replace(bench, application=open_application(mistaken, bench.application_id))
+    blind = replace(recovery, application=open_application(mistaken, recovery.application_id))
     ticket = begun(blind)
     try:
-        with pytest.raises(ApplicationRunning, match=f"group {bench.application_id} of the streams protocol is "):
-            savepoints.quiesce(blind, ticket)
+        with pytest.raises(ApplicationRunning, match=f"group {recovery.application_id} of the streams protocol is "):
+            savepoint.quiesce(blind, ticket)
     finally:
-        savepoints.finish(blind, ticket)
-    committed = bench.groups.committed(bench.application_id, bench.groups.committed_partitions(bench.application_id))
+        savepoint.finish(blind, ticket)
+    committed = recovery.groups.committed(recovery.application_id, recovery.groups.committed_partitions(recovery.application_id))
     tp = next(iter(committed))
     with pytest.raises(ApplicationRunning, match="of the streams protocol is "):
-        bench.groups.set_offsets(bench.application_id, {tp: CommittedOffset(offset=0, metadata="", leader_epoch=None)})
+        recovery.groups.set_offsets(recovery.application_id, {tp: CommittedOffset(offset=0, metadata="", leader_epoch=None)})
     assert on.await_running() == before
     assert on.held() == []
-    assert bench.savepoints.ids() == []
+    assert recovery.savepoints.ids() == []
 
 
 @pytest.mark.parametrize("mode", [QuiesceMode.PAUSE, QuiesceMode.STOP, QuiesceMode.LIVE])
 def test_its_savepoints_are_exact_and_say_what_it_was(on: Stage, mode: QuiesceMode) -> None:
     on.await_running()
     # It ticks: on a busy machine few looks at a running one fall between two commits.
-    bench = with_policy(on.bench, attempts=1_000)
-    draft = cut_of(bench, mode, f"streams-{mode}")
+    recovery = with_policy(on.recovery, attempts=1_000)
+    draft = cut_of(recovery, mode, f"streams-{mode}")
     assert draft.group_type == "streams"
     assert draft.consistency is Consistency.EXACT, draft.proof
-    assert problems(bench, draft) == []
+    assert problems(recovery, draft) == []
     on.await_running()
 
 
 @pytest.mark.fault("F52")
 def test_a_published_savepoint_names_the_protocol_and_a_stopped_group_is_empty(on: Stage) -> None:
-    bench = on.bench
+    recovery = on.recovery
     on.await_running()
-    ticket = begun(bench)
+    ticket = begun(recovery)
     try:
         try:
-            cut = savepoints.capture(bench, ticket, savepoints.quiesce(bench, ticket))
-            stopped = bench.groups.describe(bench.application_id)
+            cut = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
+            stopped = recovery.groups.describe(recovery.application_id)
             assert (stopped.kind, stopped.empty) == ("streams", True)
         finally:
-            savepoints.resume(bench, ticket)
-        summary = savepoints.publish(bench, ticket, savepoints.gather(bench, ticket, *copy(bench, ticket, cut)).copied)
+            savepoint.resume(recovery, ticket)
+        summary = savepoint.publish(recovery, ticket, savepoint.gather(recovery, ticket, *copy(recovery, ticket, cut)).copied)
     finally:
-        savepoints.finish(bench, ticket)
-    manifest = bench.savepoints.read(summary.savepoint_id)
+        savepoint.finish(recovery, ticket)
+    manifest = recovery.savepoints.read(summary.savepoint_id)
     assert (manifest.group_type, manifest.consistency) == ("streams", Consistency.EXACT)
     assert manifest.records > 0
-    assert poll(lambda: True if not bench.groups.describe(bench.application_id).empty else None, seconds=60, interval=0.5)
+    assert poll(lambda: True if not recovery.groups.describe(recovery.application_id).empty else None, seconds=60, interval=0.5)

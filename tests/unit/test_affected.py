@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import deep_runs
-from tests.support.affected import ROOT, affected, deep_tests, reached
+from tests.support.affected import affected, deep_tests, reached
 from tests.support.deep_runs import DeepRun
+from tests.support.project import PROJECT
 
 SPARK, CUTS, AIRFLOW = "tests/spark/test_submitted.py", "tests/system/test_cut_under_load.py", "tests/system/test_airflow_runs.py"
 TESTS = [SPARK, CUTS, AIRFLOW]
@@ -17,8 +18,8 @@ TESTS = [SPARK, CUTS, AIRFLOW]
 
 def test_what_a_test_imports_is_followed_to_the_end() -> None:
     found = reached(CUTS)
-    assert {"tests/conftest.py", "tests/system/stage.py", "embedded/stack.py"} <= found
-    assert "plugins/streams_recovery/core/cut.py" in found, "by way of the steps of a savepoint"
+    assert {"tests/conftest.py", "tests/support/stack/stage.py", "embedded/stack.py"} <= found
+    assert "plugins/streams_recovery/core/savepoint/cut.py" in found, "by way of the steps of a savepoint"
     assert "dags/streams_backup.py" not in found
 
 
@@ -28,13 +29,13 @@ def test_what_a_test_imports_is_followed_to_the_end() -> None:
         ("docs/format.md", []),
         ("tests/support/tiers.py", []),
         ("tests/support/story.py", [AIRFLOW]),
-        ("plugins/streams_recovery/core/cut.py", TESTS),
-        ("spark_jobs/transforms/loading.py", TESTS),
+        ("plugins/streams_recovery/core/savepoint/cut.py", TESTS),
+        ("spark_jobs/transforms/load.py", TESTS),
         ("plugins/streams_recovery/operators/restore.py", [CUTS, AIRFLOW]),
         ("dags/streams_undo.py", [CUTS, AIRFLOW]),
-        ("tests/spark/small_app.py", [SPARK]),
-        ("tests/system/playing.py", [AIRFLOW]),
-        ("tests/system/oracle.py", [CUTS]),
+        ("tests/support/spark/small_app.py", [SPARK]),
+        ("tests/support/stack/dag_runs.py", [AIRFLOW]),
+        ("tests/support/stack/oracle.py", [CUTS]),
         ("pyproject.toml", TESTS),
         ("tests/conftest.py", TESTS),
         ("plugins/streams_recovery/application/docker_compose.py", []),
@@ -47,7 +48,7 @@ def test_a_change_concerns_those_that_import_or_start_it(changed: str, expected:
 def test_all_deep_files_are_known_and_there() -> None:
     found = deep_tests()
     assert {SPARK, CUTS, AIRFLOW} <= set(found)
-    assert all((ROOT / file).is_file() for file in found)
+    assert all((PROJECT / file).is_file() for file in found)
 
 
 RUN = DeepRun(unit="system/test_cut_under_load.py", shard="1/2", commit="HEAD", minutes=3.0, passed=4, failed=0, skipped=0)
@@ -81,7 +82,7 @@ def test_green_is_what_ran_whole_with_nothing_failed_or_skipped(run: DeepRun | N
 
 
 def test_what_a_later_change_concerns_is_to_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep_runs, "changed_since", lambda _: ["tests/system/oracle.py"])
+    monkeypatch.setattr(deep_runs, "changed_since", lambda _: ["tests/support/stack/oracle.py"])
     assert deep_runs.standing({RUN.unit: RUN}, {RUN.unit: 4}) == {RUN.unit: "run again: a change since HEAD concerns it"}
 
 
@@ -96,7 +97,7 @@ def test_a_run_of_uncommitted_changes_is_not_recorded(written: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "clean"), [([], True), (["tests/seconds.json", "docs/a.md"], True), (["tests/system/oracle.py"], False)]
+    ("changed", "clean"), [([], True), (["tests/seconds.json", "docs/a.md"], True), (["tests/support/stack/oracle.py"], False)]
 )
 def test_uncommitted_is_what_a_test_may_depend_on(changed: list[str], clean: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep_runs, "changed_since", lambda _: changed)

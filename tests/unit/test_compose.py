@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from embedded.jars import KAFKA_VERSION
-from tests.unit.compose_files import (
+from tests.support.compose_files import (
     AIRFLOW,
     CONTROL,
     DOCKERFILES,
     INSIDE,
     LOCK,
-    ROOT,
     SERVICES,
     base_images,
     command,
@@ -29,6 +28,7 @@ from tests.unit.compose_files import (
     outside,
     ports_of,
 )
+from tests.support.project import PROJECT
 
 # Versions
 
@@ -55,7 +55,7 @@ def test_kafka_is_the_embedded_version():
 
 
 def test_airflow_is_the_locked_version_on_the_same_python():
-    python = ".".join(map(str, re.search(r'requires-python = ">=(\d+)\.(\d+)"', (ROOT / "pyproject.toml").read_text()).groups()))
+    python = ".".join(map(str, re.search(r'requires-python = ">=(\d+)\.(\d+)"', (PROJECT / "pyproject.toml").read_text()).groups()))
     assert f"FROM apache/airflow:{LOCK['apache-airflow']}-python{python}" in DOCKERFILES["airflow"]
     assert SERVICES["airflow-scheduler"]["image"].endswith(f":{LOCK['apache-airflow']}")
     assert f"FROM python:{python}-slim-bookworm" in DOCKERFILES["spark"]
@@ -85,7 +85,7 @@ def test_java_is_17_everywhere():
 
 def imported_packages(*folders):
     for folder in folders:
-        for path in (ROOT / folder).rglob("*.py"):
+        for path in (PROJECT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
                     yield from (alias.name.split(".")[0] for alias in node.names)
@@ -94,7 +94,7 @@ def imported_packages(*folders):
 
 
 def test_workers_have_what_tasks_import():
-    listed = {line.strip() for line in (ROOT / "docker/spark/requirements.txt").read_text().splitlines() if line and line[0] != "#"}
+    listed = {line.strip() for line in (PROJECT / "docker/spark/requirements.txt").read_text().splitlines() if line and line[0] != "#"}
     assert listed <= set(LOCK)
     by_module = {"confluent_kafka": "confluent-kafka"}
     package = "plugins/streams_recovery"
@@ -128,18 +128,18 @@ def test_everything_of_the_project_is_mounted_read_only(service):
 def test_builds_exist(service):
     build = SERVICES[service]["build"]
     assert build["context"] == "."
-    assert (ROOT / build["dockerfile"]).is_file()
+    assert (PROJECT / build["dockerfile"]).is_file()
 
 
 def test_what_images_copy_exists_and_is_let_into_the_build():
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    allowed = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = set()
     for text in DOCKERFILES.values():
         for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.M):
             copied |= set(sources.split())
     assert copied == allowed
-    assert all((ROOT / path).is_file() for path in copied)
-    assert (ROOT / ".dockerignore").read_text().splitlines()[1] == "*"
+    assert all((PROJECT / path).is_file() for path in copied)
+    assert (PROJECT / ".dockerignore").read_text().splitlines()[1] == "*"
 
 
 def test_files_named_in_commands_and_variables_are_mounted():
@@ -179,7 +179,7 @@ def test_modules_and_programs_that_commands_name_exist():
     assert callable(getattr(importlib.import_module(module), name))
     assert environment("topics")["PYTHONPATH"] == environment("generator")["PYTHONPATH"] == INSIDE
     options = subprocess.run(
-        [sys.executable, "-m", "examples.order_processing.generator", "--help"], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-m", "examples.order_processing.generator", "--help"], capture_output=True, text=True, cwd=PROJECT, check=True
     )
     for option in (part for part in command("generator") if part.startswith("--")):
         assert option in options.stdout
@@ -198,7 +198,7 @@ def test_spark_programs_exist_in_the_locked_pyspark():
 
 def test_the_example_is_started_without_a_shell_and_by_its_class():
     start = json.loads(re.search(r"^CMD (\[.*\])$", DOCKERFILES["example"], re.M)[1])
-    source = (ROOT / "examples/order_processing/OrderProcessing.java").read_text()
+    source = (PROJECT / "examples/order_processing/OrderProcessing.java").read_text()
     assert start[0] == "java"
     assert f"public class {start[-1]} " in source
     assert "\npackage " not in source

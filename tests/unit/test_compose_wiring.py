@@ -16,14 +16,13 @@ import yaml
 from streams_recovery.application.docker_compose_verbs import _settings
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.jobs.rpc import rpc_settings, spark_defaults
-from tests.unit.compose_files import (
+from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from tests.support.compose_files import (
     AIRFLOW,
     BASE,
     CONTROL,
     DOCKERFILES,
     INSIDE,
-    ROOT,
     SECRETS,
     SERVICES,
     TASKS,
@@ -34,6 +33,7 @@ from tests.unit.compose_files import (
     outside,
     ports_of,
 )
+from tests.support.project import PROJECT
 
 # Network
 
@@ -81,7 +81,7 @@ def test_volumes_are_declared_and_used():
 
 
 def example():
-    return (ROOT / ".env.example").read_text()
+    return (PROJECT / ".env.example").read_text()
 
 
 def test_every_variable_is_explained_and_every_explained_one_is_used():
@@ -97,7 +97,7 @@ def test_secrets_have_no_default_and_are_nowhere_else():
         for name, how, _ in VARIABLE.findall(text):
             assert (name in required) == (how == ":?"), f"{name}{how}"
     assert not re.search(r"^[A-Z0-9_]+=\S", example(), re.M)
-    assert ".env" in (ROOT / ".gitignore").read_text().split()
+    assert ".env" in (PROJECT / ".gitignore").read_text().split()
 
 
 def test_defaults_agree_with_what_the_example_says():
@@ -112,7 +112,7 @@ def test_made_secrets_fit():
     made = dict(
         line.split("=", 1)
         for line in subprocess.run(
-            [sys.executable, ROOT / "docker/make_env.py"], capture_output=True, text=True, check=True
+            [sys.executable, PROJECT / "docker/make_env.py"], capture_output=True, text=True, check=True
         ).stdout.splitlines()
     )
     assert set(made) == set(SECRETS)
@@ -120,7 +120,7 @@ def test_made_secrets_fit():
     assert len(base64.urlsafe_b64decode(made["AIRFLOW_FERNET_KEY"])) == 32
     assert all(re.fullmatch(r"[A-Za-z0-9_=-]{16,}", value) for value in made.values())
     assert len(set(made.values())) == len(made)
-    again = subprocess.run([sys.executable, ROOT / "docker/make_env.py"], capture_output=True, text=True, check=True).stdout
+    again = subprocess.run([sys.executable, PROJECT / "docker/make_env.py"], capture_output=True, text=True, check=True).stdout
     assert not set(made.values()) & {line.split("=", 1)[1] for line in again.splitlines()}
 
 
@@ -144,7 +144,7 @@ def test_airflow_options_exist():
 
 
 def initialise():
-    spec = importlib.util.spec_from_file_location("initialise", ROOT / "docker/airflow/initialise.py")
+    spec = importlib.util.spec_from_file_location("initialise", PROJECT / "docker/airflow/initialise.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -229,7 +229,7 @@ def test_drivers_know_the_same_secret(written, config):
 
 @pytest.fixture
 def config():
-    return load_named("order-processing", ROOT / "include/configs", environment("airflow-scheduler"))
+    return load_named("order-processing", PROJECT / "include/configs", environment("airflow-scheduler"))
 
 
 def test_connections_of_the_configuration_are_defined(config):
@@ -287,7 +287,7 @@ def test_the_application_is_reached_through_its_services(config, monkeypatch):
     assert any(volume.endswith(f":{settings.directory}") for volume in TASKS["volumes"])
     assert settings.control.token_file == environment("airflow-init")["ORDER_PROCESSOR_TOKEN_FILE"]
     assert all(environment(one.service)["HTTP_TOKEN"] == environment("airflow-init")["ORDER_PROCESSOR_TOKEN"] for one in settings.services)
-    assert "Authorization: Bearer" in (ROOT / "docker/example/healthcheck.sh").read_text()
+    assert "Authorization: Bearer" in (PROJECT / "docker/example/healthcheck.sh").read_text()
     processors = {name for name in SERVICES if name.startswith("order-processor")}
     assert {one.service for one in settings.services} == processors
     monkeypatch.delenv("DOCKER_HOST")

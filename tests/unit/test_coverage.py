@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.project import PROJECT
+
 RULES = "--rcfile=tests/every_line.ini"
 TESTS = ("tests/unit", "tests/contracts/test_lock.py", "tests/contracts/test_repository.py")
 

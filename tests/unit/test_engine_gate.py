@@ -11,7 +11,6 @@ import subprocess
 import threading
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -19,14 +18,14 @@ import pytest
 from streams_recovery.application.docker_compose import DockerComposeApplication
 from streams_recovery.application.port import InstanceState
 from streams_recovery.application.settings import ContainerSettings, ControlPaths, DockerComposeSettings
+from tests.support.project import PROJECT
 
-ROOT = Path(__file__).resolve().parents[2]
-PROJECT, LABEL = "streams-recovery", "streams-recovery.controlled"
+STACK, LABEL = "streams-recovery", "streams-recovery.controlled"
 MINE, OTHER = "a" * 64, "b" * 64
 
 
 def container(identity, service, *, controlled):
-    labels = {"com.docker.compose.project": PROJECT, "com.docker.compose.service": service, "com.docker.compose.oneoff": "False"}
+    labels = {"com.docker.compose.project": STACK, "com.docker.compose.service": service, "com.docker.compose.oneoff": "False"}
     state = {"Status": "running", "Running": True, "ExitCode": 0, "OOMKilled": False}
     state |= {"StartedAt": "2026-01-02T03:04:05.123456789Z", "FinishedAt": "0001-01-01T00:00:00Z"}
     return {
@@ -106,9 +105,9 @@ def engine(tmp_path):
 
 @pytest.fixture
 def gate(engine, tmp_path, monkeypatch):
-    for name, value in {"PROJECT": PROJECT, "LABEL": LABEL, "SOCKET": str(tmp_path / "engine.sock")}.items():
+    for name, value in {"PROJECT": STACK, "LABEL": LABEL, "SOCKET": str(tmp_path / "engine.sock")}.items():
         monkeypatch.setenv(f"GATE_{name}", value)
-    spec = importlib.util.spec_from_file_location("gate", ROOT / "docker/control/gate.py")
+    spec = importlib.util.spec_from_file_location("gate", PROJECT / "docker/control/gate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module.Gate, "log_message", lambda *_: None)
@@ -207,7 +206,7 @@ def test_the_real_client_gets_through(gate, engine, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "client"))
     settings = DockerComposeSettings(
         application_id="order-processor",
-        project=PROJECT,
+        project=STACK,
         docker=("docker",),
         services=(ContainerSettings(service="order-processor-1", url="http://127.0.0.1:9", state_directory=str(tmp_path)),),
         control=ControlPaths(health="/health", pause=None, resume=None, query=None, close=None),

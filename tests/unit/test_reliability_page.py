@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import marked_faults
-from tests.marked_faults import FAULTS, PAGE, PLANS, filled, marked, problems, sections
+from tests.support import marked_faults
+from tests.support.marked_faults import FAULTS, PAGE, PLANS, filled, marked, problems, sections
 
 TEST = "tests/unit/test_it.py::test_a"
 MARKS = {fault: [TEST] for fault in FAULTS}
@@ -17,7 +17,7 @@ GOOD = "# Reliability\n\n## One promise\n\nAs follows.\n\n" + "".join(
 
 
 def test_the_page_names_every_fault_with_the_tests_that_are_marked_for_it_or_a_plan() -> None:
-    assert problems(PAGE.read_text(), marked()) == [], "write the tests onto the page: python -m tests.marked_faults"
+    assert problems(PAGE.read_text(), marked()) == [], "write the tests onto the page: python -m tests.support.marked_faults"
 
 
 def test_the_page_has_the_tests_where_they_are_written() -> None:

@@ -25,8 +25,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import IO, Any
 
-from streams_recovery.application.fleet import await_all
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
+from streams_recovery.application.instances import await_all
 from streams_recovery.application.launch import scrubbed
 from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.application.settings import CommandSettings
@@ -41,7 +41,7 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
 }
 _COMPLAINT_BYTES = 4096
 
-_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "said_closed": False}
+_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "reported_closed": False}
 
 
 class CommandApplication:

@@ -14,10 +14,10 @@ from typing import Any
 
 from streams_recovery.application import local_state
 from streams_recovery.application.command import run_program
-from streams_recovery.application.fleet import Fleet
 from streams_recovery.application.http_control import Reported
+from streams_recovery.application.instance_record import Ended, InstanceFiles
+from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import Ended, InstanceFiles
 from streams_recovery.application.settings import DockerComposeSettings
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 
@@ -88,7 +88,7 @@ class DockerComposeApplication:
         self._fleet.pause()
 
     def resume(self) -> None:
-        """POST to every living instance, then see that none says it is paused."""
+        """POST to every running instance, then see that none says it is paused."""
         self._fleet.resume()
 
     def wipe_state(self) -> WipeReport:
@@ -125,11 +125,11 @@ class DockerComposeApplication:
         run = _run_of(found)
         ended_at = int(datetime.fromisoformat(state["FinishedAt"]).timestamp() * 1000)
         request = self._files[name].stop_request(run)
-        ended = Ended(run=run, status=state["ExitCode"], left_behind=0, asked=request, at=ended_at)
+        ended = Ended(run=run, status=state["ExitCode"], left_behind=0, stop_request=request, at=ended_at)
         out_of_memory = ", out of memory" if state["OOMKilled"] else ""
         clean = ended.clean and state["Status"] == "exited" and not out_of_memory
         look = _standing(name, InstanceState.GONE, f"{where}: {ended}{out_of_memory}", clean=clean)
-        return replace(look, said_closed=ended.said_closed)
+        return replace(look, reported_closed=ended.reported_closed)
 
     def _containers(self) -> dict[str, Mapping[str, Any]]:
         project = f"label=com.docker.compose.project={self._settings.project}"
@@ -159,10 +159,10 @@ def _run_of(container: Mapping[str, Any]) -> str:
     return f"{container['Id']}@{container['State']['StartedAt']}"
 
 
-def _by_answer(name: str, told: Reported) -> InstanceStatus:
-    if told.state is None:
-        return _standing(name, InstanceState.UNKNOWN, f"{told.problem or 'it does not answer'}, and no container engine can be asked")
-    return told.on(_standing(name, InstanceState.RUNNING, "it answers"))
+def _by_answer(name: str, reported: Reported) -> InstanceStatus:
+    if reported.state is None:
+        return _standing(name, InstanceState.UNKNOWN, f"{reported.problem or 'it does not answer'}, and no container engine can be asked")
+    return reported.on(_standing(name, InstanceState.RUNNING, "it answers"))
 
 
 def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:

@@ -83,8 +83,8 @@ def _plain(answer: Answer) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _counted(told: object) -> int | None:
-    return told if type(told) is int and told >= 0 else None
+def _counted(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
 
 
 def post(url: str, path: str, *, token: str | None = None) -> None:
@@ -135,13 +135,13 @@ def _asked(method: str, url: str, path: str, *, seconds: float, limit: int, toke
 
 
 def _check(url: str, path: str, answer: Answer) -> None:
-    said = f"{url}{path} answered {answer.status}: {answer.body[:200]!r}"
+    message = f"{url}{path} answered {answer.status}: {answer.body[:200]!r}"
     if answer.status in _SERVER_ERRORS:
-        raise ApplicationNotReady(said, next_step="wait until the instance is RUNNING, or look at its log", url=url)
+        raise ApplicationNotReady(message, next_step="wait until the instance is RUNNING, or look at its log", url=url)
     if answer.status in _TURNED_AWAY:
-        raise ConfigInvalid(said, next_step="set control.token_file to a file with the token that the application asks for", url=url)
+        raise ConfigInvalid(message, next_step="set control.token_file to a file with the token that the application asks for", url=url)
     if answer.status not in _OK:
-        raise ConfigInvalid(said, next_step="correct the control section of the configuration", url=url)
+        raise ConfigInvalid(message, next_step="correct the control section of the configuration", url=url)
 
 
 def json_object(body: bytes, *, where: str) -> dict[str, object]:

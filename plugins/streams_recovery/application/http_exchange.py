@@ -38,7 +38,7 @@ def exchange(method: str, url: str, path: str, *, seconds: float, limit: int, to
             answer = connection.getresponse()
             body = _read(answer, limit + 1)
             if len(body) <= limit and answer.length:
-                raise ConnectionError(f"the answer broke off {answer.length} bytes before its end")
+                raise ConnectionError(f"the answer ended {answer.length} bytes too early")
         return Answer(status=answer.status, body=body[:limit], whole=len(body) <= limit)
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Starting an instance under its witness, with an environment in which nothing of the caller's is left."""
+"""Starting an instance under its supervisor, with an environment in which nothing of the caller's is left."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from streams_recovery.application.record import InstanceFiles
+from streams_recovery.application.instance_record import InstanceFiles
 from streams_recovery.application.settings import InstanceSettings
-from streams_recovery.application.witness import Order
+from streams_recovery.application.supervisor import Order
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
 
@@ -28,7 +28,7 @@ def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
 def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: Path, environment: Mapping[str, str], lock: int) -> None:
     """Start the instance; returns when it is on record. ``lock`` is held until then, even should this process be killed.
 
-    Raises ``ConfigInvalid`` when the program cannot be started, ``ApplicationNotReady`` when its witness cannot. A program that starts and
+    Raises ``ConfigInvalid`` when the program cannot be started, ``ApplicationNotReady`` when its supervisor cannot. A program that starts and
     ends at once is a start: see the status.
     """
     _keep_log_small(files.log)
@@ -41,8 +41,8 @@ def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: 
         environment=scrubbed({**instance.environment, **environment}),
         lock=lock,
     )
-    witness = subprocess.run(
-        [sys.executable, "-P", "-m", "streams_recovery.application.witness"],
+    supervisor = subprocess.run(
+        [sys.executable, "-P", "-m", "streams_recovery.application.supervisor"],
         input=codec.dumps(order),
         capture_output=True,
         cwd=files.home,
@@ -51,18 +51,18 @@ def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: 
         start_new_session=True,
         check=False,
     )
-    if witness.returncode == 0:
+    if supervisor.returncode == 0:
         return
-    if witness.stdout:
+    if supervisor.stdout:
         raise ConfigInvalid(
-            f"instance {instance.name} cannot be started: {witness.stdout.decode(errors='replace')}",
+            f"instance {instance.name} cannot be started: {supervisor.stdout.decode(errors='replace')}",
             next_step="check the command and the working directory in the configuration, and that the program is installed",
             instance=instance.name,
             command=instance.command,
         )
     raise ApplicationNotReady(
-        f"the witness of instance {instance.name} failed: {witness.stderr.decode(errors='replace').strip()[-300:]}",
-        next_step=f"see {files.witness_log}, then try again",
+        f"the supervisor of instance {instance.name} failed: {supervisor.stderr.decode(errors='replace').strip()[-300:]}",
+        next_step=f"see {files.supervisor_log}, then try again",
         instance=instance.name,
     )
 

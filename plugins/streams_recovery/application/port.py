@@ -28,9 +28,9 @@ class AnswerTooLarge(Refused):
 class InstanceStatus:
     """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
     it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
-    it crashed, was killed, or nobody saw it end. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
+    it crashed, was killed, or its end was not recorded. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
     stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them,
-    ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``said_closed`` is True when it said itself that Kafka Streams was
+    ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``reported_closed`` is True when it said itself that Kafka Streams was
     closed before it ended; else ``closed_cleanly`` rests on how the program ended.
     """
 
@@ -42,7 +42,7 @@ class InstanceStatus:
     restoring: int | None = None
     standby_tasks: int | None = None
     commit_interval_ms: int | None = None
-    said_closed: bool = False
+    reported_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class StopReport:
 
     @property
     def clean(self) -> bool:
-        """True when every instance is gone and was seen to close cleanly. No instances at all is not clean: nothing was witnessed."""
+        """True when every instance is gone and was seen to close cleanly. No instances at all is not clean: nothing was supervisored."""
         return bool(self.instances) and self.gone and all(instance.closed_cleanly is True for instance in self.instances)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from streams_recovery.application import local_state, locks
-from streams_recovery.application.fleet import Fleet
+from streams_recovery.application import file_lock, local_state
+from streams_recovery.application.instance_record import Ended, InstanceFiles, Started
+from streams_recovery.application.instances import Fleet
 from streams_recovery.application.launch import launch
-from streams_recovery.application.liveness import Place, Process, session_of
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.record import Ended, InstanceFiles, Started
+from streams_recovery.application.process_identity import Place, Process, session_of
 from streams_recovery.application.settings import ProcessSettings
 from streams_recovery.core.errors import ApplicationRunning, Refused
 
@@ -25,9 +25,9 @@ _LOOK_SECONDS = 0.05
 
 
 class ProcessApplication:
-    """See the port. Every instance is the child of a witness (witness.py) in a session of its own: it outlives whoever started it.
+    """See the port. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives whoever started it.
 
-    Gone means that no process of the instance's session is alive. Clean means that the witness saw it exit with 0 or 143 after a stop
+    Gone means that no process of the instance's session is alive. Clean means that the supervisor saw it exit with 0 or 143 after a stop
     request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
     manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
     """
@@ -50,10 +50,10 @@ class ProcessApplication:
         return self._fleet.completed(looks)
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Launch what is gone, each under its witness; returns when all are on record. Raises ``ConfigInvalid``."""
+        """Launch what is gone, each under its supervisor; returns when all are on record. Raises ``ConfigInvalid``."""
         for name, instance in self._instances.items():
             files = self._files[name]
-            with locks.held(files.lock, seconds=self._settings.start_timeout) as lock:
+            with file_lock.held(files.lock, seconds=self._settings.start_timeout) as lock:
                 if self._look(files, locked=True).state is InstanceState.GONE:
                     instance.state_directory.mkdir(parents=True, exist_ok=True)
                     launch(instance, files, self._settings.working_directory, environment or {}, lock)
@@ -62,7 +62,7 @@ class ProcessApplication:
         """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
+                stack.enter_context(file_lock.held(files.lock, seconds=self._settings.start_timeout))
             runs = self._living_runs()
             deadline = time.monotonic() + timeout
             self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
@@ -79,14 +79,14 @@ class ProcessApplication:
         self._fleet.pause()
 
     def resume(self) -> None:
-        """POST to every living instance, then see that none says it is paused."""
+        """POST to every running instance, then see that none says it is paused."""
         self._fleet.resume()
 
     def wipe_state(self) -> WipeReport:
         """Remove the state of every instance. No instance can be started meanwhile."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(locks.held(files.lock, seconds=self._settings.start_timeout))
+                stack.enter_context(file_lock.held(files.lock, seconds=self._settings.start_timeout))
             looks = {name: self._look(files, locked=True) for name, files in self._files.items()}
             running = [f"{name} ({look.detail})" for name, look in looks.items() if look.state is not InstanceState.GONE]
             if running:
@@ -104,12 +104,12 @@ class ProcessApplication:
     def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
         """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""
         # Asked before the records are read: a start that ends in between then shows in the records.
-        busy = not locked and locks.is_held(files.lock)
+        busy = not locked and file_lock.is_held(files.lock)
         started = files.started()
         look = _never_started(files.name) if started is None else _look_at(files, started)
         if look.state is not InstanceState.GONE:
             return look
-        if locks.is_held(files.alive):
+        if file_lock.is_held(files.alive):
             return _standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
         return _standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
 
@@ -132,15 +132,15 @@ def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
         outlived = [str(member.pid) for member in members] if run.process not in members else []
         return _standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
     ended = _witnessed(files, run)
-    detail = f"{where}: {ended}" if ended else f"{where}: nobody saw it end"
+    detail = f"{where}: {ended}" if ended else f"{where}: its end was not recorded"
     look = _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
-    return replace(look, said_closed=ended is not None and ended.said_closed)
+    return replace(look, reported_closed=ended is not None and ended.reported_closed)
 
 
 def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
-    # The witness needs a moment to write the end down; without it a clean close would look unseen.
+    # The supervisor needs a moment to write the end down; without it a clean close would look unseen.
     deadline = time.monotonic() + _RECORD_SECONDS
-    while (ended := files.ended(run.run)) is None and run.witness.alive and time.monotonic() < deadline:
+    while (ended := files.ended(run.run)) is None and run.supervisor.alive and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
     return ended or files.ended(run.run)
 
@@ -158,8 +158,8 @@ def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | Non
 
 
 def _end(run: Started) -> None:
-    if run.witness.alive:
-        run.witness.signal(signal.SIGTERM)
+    if run.supervisor.alive:
+        run.supervisor.signal(signal.SIGTERM)
     else:
         _signal_all(run.process, signal.SIGTERM)
 

@@ -7,11 +7,13 @@ import uuid
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markdown import Markdown
 
-from streams_recovery import compacting
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import PlanOnly
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.screen import line, page, say, say_command
+from streams_recovery.core.text.next_command import command
+from streams_recovery.operations import compaction
 
 
 def compact(
@@ -21,27 +23,27 @@ def compact(
     logs: Logs = DEFAULT_LOGS,
     reason: Annotated[str, typer.Option("--reason", help="Kept with the new savepoint.")] = "by hand",
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and touch nothing.")] = False,
+    plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reduce a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
-    with workbench(name, configs) as bench:
-        if dry_run:
-            plan = compacting.plan(bench, savepoint)
-            print_json(plan) if as_json else Console().print(Markdown(compacting.reduction_text(plan)))
+    """Compact a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
+    with recovery_of(name, configs) as recovery:
+        if plan_only:
+            plan = compaction.plan(recovery, savepoint)
+            print_json(plan) if as_json else page(compaction.compaction_text(plan))
             return
-        request = compacting.CompactRequest(
+        request = compaction.CompactRequest(
             savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
         )
-        done = runner(bench, logs).compact(request)
+        done = runs.compact(runner(recovery, logs), request)
     if as_json:
         print_json(done)
     elif done is None:
-        say("nothing to reduce: `--dry-run` says why")
+        say_command("Nothing to compact. This says why:", command("compact", name, savepoint, "--plan"))
     else:
         for topic, why in done.stays.items():
             say(f"{topic} stays as it is: {why}")
-        Console().print(
+        line(
             f"savepoint {done.savepoint_id}: {done.records_before:,} records of {done.source_id} became {done.records:,}, "
             f"{done.keys_compared:,} keys compared"
         )

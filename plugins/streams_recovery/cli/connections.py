@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.jobs.master import master_of
+from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 

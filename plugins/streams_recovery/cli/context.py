@@ -1,28 +1,35 @@
-"""What the commands share: arguments, the open workbench, and ways to print."""
+"""What the commands share: arguments, the open context, and ways to print."""
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.running import Runner
+from streams_recovery.cli.runner import Runner
+from streams_recovery.cli.runs import Requester
+from streams_recovery.cli.screen import say
+from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load_named
-from streams_recovery.config.moments import as_of
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
-from streams_recovery.core.offset_strategy import OffsetStrategy
-from streams_recovery.core.time_cut import AsOf, CutBy
-from streams_recovery.jobs.run import SparkSubmit
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkJob
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.lock_holder import this_process
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
@@ -32,33 +39,55 @@ CONFIGURED = "configured"
 DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
 
 
-def say(line: str) -> None:
-    """One line for people, on stderr."""
-    Console(stderr=True).print(line, highlight=False)
-
-
 @contextmanager
-def workbench(name: str, configs: Path) -> Iterator[Workbench]:
-    """The workbench of a configured application, with connections from the environment."""
-    with open_workbench(load_named(name, configs, os.environ), EnvironmentConnections(os.environ)) as bench:
-        yield bench
+def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
+    """The context of a configured application, with connections from the environment."""
+    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ), process=this_process()) as recovery:
+        yield recovery
 
 
-def runner(bench: Workbench, logs: Path) -> Runner:
-    """Whole runs on this workbench, with jobs submitted to the configured master."""
-    master, allowed = bench.spark_master(), bench.config.spark.allow_insecure_rpc
-    return Runner(bench=bench, submitter=SparkSubmit(master=master, logs=logs, allow_insecure_rpc=allowed), say=say)
+@dataclass(frozen=True, slots=True)
+class ConfiguredSpark:
+    """See Submitter: spark-submit to the configured master, which is looked for with each job."""
+
+    recovery: RecoveryContext
+    logs: Path
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        """See Submitter."""
+        master, allowed = self.recovery.spark_master(), self.recovery.config.spark.allow_insecure_rpc
+        return SparkSubmit(master=master, logs=self.logs, allow_insecure_rpc=allowed).submit(job)
 
 
-def asked_offsets(bench: Workbench, configs: Path, text: str) -> OffsetStrategy:
+def runner(
+    recovery: RecoveryContext,
+    logs: Path = DEFAULT_LOGS,
+    pair: tuple[RecoveryContext, RecoveryContext] | None = None,
+    *,
+    has_jobs: bool = True,
+) -> Runner:
+    """Takes the steps of workflows. ``pair``: an application and its clone. A run that ``has_jobs`` is refused here when no Spark is configured for them:
+    later the application could be held or stopped already.
+    """
+    if has_jobs:
+        recovery.spark_master()
+    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair)
+
+
+def requester() -> Requester:
+    """A new run of the person at this terminal."""
+    return Requester(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser())
+
+
+def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> OffsetStrategy:
     """The strategy that was asked for, from any file this user may read; without one the configuration's."""
     read = anywhere if text else inside(configs)
-    return offset_strategy(bench.config, text, read=read)
+    return offset_strategy(recovery.config, text, read=read)
 
 
-def asked_moment(bench: Workbench, text: str, by: CutBy) -> AsOf | None:
-    """The moment that was asked for, None without one. Nothing but ``configured`` means the configuration's."""
-    return None if not text else as_of(bench.config, "" if text == CONFIGURED else text, by)
+def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
+    """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
+    return as_of(recovery.config, "" if text == CONFIGURED else text, by)
 
 
 def print_json(value: Any) -> None:

@@ -7,16 +7,15 @@ import uuid
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markdown import Markdown
 
-from streams_recovery import group_offsets, rollbacks
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, workbench
-from streams_recovery.core import codec
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.offset_snapshot import RollbackPlan
-from streams_recovery.core.plan_text import moment
-from streams_recovery.core.savepoint_id import new_id
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.offsets.snapshot import RollbackPlan
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
 offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)
 Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id; a savepoint's for the one taken with it.")]
@@ -31,31 +30,34 @@ def snapshot_offsets(
         list[str] | None, typer.Option(help="A group; may be repeated. Default: the application's and those of groups.include.")
     ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Kept with the snapshot.")] = "by hand",
+    plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:
     """Keep what groups have committed now, on every topic."""
-    with workbench(name, configs) as bench:
-        wanted = group or [bench.application_id, *group_offsets.included_groups(bench)]
-        taken = group_offsets.take(
-            bench,
+    with recovery_of(name, configs) as recovery:
+        wanted = group or [recovery.application_id, *snapshots.included_groups(recovery)]
+        taken = snapshots.take(
+            recovery,
             wanted,
-            snapshot_id=new_id(bench.clock(), uuid.uuid4().hex),
+            snapshot_id=new_id(recovery.clock(), uuid.uuid4().hex),
             topics=None,
             requested_by=getpass.getuser(),
             reason=reason,
         )
         if taken.unread:
-            told = "; ".join(f"{group_id}: {why}" for group_id, why in taken.unread.items())
-            raise Refused(f"offsets could not be read: {told}", next_step="nothing was kept; try again, or name other groups")
+            problems = "; ".join(f"{group_id}: {why}" for group_id, why in taken.unread.items())
+            raise Refused(f"offsets could not be read: {problems}", next_step="nothing was kept; try again, or name other groups")
         missing = sorted(set(wanted) - {found.group_id for found in taken.groups})
         if missing:
             raise NotFound(f"groups without committed offsets: {', '.join(missing)}", next_step="nothing was kept; check the names")
-        group_offsets.keep(bench, taken)
+        if not plan_only:
+            snapshots.keep(recovery, taken)
     if as_json:
         print_json(taken)
     else:
         offsets = sum(len(found.offsets) for found in taken.groups)
-        Console().print(f"snapshot {taken.snapshot_id}: {offsets} offsets of {', '.join(found.group_id for found in taken.groups)}")
+        groups = ", ".join(found.group_id for found in taken.groups)
+        line(f"{'would be kept' if plan_only else f'snapshot {taken.snapshot_id}'}: {offsets} offsets of {groups}")
 
 
 @offsets_app.command("show")
@@ -65,8 +67,8 @@ def show_offsets(
     configs: Configs = DEFAULT_CONFIGS,
 ) -> None:
     """Print a snapshot as JSON, or the ids of all, newest last."""
-    with workbench(name, configs) as bench:
-        print_json(group_offsets.ids(bench) if snapshot is None else group_offsets.find(bench, snapshot))
+    with recovery_of(name, configs) as recovery:
+        print_json(snapshots.ids(recovery) if snapshot is None else snapshots.find(recovery, snapshot))
 
 
 @offsets_app.command("restore")
@@ -76,32 +78,25 @@ def restore_offsets(
     configs: Configs = DEFAULT_CONFIGS,
     *,
     group: Annotated[str | None, typer.Option(help="The group that goes back. Default: the application's.")] = None,
-    plan_only: Annotated[bool, typer.Option("--plan", help="Show the plan and its hash, and change nothing.")] = False,
-    approve: Annotated[str | None, typer.Option("--approve", help="Hash of the plan that may be carried out without asking.")] = None,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks, unless --approve names exactly that plan."""
-    with workbench(name, configs) as bench:
-        group_id = group or bench.application_id
-        planned = rollbacks.plan(bench, snapshot, group_id)
+    """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        group_id = group or recovery.application_id
+        planned = restore_snapshot.plan(recovery, snapshot, group_id)
         if plan_only:
-            print_json({"hash": planned.hash, **codec.encode(planned)}) if as_json else Console().print(Markdown(_text(planned)))
+            show_plan(planned, _text(planned), as_json=as_json)
             return
-        if approve != planned.hash and (approve is not None or not _typed(planned)):
-            raise Refused("the plan was not approved", next_step="nothing was changed; look at the plan with --plan")
-        done = rollbacks.carry_out(
-            bench, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
+        approved(planned, _text(planned), approve, typed=recovery.application_id)
+        done = restore_snapshot.carry_out(
+            recovery, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
         )
     if as_json:
         print_json(done)
     else:
-        Console().print(f"{done.moved} of {done.partitions} offsets of {done.group_id} went back; what was there is snapshot {done.before}")
-
-
-def _typed(planned: RollbackPlan) -> bool:
-    Console(stderr=True).print(Markdown(_text(planned)))
-    typed: str = typer.prompt(f"Type the group {planned.group_id} to carry this out", err=True)
-    return typed == planned.group_id
+        line(f"{done.moved} of {done.partitions} offsets of {done.group_id} went back; what was there is snapshot {done.before}")
 
 
 def _text(planned: RollbackPlan) -> str:

@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streams_recovery import tables
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, runner, say, workbench
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import PlanOnly
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.state_table import StoreFormat
-from streams_recovery.core.values import canonical, from_text
-from streams_recovery.formats.rows import Row, RowCodec, schema_of
-from streams_recovery.tables import FileFormat, Side
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.state.cells import canonical, from_text
+from streams_recovery.core.state.table import StoreFormat
+from streams_recovery.operations import state as tables
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.state import FileFormat, Side
+from streams_recovery.serdes.rows import Row, RowCodec, schema_of
 
 # Not codes of errors: what a comparison found. Equal is 0.
 DIFFERENT, NOTHING_COMPARED = 9, 10
@@ -49,11 +52,11 @@ def state(
     ] = False,
 ) -> None:
     """Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured."""
-    with workbench(name, configs) as bench:
+    with recovery_of(name, configs) as recovery:
         if spark:
-            _by_spark(bench, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
+            _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
             return
-        side = tables.open_side(bench, store, savepoint)
+        side = tables.open_side(recovery, store, savepoint)
         rows = _limited(_rows(side, key, deleted=deleted), limit)
         if out:
             if form is FileFormat.TABLE:
@@ -86,7 +89,7 @@ def _print(rows: Iterator[Row], side: Side, *, unlimited: bool) -> int:
     shown = _folded(*schema_of(side.form).names)
     for row in itertools.islice(rows, _SHOWN) if unlimited else rows:
         shown.add_row(*map(escape, tables.in_columns(row, side.form)))
-    Console().print(shown)
+    print_table(shown)
     more = sum(1 for _ in rows)
     if more:
         say(f"{more} more rows are not shown: --limit and --format json show them")
@@ -101,14 +104,14 @@ def _folded(*names: str) -> Table:
     return shown
 
 
-def _by_spark(bench: Workbench, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
+def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
     if not plain or savepoint == tables.LIVE:
         raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --key and --limit out, and name a savepoint")
     directory = out if "://" in out else Path(out).absolute().as_uri() if out else None
     request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", deleted=deleted, directory=directory)
-    savepoint_id, done = runner(bench, logs).export(request)
+    savepoint_id, done = runs.export(runner(recovery, logs), request)
     for part in done.parts:
-        Console().print(part.key, highlight=False, soft_wrap=True)
+        line(part.key)
     say(f"{done.rows} rows of store {store} in {savepoint_id}" + ("" if directory is None else f", written to {directory}"))
 
 
@@ -123,8 +126,8 @@ def state_diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare a store at two moments, key by key. Exit code 0 when they are equal, 9 when not, 10 when neither has a key."""
-    with workbench(name, configs) as bench:
-        one, other = tables.open_side(bench, store, before), tables.open_side(bench, store, after)
+    with recovery_of(name, configs) as recovery:
+        one, other = tables.open_side(recovery, store, before), tables.open_side(recovery, store, after)
         found = tables.compare(one, other)
     rows = found.rows[:limit] if limit else found.rows
     if as_json:
@@ -169,7 +172,7 @@ def _print_differences(rows: Iterable[Row], one: Side, other: Side) -> None:
         cells = [_cells(sides.get(side), row["parts"]) for side in ("before", "after")]
         shown.add_row(*map(escape, [key, ", ".join([row["change"], *row["parts"]]), *cells]))
     if shown.row_count:
-        Console().print(shown)
+        print_table(shown)
 
 
 def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
@@ -185,16 +188,16 @@ def state_write(
     reason: Annotated[str, typer.Option("--reason", help="Why; kept with the new savepoint.")],
     configs: Configs = DEFAULT_CONFIGS,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would change.")] = False,
+    plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named. The old one stays."""
     request = tables.EditRequest(
         store=store, base=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
     )
-    with workbench(name, configs) as bench:
-        form = tables.open_side(bench, store, savepoint).form
-        done = tables.write_state(bench, request, tables.read_table(table, form), dry_run=dry_run)
+    with recovery_of(name, configs) as recovery:
+        form = tables.open_side(recovery, store, savepoint).form
+        done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=plan_only)
     if as_json:
         print_json(done)
         return
@@ -204,4 +207,4 @@ def state_write(
     if done.savepoint_id is None:
         say("nothing was written")
     else:
-        Console().print(f"savepoint {done.savepoint_id}: edited; a restore takes it only by this id", soft_wrap=True)
+        line(f"savepoint {done.savepoint_id}: edited; a restore takes it only by this id")

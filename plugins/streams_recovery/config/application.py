@@ -17,10 +17,10 @@ from streams_recovery.config.fields import (
     TopicGlob,
     TopicName,
 )
-from streams_recovery.config.running import Seconds
-from streams_recovery.core.model import Guarantee, StoreKind, TopicRole
-from streams_recovery.core.state_table import READABLE
-from streams_recovery.core.values import Format
+from streams_recovery.config.runs import Seconds
+from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.state.cells import Format
+from streams_recovery.core.state.table import READABLE
 
 
 class Application(Section):

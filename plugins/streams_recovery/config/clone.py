@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from streams_recovery.config.fields import Argv, ConfigurationName, Environment, Integer, Section
-from streams_recovery.config.running import Runs
+from streams_recovery.config.runs import Runs
 
 
 class CutOver(Section):
@@ -71,17 +71,21 @@ def clone_problems(name: str, topics: _Topics, topic_map: Mapping[str, str], run
     read = sorted({*topics.inputs, *topics.globals} & set(topic_map.values()))
     if read:
         found.append(f"clone: it reads {', '.join(read)} in place of what {clone.of} reads, so it could never replace it")
-    return [*found, *_told(runs, real, real.values(), "runs"), *_told(clone.runs_live(runs), real.values(), real, "clone.cut_over")]
+    return [
+        *found,
+        *_argument_problems(runs, real, real.values(), "runs"),
+        *_argument_problems(clone.runs_live(runs), real.values(), real, "clone.cut_over"),
+    ]
 
 
-def _told(runs: Runs, names: Iterable[str], others: Iterable[str], where: str) -> Iterable[str]:
+def _argument_problems(runs: Runs, names: Iterable[str], others: Iterable[str], where: str) -> Iterable[str]:
     """Outputs that a started instance would not know of, and those that it is still told of."""
-    told = _texts(runs)
+    given = _texts(runs)
     for name in names:
-        if not all(any(name in text for text in texts) for texts in told):
+        if not all(any(name in text for text in texts) for texts in given):
             yield f"{where}: the output {name} is neither in the environment nor in the command of every instance, so it would not be written"
     for name in others:
-        if any(name in texts for texts in told):
+        if any(name in texts for texts in given):
             yield f"{where}: the environment or the command of an instance names the output {name}"
 
 

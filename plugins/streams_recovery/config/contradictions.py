@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from streams_recovery.config.drill import clash
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox import clash
 from streams_recovery.core.errors import ConfigInvalid
 
 
@@ -16,7 +16,7 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
     all others are not. ``configured`` are all names there are, those of files that could not be read as well.
     """
     found: dict[str, list[Contradiction]] = {}
-    for one in (*_same_application(configs), *_shared_topics(configs), *_clones_of_nobody(configs, configured)):
+    for one in (*_same_application(configs), *_shared_topics(configs), *_clones_without_original(configs, configured)):
         for name in one.names:
             found.setdefault(name, []).append(one)
     return {name: _together(several) for name, several in found.items()}
@@ -60,7 +60,7 @@ def _shared_topics(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contrad
                 )
 
 
-def _clones_of_nobody(configs: Mapping[str, ApplicationConfig], configured: Collection[str]) -> Iterator[Contradiction]:
+def _clones_without_original(configs: Mapping[str, ApplicationConfig], configured: Collection[str]) -> Iterator[Contradiction]:
     for name, config in configs.items():
         if config.clone is not None and config.clone.of not in configured:
             yield Contradiction(

@@ -13,12 +13,13 @@ from typing import Annotated, Any
 from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, WithJsonSchema
 
-from streams_recovery.core import increments, offset_strategy
-from streams_recovery.core.addresses import web_address
-from streams_recovery.core.audit import parse_level
+from streams_recovery.core import scheduled_run
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.http_address import web_address
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.offsets import strategy
+from streams_recovery.core.repository.check import parse_level
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
@@ -176,10 +177,10 @@ LocalPath = Annotated[str, AfterValidator(_path)]
 Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
 Level = Annotated[str, AfterValidator(explained(_level))]
-RunLimit = Annotated[str, AfterValidator(explained(lambda value: increments.parse_limit(value).text))]
+RunLimit = Annotated[str, AfterValidator(explained(lambda value: scheduled_run.parse_limit(value).text))]
 OffsetRule = Annotated[
     str,
-    AfterValidator(explained(offset_strategy.checked)),
+    AfterValidator(explained(strategy.checked)),
     WithJsonSchema({"type": "string", "pattern": r"^(exact|earliest|latest|(timestamp|duration|shift|specific|file):.+|.*\$\{.*)$"}),
 ]
 Moment = AwareDatetime

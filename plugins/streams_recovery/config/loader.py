@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from streams_recovery.config import yaml_reader
 from streams_recovery.config.contradictions import contradictions
-from streams_recovery.config.drilling import DRILL, drilled
 from streams_recovery.config.explain import problems
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocessing import REPROCESS, reprocessed
+from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")
@@ -80,16 +79,14 @@ def _tried(name: str, paths: Sequence[Path], environment: Mapping[str, str]) -> 
 
 
 def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> ApplicationConfig:
-    """The application called ``name``, or with ``:drill`` behind its name what its drills restore into, or with ``:reprocess:<interval>:<lane>`` what
+    """The application called ``name``, or with ``:drill`` behind its name what its drills restore into, or with ``:reprocess:<interval>:<slot>`` what
     processes an interval again. Other files are not read, so a mistake in one does not stand in the way of rescuing another.
 
     Raises ``NotFound`` with the names there are, and ``ConfigInvalid``.
     """
-    if name.endswith(DRILL):
-        return drilled(load_named(name.removesuffix(DRILL), directory, environment))
-    if REPROCESS in name:
-        own, _, which = name.partition(REPROCESS)
-        return reprocessed(load_named(own, directory, environment), which)
+    sandbox = SandboxName.of(name)
+    if sandbox is not None:
+        return in_sandbox(load_named(sandbox.application, directory, environment), sandbox)
     files = _files(directory)
     if name not in files:
         known = ", ".join(sorted(files)) or "none"

@@ -7,21 +7,22 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
-from streams_recovery.config.archiving import archive_problems
+from streams_recovery.config.archive_check import archive_problems
+from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
 from streams_recovery.config.clone import Clone, clone_problems
-from streams_recovery.config.copies import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
-from streams_recovery.config.drill import Drill, drill_problems
+from streams_recovery.config.drill import Drill
 from streams_recovery.config.fields import (
     ConfigurationName,
     Section,
     StoreName,
 )
+from streams_recovery.config.maintenance import Check, Compact, Retention, Run
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
-from streams_recovery.config.running import Runs
-from streams_recovery.config.upkeep import Compact, Retention, Run, Verify
-from streams_recovery.core.inventory import Declared
-from streams_recovery.core.model import Profile, QuiesceMode, StoreKind
+from streams_recovery.config.runs import Runs
+from streams_recovery.config.sandbox import sandbox_problems
+from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind
 from streams_recovery.core.names import internal_role
+from streams_recovery.core.savepoint.topology import Declared
 
 NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks when it is resumed after a pause (KAFKA-20731)"
 
@@ -41,7 +42,7 @@ class ApplicationConfig(Section):
     backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
     restore: Restore = Restore()
     retention: Retention = Retention()
-    verify: Verify = Verify()
+    check: Check = Check()
     compact: Compact = Compact()
     drill: Drill | None = None
     reprocess: Reprocess | None = None
@@ -129,7 +130,7 @@ class ApplicationConfig(Section):
     @model_validator(mode="after")
     def _drill_apart(self) -> Self:
         if self.drill is not None and self.drill.enabled:
-            problems = drill_problems(self.application.id, self.topics, self.runs, self.drill)
+            problems = sandbox_problems(self.application.id, self.topics, self.runs, self.drill.sandbox)
             if problems:
                 raise ValueError("; ".join(problems))
         return self

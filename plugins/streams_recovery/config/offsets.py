@@ -6,12 +6,12 @@ from pathlib import Path
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offset_strategy import MAX_FILE_BYTES, OffsetStrategy, ReadFile, parse
+from streams_recovery.core.offsets.strategy import MAX_FILE_BYTES, OffsetStrategy, ReadFile, parse
 
 
-def offset_strategy(config: ApplicationConfig, asked: str, *, read: ReadFile) -> OffsetStrategy:
+def offset_strategy(config: ApplicationConfig, requested: str, *, read: ReadFile) -> OffsetStrategy:
     """What was ``asked`` for, or what the configuration says when that is empty. Raises ``ConfigInvalid``."""
-    return parse(asked or config.restore.consumer_group_strategy, group=config.application.id, read=read)
+    return parse(requested or config.restore.consumer_group_strategy, group=config.application.id, read=read)
 
 
 def inside(directory: Path) -> ReadFile:

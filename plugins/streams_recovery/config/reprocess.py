@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from streams_recovery.config.drill import Drill, DrillProcess, Topics, drill_problems
 from streams_recovery.config.fields import ApplicationId, Argv, Cron, Duration, Environment, Integer, LocalPath, Section, Switch, TopicName
-from streams_recovery.config.running import CommandRuns, ProcessInstance, Runs
+from streams_recovery.config.runs import CommandRuns, ProcessInstance, Runs
+from streams_recovery.config.sandbox import Sandbox, SandboxProcess, Topics, sandbox_problems
 
 # As long as any name of an interval is.
 EXAMPLE: Final = "20261121T120000.000Z"
 
 
-class Lane(Section):
+class Slot(Section):
     """Processes for one interval at a time."""
 
     instances: Annotated[tuple[ProcessInstance, ...], Field(min_length=1)]
 
 
 class ReprocessProcess(Section):
-    """Processes of the application that reprocesses, a lane for each interval that goes on at the same time. What is not said here is as in
-    ``runs.process``; ``environment`` is laid over the one there. ``{interval}`` in it and in ``command`` is the interval's name, ``{lane}`` the lane's number.
+    """Processes of the application that reprocesses, a slot for each interval that goes on at the same time. What is not said here is as in
+    ``runs.process``; ``environment`` is laid over the one there. ``{interval}`` in it and in ``command`` is the interval's name, ``{slot}`` the slot's number.
     """
 
     directory: LocalPath
-    lanes: Annotated[tuple[Lane, ...], Field(min_length=1)]
+    slots: Annotated[tuple[Slot, ...], Field(min_length=1)]
     environment: Environment = Field(default_factory=dict)
     command: Argv | None = None
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        instances = [instance for lane in self.lanes for instance in lane.instances]
+        instances = [instance for slot in self.slots for instance in slot.instances]
         for what in ("name", "url", "state_directory"):
             values = [getattr(instance, what) for instance in instances]
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
-                raise ValueError(f"lanes: two instances have the {what} {twice[0]}; they may run at the same time")
+                raise ValueError(f"slots: two instances have the {what} {twice[0]}; they may run at the same time")
         return self
 
 
@@ -60,29 +59,29 @@ class Reprocess(Section):
     process: ReprocessProcess | None = None
     command: CommandRuns | None = None
 
-    def of_interval(self, interval: str, lane: int) -> Drill:
-        """What stands beside the application for one interval. Raises ``ValueError`` for a lane that there is not, and for names that become too long."""
-        if not 0 <= lane < self.parallel:
-            raise ValueError(f"reprocess: there is no lane {lane}, they go from 0 to {self.parallel - 1}")
+    def sandbox(self, interval: str, slot: int) -> Sandbox:
+        """What stands beside the application for one interval. Raises ``ValueError`` for a slot that there is not, and for names that become too long."""
+        if not 0 <= slot < self.parallel:
+            raise ValueError(f"reprocess: there is no slot {slot}, they go from 0 to {self.parallel - 1}")
 
         def filled(text: str) -> str:
-            return text.replace("{interval}", interval).replace("{lane}", str(lane))
+            return text.replace("{interval}", interval).replace("{slot}", str(slot))
 
         def environment(given: dict[str, str]) -> dict[str, str]:
             return {name: filled(value) for name, value in given.items()}
 
         process, command = None, None
-        if self.process is not None and lane < len(self.process.lanes):
+        if self.process is not None and slot < len(self.process.slots):
             own = self.process
             argv = None if own.command is None else tuple(map(filled, own.command))
-            process = DrillProcess(
-                directory=own.directory, instances=own.lanes[lane].instances, environment=environment(own.environment), command=argv
+            process = SandboxProcess(
+                directory=own.directory, instances=own.slots[slot].instances, environment=environment(own.environment), command=argv
             )
         if self.command is not None:
             verbs = {verb: tuple(map(filled, argv)) for verb, argv in self.command if isinstance(argv, tuple)}
             command = self.command.model_copy(update={**verbs, "environment": environment(self.command.environment)})
-        return Drill(
-            schedule=None,
+        return Sandbox(
+            section="reprocess",
             application_id=f"{self.application_id}-{interval}",
             topic_map={name: f"{mapped}-{interval}" for name, mapped in self.topic_map.items()},
             process=process,
@@ -92,23 +91,18 @@ class Reprocess(Section):
 
 def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reprocess: Reprocess) -> list[str]:
     """Everything that would let reprocessing touch the application, or two intervals each other."""
-    lanes = len(reprocess.process.lanes) if reprocess.process is not None else reprocess.parallel
-    found = [f"reprocess.process.lanes: {lanes} for {reprocess.parallel} intervals at once"] if lanes < reprocess.parallel else []
+    slots = len(reprocess.process.slots) if reprocess.process is not None else reprocess.parallel
+    found = [f"reprocess.process.slots: {slots} for {reprocess.parallel} intervals at once"] if slots < reprocess.parallel else []
     found += [
         f"reprocess.topic_map: input {name} has no name of its own, and what is read must end with the interval"
         for name in topics.inputs
         if name not in reprocess.topic_map
     ]
     found += [f"reprocess.tables: {name} is no input" for name in reprocess.tables if name not in topics.inputs]
-    for lane in range(min(lanes, reprocess.parallel)):
+    for slot in range(min(slots, reprocess.parallel)):
         try:
-            problems = drill_problems(application_id, topics, runs, reprocess.of_interval(EXAMPLE, lane))
+            problems = sandbox_problems(application_id, topics, runs, reprocess.sandbox(EXAMPLE, slot))
         except ValueError as error:
             problems = [str(error)]
-        found += [said for text in problems if (said := _said(text)) not in found]
+        found += [text for text in problems if text not in found]
     return found
-
-
-def _said(text: str) -> str:
-    renamed = re.sub(r"\bdrill\.(?=application_id|topic_map|process|command)", "reprocess.", text)
-    return re.sub(r"\b(a|the) drill( would|'s)", r"reprocessing\2", renamed)

@@ -2,7 +2,8 @@
 
 Unknown keys, missing keys and values of the wrong type are ``Damaged``: a manifest that cannot be understood whole must not be half used. So is
 what this software would not have written: numbers of more than 64 bits, text that has no UTF-8, and JSON that costs too much (``bounded_json``).
-Mappings need string keys. Enums travel by value, tuples as lists. Not for secrets: everything encoded is meant to be read by people.
+Mappings need string keys. Enums travel by value, tuples as lists. A dataclass that is one of several has a ``KIND`` of its own, which travels with it.
+Not for secrets: everything encoded is meant to be read by people.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import typing
 from collections.abc import Mapping
 from functools import cache
 from reprlib import Repr
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
 from streams_recovery.core import bounded_json
 from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
@@ -24,8 +25,26 @@ from streams_recovery.core.errors import Damaged, PermanentError
 
 T = TypeVar("T")
 
+
+class StoredAs:
+    """A value that travels as another one, of ``stored_kind``."""
+
+    __slots__ = ()
+    stored_kind: ClassVar[type]
+
+    def to_stored(self) -> object:
+        """What is stored in its place."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_stored(cls, stored: object) -> Self:
+        """The value that ``stored`` was stored for."""
+        raise NotImplementedError
+
+
 _INT64: Final = range(-(2**63), 2**63)
 _SHOWN_KEY: Final = 80
+_KIND: Final = "kind"
 _NOT_OURS: Final = "check that this object was written by a supported version and was not edited"
 _shown: Final = Repr()
 _shown.maxstring = _shown.maxother = _SHOWN_KEY
@@ -34,9 +53,12 @@ _shown.maxstring = _shown.maxother = _SHOWN_KEY
 def encode(value: Any) -> Any:
     """Plain JSON value for a dataclass, enum, tuple, mapping or scalar."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return fields if (name := _kind_of(type(value))) is None else {_KIND: name, **fields}
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, StoredAs):
+        return encode(value.to_stored())
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
@@ -86,6 +108,8 @@ def decode(kind: Any, plain: Any, *, where: str) -> Any:
         return plain
     if dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, plain, where)
+    if isinstance(kind, type) and issubclass(kind, StoredAs):
+        return kind.from_stored(decode(kind.stored_kind, plain, where=where))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         values = [member.value for member in kind]
         _expect(isinstance(plain, str) and plain in values, f"one of {values}", plain, where)
@@ -98,13 +122,25 @@ def _decode_union(kind: Any, plain: Any, where: str) -> Any:
     if plain is None:
         _expect(type(None) in typing.get_args(kind), "a value", plain, where)
         return None
-    _expect(len(options) == 1, "a type with one non-null option", kind, where)
+    if len(options) > 1:
+        kinds = [_kind_of(option) for option in options]
+        named = plain.get(_KIND) if isinstance(plain, dict) else None
+        # Compared one by one: what stands there may be of any type.
+        _expect(named in kinds, f"an object whose {_KIND} is one of {kinds}", plain, where)
+        return decode(options[kinds.index(named)], plain, where=where)
     return decode(options[0], plain, where=where)
+
+
+def _kind_of(kind: Any) -> str | None:
+    return getattr(kind, "KIND", None)
 
 
 def _decode_dataclass(kind: Any, plain: Any, where: str) -> Any:
     _expect(isinstance(plain, dict), "an object", plain, where)
-    hints = _hints(kind)
+    hints, name = _hints(kind), _kind_of(kind)
+    if name is not None:
+        _expect(plain.get(_KIND) == name, f"an object whose {_KIND} is {name}", plain, where)
+        plain = {key: value for key, value in plain.items() if key != _KIND}
     unknown = sorted(set(plain) - set(hints))
     missing = sorted(set(hints) - set(plain))
     _expect(not unknown and not missing, f"the keys of {kind.__name__}", {"unknown": unknown, "missing": missing}, where)
@@ -143,7 +179,9 @@ def _text(plain: str, where: str) -> str:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    return {
+        name: hint for name, hint in typing.get_type_hints(kind).items() if typing.get_origin(hint) is not ClassVar and hint is not ClassVar
+    }
 
 
 def _expect(holds: bool, wanted: str, found: object, where: str) -> None:

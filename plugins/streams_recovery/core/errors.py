@@ -31,30 +31,54 @@ Every error carries its facts as attributes and ends with what to do next. Error
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final, Self
+
+# Every code that the command line exits with, and what it says. ``verify`` has one for each cause: see Cause.
+EXIT_CODES: Final = (
+    ("0", "done"),
+    ("1", "an unexpected error; its traceback is on stderr"),
+    ("2", "configuration, connection, rights or usage: correct it"),
+    ("3", "refused, nothing was changed"),
+    ("4", "what was named does not exist"),
+    ("5", "another run holds the application's lock"),
+    ("6", "something stored is damaged"),
+    ("7", "a broker, the repository, Spark or the application did not answer: try again"),
+    ("8", "`expire`: some objects could not be removed"),
+    ("9", "`state-diff`: something is different"),
+    ("10", "`state-diff`: neither side holds a key"),
+    ("20 to 28", "`verify`: what is wrong, see docs/command-line.md"),
+)
 
 
 class RecoveryError(Exception):
-    """Root of everything this project raises on purpose. ``facts`` are the values an operator needs to act: topic, partition, offsets, path."""
+    """Root of everything this project raises on purpose. ``facts`` are the values an operator needs to act: topic, partition, offsets, path.
+    ``commands`` are what can be run next, complete, each shown on a line of its own.
+    """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, reason: str, *, next_step: str, **facts: object) -> None:
         self.reason = reason
         self.next_step = next_step
+        self.commands: tuple[str, ...] = ()
         self.facts = facts
         super().__init__(reason)
 
+    def then(self, *commands: str) -> Self:
+        """Add the commands to run next, and return this error."""
+        self.commands = commands
+        return self
+
     def __str__(self) -> str:
-        return f"{self.reason.rstrip('.')}. Next: {self.next_step}"
+        return "\n    ".join([f"{self.reason.rstrip('.')}. Next: {self.next_step}", *self.commands])
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default rebuilds from ``args`` alone and would lose next_step and facts on the way back from a worker process.
-        return (_rebuild, (type(self), self.reason, self.next_step, self.facts))
+        return (_rebuild, (type(self), self.reason, self.next_step, self.commands, self.facts))
 
 
-def _rebuild(kind: type[RecoveryError], reason: str, next_step: str, facts: dict[str, object]) -> RecoveryError:
-    return kind(reason, next_step=next_step, **facts)
+def _rebuild(kind: type[RecoveryError], reason: str, next_step: str, commands: tuple[str, ...], facts: dict[str, object]) -> RecoveryError:
+    return kind(reason, next_step=next_step, **facts).then(*commands)
 
 
 class TransientError(RecoveryError):

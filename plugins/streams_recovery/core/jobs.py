@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core import errors
-from streams_recovery.core.lease import LockTicket
-from streams_recovery.core.manifest import CopiedRange, SegmentFile
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
+from streams_recovery.core.restore.point_in_time import RowCut
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.throttle import Throttle
-from streams_recovery.core.time_cut import RowCut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class BackupResult:
 class PartitionToLoad:
     """Write these files, in this order, to one partition. ``first_offset`` is the end of the empty target partition, so t0.
 
-    ``present`` records from there on were left by an attempt that broke off: they must be the beginning of the files, and the rest goes behind
+    ``present`` records from there on were left by an attempt that failed: they must be the beginning of the files, and the rest goes behind
     them. ``topic_id`` says of which topic that was found. With a ``cut`` only the rows that it takes are written, and with a ``limit`` only so many of
     them from the first one on, ``present`` ones included.
     """
@@ -279,7 +279,7 @@ class JobReceipt:
     repository alone may be anybody's.
     """
 
-    result: NoteRef | None
+    result: ArtifactRef | None
     failure: JobFailure | None
 
 

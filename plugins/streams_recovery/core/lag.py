@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

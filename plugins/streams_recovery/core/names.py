@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.model import StoreKind, TopicRole
+from streams_recovery.core.kafka_types import StoreKind, TopicRole
 
-_ALLOWED = re.compile(r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}")
+NAME: Final = r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}"
+_ALLOWED = re.compile(NAME)
 # Auto-named foreign-key join topics have no "-repartition" suffix although they are repartition topics (KTableImpl#TOPIC_SUFFIX).
 _FOREIGN_KEY_TOPIC = re.compile(
     r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 
 # A range of more offsets is worth a read of its own.
 SMALL_OFFSETS: Final = 1_024

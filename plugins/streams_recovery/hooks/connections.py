@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.jobs.master import master_of
+from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 

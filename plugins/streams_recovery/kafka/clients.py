@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError
-from streams_recovery.kafka import failures
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import Connecting, KafkaConnection
+from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.tls import certificate_problem
-from streams_recovery.kafka.waiting import Deadline
 
 T = TypeVar("T")
 
@@ -75,17 +75,17 @@ class Clients:
             _quiet()
             try:
                 self._pure = KafkaAdminClient(**{**timeouts, **self.connection.admin_config()})
-            except failures.CLIENT_ERRORS as error:
+            except errors.CLIENT_ERRORS as error:
                 raise self._not_reached(error) from error
         return self._pure
 
     @contextmanager
-    def asking(self, doing: str) -> Iterator[None]:
+    def requesting(self, doing: str) -> Iterator[None]:
         """Whatever a client raises inside becomes one of our errors. ``doing`` completes the sentence "... failed"."""
         try:
             yield
-        except failures.CLIENT_ERRORS as error:
-            raise failures.translated(error, self.connection, doing, timeout=self.timeout) from error
+        except errors.CLIENT_ERRORS as error:
+            raise errors.translated(error, self.connection, doing, timeout=self.timeout) from error
 
     def patiently(self, doing: str, ask: Callable[[], T]) -> T:
         """The answer to ``ask``, which must be harmless to repeat: it is, while the cluster is busy or a connection was lost, until ``timeout``.
@@ -95,7 +95,7 @@ class Clients:
         deadline = Deadline(self.timeout)
         while True:
             try:
-                with self.asking(doing):
+                with self.requesting(doing):
                     return ask()
             except TransientError as error:
                 never_answered = isinstance(error, BrokerUnavailable) and not error.facts.get("connected")
@@ -128,28 +128,30 @@ class Clients:
         self._last_failure = None
         try:
             client = AdminClient(cast("Any", self.connection.client_config(error_cb=self._note_failure)))
-        except failures.CLIENT_ERRORS as error:
+        except errors.CLIENT_ERRORS as error:
             raise self._not_reached(error) from error
         deadline = Deadline(self._reach)
         while True:
             try:
                 client.list_topics(timeout=max(0.1, min(_LOOK_SECONDS, deadline.remaining)))
-            except failures.CLIENT_ERRORS as error:
+            except errors.CLIENT_ERRORS as error:
                 client.poll(0)  # delivers what went wrong with each broker
-                if failures.turned_away(self._last_failure) or not deadline.remaining:
+                if errors.turned_away(self._last_failure) or not deadline.remaining:
                     raise self._not_reached(error) from error
             else:
                 return client
 
     def _note_failure(self, error: KafkaError) -> None:
-        if error.code() != failures.ALL_BROKERS_DOWN:
+        if error.code() != errors.ALL_BROKERS_DOWN:
             self._last_failure = error
 
     def _not_reached(self, error: BaseException) -> RecoveryError:
-        told = self._last_failure
-        if told is not None and failures.turned_away(told):
-            return failures.rejected(self.connection, certificate_problem(self.connection) or told.str())
-        found = failures.translated(error, self.connection, "connecting", timeout=self._reach)
+        failure = self._last_failure
+        if failure is not None and errors.turned_away(failure):
+            return errors.rejected(self.connection, certificate_problem(self.connection) or failure.str())
+        found = errors.translated(error, self.connection, "connecting", timeout=self._reach)
         if not isinstance(found, BrokerUnavailable):
             return found
-        return failures.unavailable(self.connection, told.str() if told else failures.text_of(error), timeout=self._reach, connected=False)
+        return errors.unavailable(
+            self.connection, failure.str() if failure else errors.text_of(error), timeout=self._reach, connected=False
+        )

@@ -12,15 +12,14 @@ from typing import Any, Self
 from confluent_kafka import IsolationLevel
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
-from streams_recovery.core.model import TopicDescription, TopicPartition
-from streams_recovery.core.preflight import ClusterFacts
-from streams_recovery.core.rights import Rights
-from streams_recovery.kafka import configs, failures, log_ends, permissions
-from streams_recovery.kafka import epochs as leader_epochs
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
+from streams_recovery.core.preflight.facts import ClusterFacts
+from streams_recovery.core.preflight.permissions import Rights
+from streams_recovery.kafka import errors, leader_epochs, log_ends, permissions, topic_configs
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.group_listing import list_group_kinds
-from streams_recovery.kafka.waiting import Deadline
 
 _NO_LEADER_YET = 5
 # Far longer than brokers need to show a setting; what is not shown then was altered again.
@@ -58,7 +57,7 @@ class KafkaCluster:
 
     def topic_defaults(self) -> tuple[dict[str, str], ...]:
         """Of each broker, the settings of retention and compaction that a topic without overrides has there."""
-        return tuple(configs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
+        return tuple(topic_configs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> ClusterFacts:
         """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
@@ -92,7 +91,7 @@ class KafkaCluster:
         """Every setting of these topics as it is in force, defaults included. Raises ``NotFound`` for one that does not exist."""
         timeout = self._clients.timeout
         return self._clients.patiently(
-            "reading topic settings", lambda: configs.read_in_force(self._clients.librdkafka, topics, timeout=timeout)
+            "reading topic settings", lambda: topic_configs.read_in_force(self._clients.librdkafka, topics, timeout=timeout)
         )
 
     def topic_names(self) -> tuple[str, ...]:
@@ -108,7 +107,7 @@ class KafkaCluster:
 
         def ask() -> dict[str, TopicDescription]:
             shapes = self._shapes(names)
-            overrides = configs.read_overrides(self._clients.librdkafka, shapes, timeout=self._clients.timeout)
+            overrides = topic_configs.read_overrides(self._clients.librdkafka, shapes, timeout=self._clients.timeout)
             return {name: _description(shape, overrides[name]) for name, shape in shapes.items()}
 
         deadline = Deadline(self._clients.timeout)
@@ -124,14 +123,14 @@ class KafkaCluster:
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
         """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
-        with self._clients.asking(f"creating topic {name}"):
+        with self._clients.requesting(f"creating topic {name}"):
             wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(config)}
             answer = self._clients.pure.create_topics({name: wanted}, raise_errors=False)
         code, message = answer["topics"][0]["error_code"], answer["topics"][0].get("error_message")
-        if code == failures.TOPIC_ALREADY_EXISTS:
+        if code == errors.TOPIC_ALREADY_EXISTS:
             raise Refused(f"topic {name} already exists", next_step="delete it first, or choose another name", topic=name)
         if code:
-            raise failures.by_code(code, f"creating topic {name} failed: {failures.name_of(code)} {message or ''}".rstrip())
+            raise errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {message or ''}".rstrip())
         self._wait_for_leaders(name, partitions)
         created = self.describe_topics([name]).get(name)
         if created is None:
@@ -142,18 +141,18 @@ class KafkaCluster:
         """Delete these topics and wait until no answer of the cluster has them any more. Those that do not exist are passed over."""
         if not names:
             return
-        with self._clients.asking("deleting topics"):
+        with self._clients.requesting("deleting topics"):
             answer = self._clients.pure.delete_topics(sorted(names), raise_errors=False)
         for topic in answer["topics"]:
             code = topic["error_code"]
-            if code not in (0, failures.UNKNOWN_TOPIC_OR_PARTITION):
-                raise failures.by_code(code, f"deleting topic {topic['name']} failed: {failures.name_of(code)}")
+            if code not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION):
+                raise errors.by_code(code, f"deleting topic {topic['name']} failed: {errors.name_of(code)}")
         deadline = Deadline(self._clients.timeout)
         while left := sorted({*names} & {*self.topic_names(), *self._clients.patiently("describing topics", lambda: self._shapes(names))}):
             if not deadline.pause():
                 raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)
 
-    def change_configs(self, names: Collection[str], change: configs.Change) -> None:
+    def change_configs(self, names: Collection[str], change: topic_configs.Change) -> None:
         """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
         settings at the same moment, and the last one wins. Raises ``TransientError`` naming topics that stayed unlike that.
         """
@@ -161,7 +160,7 @@ class KafkaCluster:
         wanted = self._wanted(names, change, None)
         while wanted:
             self._clients.patiently(
-                "altering topic configurations", partial(configs.alter, self._clients.librdkafka, wanted, timeout=timeout)
+                "altering topic configurations", partial(topic_configs.alter, self._clients.librdkafka, wanted, timeout=timeout)
             )
             wanted = self._not_shown(names, change)
             if wanted and not deadline.remaining:
@@ -175,7 +174,7 @@ class KafkaCluster:
         """The largest batch, after compression, that the topic takes: its own setting or the cluster's."""
 
         def ask() -> str:
-            return configs.read_topic_setting(self._clients.librdkafka, topic, "max.message.bytes", timeout=self._clients.timeout)
+            return topic_configs.read_topic_setting(self._clients.librdkafka, topic, "max.message.bytes", timeout=self._clients.timeout)
 
         return int(self._clients.patiently(f"reading max.message.bytes of topic {topic}", ask))
 
@@ -213,16 +212,16 @@ class KafkaCluster:
         timeout = self._clients.timeout
         return self._clients.patiently(
             f"reading the settings of broker {broker}",
-            lambda: configs.read_broker_settings(self._clients.librdkafka, broker, timeout=timeout),
+            lambda: topic_configs.read_broker_settings(self._clients.librdkafka, broker, timeout=timeout),
         )
 
     def _shapes(self, names: Collection[str]) -> dict[str, Any]:
         answer = self._clients.pure.describe_topics(sorted(names)) if names else []
         for topic in answer:
-            if topic["error_code"] not in (0, failures.UNKNOWN_TOPIC_OR_PARTITION, _NO_LEADER_YET):
+            if topic["error_code"] not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION, _NO_LEADER_YET):
                 code = topic["error_code"]
-                raise failures.by_code(code, f"describing topic {topic['name']} failed: {failures.name_of(code)}")
-        return {topic["name"]: topic for topic in answer if topic["error_code"] != failures.UNKNOWN_TOPIC_OR_PARTITION}
+                raise errors.by_code(code, f"describing topic {topic['name']} failed: {errors.name_of(code)}")
+        return {topic["name"]: topic for topic in answer if topic["error_code"] != errors.UNKNOWN_TOPIC_OR_PARTITION}
 
     def _wait_for_leaders(self, name: str, partitions: int) -> None:
         deadline = Deadline(self._clients.timeout)
@@ -238,10 +237,10 @@ class KafkaCluster:
         # Metadata names a leader before that broker knows that it is one.
         self.log_starts([TopicPartition(name, number) for number in range(len(led))])
 
-    def _wanted(self, names: Collection[str], change: configs.Change, broker: int | None) -> configs.Changes:
+    def _wanted(self, names: Collection[str], change: topic_configs.Change, broker: int | None) -> topic_configs.Changes:
         return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}
 
-    def _not_shown(self, names: Collection[str], change: configs.Change) -> configs.Changes:
+    def _not_shown(self, names: Collection[str], change: topic_configs.Change) -> topic_configs.Changes:
         """What is still to be altered by the first broker that does not show it within a moment."""
         for broker in sorted(self._metadata().brokers):
             shown = Deadline(_SHOWN_SECONDS)
@@ -252,7 +251,7 @@ class KafkaCluster:
 
     def _overrides(self, names: Iterable[str], broker: int | None) -> dict[str, dict[str, str]]:
         def ask() -> dict[str, dict[str, str]]:
-            return configs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
+            return topic_configs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
 
         return self._clients.patiently(f"reading topic configurations of broker {'any' if broker is None else broker}", ask)
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.addresses import unencrypted
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.http_address import unencrypted
 from streams_recovery.kafka import properties as known
 
 LOGGER = logging.getLogger("streams_recovery.kafka.client")

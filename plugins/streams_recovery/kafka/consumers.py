@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from streams_recovery.core.read_ahead import OffsetRange, read_groups
+from streams_recovery.kafka.batch_reader import ReadRange, read_at_once
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.reading_ahead import ReadRange, read_at_once
-from streams_recovery.kafka.reading_client import ReadingClient, size_class
+from streams_recovery.kafka.range_consumer import ReadingClient, size_class
 
 ASK_SECONDS = 10.0
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from confluent_kafka import ConsumerGroupState
 
 from streams_recovery.core.errors import ApplicationRunning
-from streams_recovery.core.model import GroupDescription, GroupMember
+from streams_recovery.core.kafka_types import GroupDescription, GroupMember
 from streams_recovery.kafka.clients import Clients
 
 # The broker's words, in place of those the client made of them.

@@ -10,14 +10,14 @@ from typing import Self
 from kafka.admin import MemberToRemove
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.model import CommittedOffset, GroupDescription, GroupMember, TopicPartition
-from streams_recovery.kafka import failures
+from streams_recovery.core.kafka_types import CommittedOffset, GroupDescription, GroupMember, TopicPartition
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.committed import read_committed_offsets, read_unsettled
+from streams_recovery.kafka.committed_offsets import read_committed_offsets, read_unsettled
 from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.group_listing import describe_group, in_use
-from streams_recovery.kafka.offset_writing import replace_offsets
-from streams_recovery.kafka.waiting import Deadline
+from streams_recovery.kafka.offset_commit import replace_offsets
 
 
 class ConsumerGroups:
@@ -91,11 +91,11 @@ class ConsumerGroups:
                 kind=group.kind,
             )
         leaving = [MemberToRemove(member_id=member.member_id, group_instance_id=member.group_instance_id) for member in members]
-        with self._clients.asking(f"removing members of group {group_id}"):
+        with self._clients.requesting(f"removing members of group {group_id}"):
             answers = self._clients.pure.remove_group_members(group_id, leaving)
         for member, kind in answers.items():
-            if kind.errno not in (0, failures.UNKNOWN_MEMBER_ID):
-                raise failures.by_code(kind.errno, f"removing {member} from group {group_id} failed: {kind.__name__}")
+            if kind.errno not in (0, errors.UNKNOWN_MEMBER_ID):
+                raise errors.by_code(kind.errno, f"removing {member} from group {group_id} failed: {kind.__name__}")
 
     def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0) -> GroupDescription:
         """Wait until the group is empty, then for ``settle`` more seconds in which it must stay so; it is seen empty at least twice. Times are in seconds.
@@ -121,12 +121,12 @@ class ConsumerGroups:
 
         def ask() -> int:
             answer = str(self._clients.pure.delete_groups([group_id])[group_id])
-            code = 0 if answer == "OK" else failures.code_named(answer)
-            if code not in (0, failures.GROUP_ID_NOT_FOUND, failures.NON_EMPTY_GROUP):
-                raise failures.by_code(code, f"deleting group {group_id} failed: {answer}")
+            code = 0 if answer == "OK" else errors.code_named(answer)
+            if code not in (0, errors.GROUP_ID_NOT_FOUND, errors.NON_EMPTY_GROUP):
+                raise errors.by_code(code, f"deleting group {group_id} failed: {answer}")
             return code
 
-        if self._clients.patiently(f"deleting group {group_id}", ask) == failures.NON_EMPTY_GROUP:
+        if self._clients.patiently(f"deleting group {group_id}", ask) == errors.NON_EMPTY_GROUP:
             raise in_use(self.describe(group_id), "a group with members cannot be deleted")
 
 

@@ -8,10 +8,10 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaExc
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.kafka import failures
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.waiting import Deadline
+from streams_recovery.kafka.deadline import Deadline
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -57,13 +57,11 @@ def _look_up(
         if not failed:
             continue
         partition, error = max(failed.items(), key=_urgency)
-        code = failures.code_of(error)
-        waiting = unknown_deadline if failures.unknown_partition(code) else deadline
+        code = errors.code_of(error)
+        waiting = unknown_deadline if errors.unknown_partition(code) else deadline
         if _urgency((partition, error)) == _HOPELESS or not waiting.pause():
-            raise failures.translated(
-                error, clients.connection, f"asking for the offsets of {partition}", timeout=clients.timeout
-            ) from error
-        if failures.unknown_partition(code) or failures.stale_leader(code) or failures.unreachable(code):
+            raise errors.translated(error, clients.connection, f"asking for the offsets of {partition}", timeout=clients.timeout) from error
+        if errors.unknown_partition(code) or errors.stale_leader(code) or errors.unreachable(code):
             _refresh_metadata(clients)
     return found
 
@@ -73,11 +71,11 @@ def _ask_once(
 ) -> tuple[dict[TopicPartition, ListOffsetsResultInfo], dict[TopicPartition, KafkaException]]:
     answered: dict[TopicPartition, ListOffsetsResultInfo] = {}
     failed: dict[TopicPartition, KafkaException] = {}
-    with clients.asking("asking for offsets"):
+    with clients.requesting("asking for offsets"):
         request = {ClientPartition(tp.topic, tp.partition): spec for tp in partitions}
         answers = clients.librdkafka.list_offsets(request, isolation_level=isolation, request_timeout=clients.timeout)
-    for asked, future in answers.items():
-        partition = TopicPartition(asked.topic, asked.partition)
+    for requested, future in answers.items():
+        partition = TopicPartition(requested.topic, requested.partition)
         try:
             result = future.result()
         except KafkaException as error:
@@ -93,13 +91,13 @@ def _ask_once(
 
 def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
     """What one failed partition means for the rest: ``_HOPELESS`` ends the waiting, then those count that are waited for least."""
-    code = failures.code_of(failed[1])
-    if failures.transient(code) or failures.unreachable(code):
+    code = errors.code_of(failed[1])
+    if errors.transient(code) or errors.unreachable(code):
         return 0
-    return 1 if failures.unknown_partition(code) else _HOPELESS
+    return 1 if errors.unknown_partition(code) else _HOPELESS
 
 
 def _refresh_metadata(clients: Clients) -> None:
     # librdkafka answers from its cache, and only a question for all topics corrects it at once.
-    with clients.asking("reading the cluster's metadata"):
+    with clients.requesting("reading the cluster's metadata"):
         clients.librdkafka.list_topics(timeout=clients.timeout)

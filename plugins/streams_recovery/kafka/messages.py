@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Message
 
-from streams_recovery.kafka.records import SEGMENT_SCHEMA, header_array
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 
 
 def to_batch(messages: Sequence[Message]) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from streams_recovery.core.errors import NotFound, RecoveryError, Refused
-from streams_recovery.core.rights import Answer
+from streams_recovery.core.preflight.permissions import Answer
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
 
@@ -23,7 +23,7 @@ def on_topics(clients: Clients, names: Collection[str]) -> dict[str, Answer]:
     def ask() -> dict[str, Answer]:
         answer = clients.pure.describe_topics(sorted(names)) if names else []
         return {
-            topic["name"]: frozenset() if topic["error_code"] == _DENIED_TOPIC else _told(topic["authorized_operations"])
+            topic["name"]: frozenset() if topic["error_code"] == _DENIED_TOPIC else _operations(topic["authorized_operations"])
             for topic in answer
         }
 
@@ -38,8 +38,8 @@ def on_group(clients: Clients, group_id: str) -> Answer:
         described = clients.librdkafka.describe_consumer_groups(
             [group_id], include_authorized_operations=True, request_timeout=clients.timeout
         )
-        told = described[group_id].result().authorized_operations
-        return None if told is None else frozenset(operation.name for operation in told)
+        operations = described[group_id].result().authorized_operations
+        return None if operations is None else frozenset(operation.name for operation in operations)
 
     try:
         return clients.patiently(f"asking for the rights on group {group_id}", ask)
@@ -53,7 +53,7 @@ def on_cluster(clients: Clients) -> Answer:
     """The operations that are allowed on the cluster; none without Describe on it, whatever else is allowed."""
 
     def ask() -> Answer:
-        return _told(clients.pure.describe_cluster()["authorized_operations"])
+        return _operations(clients.pure.describe_cluster()["authorized_operations"])
 
     return clients.patiently("asking for the rights on the cluster", ask)
 
@@ -83,7 +83,7 @@ def principal(connection: KafkaConnection) -> str:
     return "User:<subject of the certificate>" if "ssl.certificate.location" in properties else "User:ANONYMOUS"
 
 
-def _told(operations: Collection[str] | None) -> Answer:
+def _operations(operations: Collection[str] | None) -> Answer:
     return None if operations is None else frozenset(operations)
 
 

@@ -15,13 +15,13 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import Message
 
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused, TransientError
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.kafka.batch_reader import ReadRange
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.messages import to_batch
-from streams_recovery.kafka.reading_ahead import ReadRange
-from streams_recovery.kafka.reading_client import MAX_BATCH_ROWS, ReadingClient, partition_of
+from streams_recovery.kafka.range_consumer import MAX_BATCH_ROWS, ReadingClient, partition_of
 from streams_recovery.kafka.stalls import gone, why_nothing_comes
 
 BATCH_BYTES: Final = 8 << 20
@@ -185,14 +185,14 @@ class RangeReader:
     def _watermarks(self) -> tuple[int, int]:
         """The log's first offset and its end. While the partition's leader changes it is asked for again."""
         give_up = self._clock() + ASK_SECONDS
-        asked = 0
+        requested = 0
         while True:
-            asked += 1
+            requested += 1
             try:
                 return self._own_client.watermarks(self._tp, timeout=ASK_SECONDS)
             except TransientError:
                 # One question may take all of the time: it was sent to a leader that was gone.
-                if asked >= _ASKS and self._clock() >= give_up:
+                if requested >= _ASKS and self._clock() >= give_up:
                     raise
             self._own_client.look_for_leader(self._tp)
 

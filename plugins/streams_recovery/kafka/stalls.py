@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, OffsetsGone, OffsetsUnstable, RecoveryError, TransientError
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 

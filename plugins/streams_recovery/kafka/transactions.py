@@ -12,8 +12,8 @@ from typing import Any, Self
 from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.model import TopicPartition
-from streams_recovery.kafka import failures
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import Connecting
 
@@ -136,17 +136,17 @@ class Transactions:
         return tuple(sorted(found for found in ids if transactional_id.fullmatch(found)))
 
     def _producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[Any]]:
-        asked = [PurePartition(*partition) for partition in sorted(set(partitions))]
+        requested = [PurePartition(*partition) for partition in sorted(set(partitions))]
 
         def ask() -> Mapping[PurePartition, Any]:
-            found: Mapping[PurePartition, Any] = self._clients.pure.describe_producers(asked)
+            found: Mapping[PurePartition, Any] = self._clients.pure.describe_producers(requested)
             return found
 
         answer = self._clients.patiently("describing producers", ask)
-        missing = [str(TopicPartition(*partition)) for partition in asked if partition not in answer]
+        missing = [str(TopicPartition(*partition)) for partition in requested if partition not in answer]
         if missing:
-            raise failures.by_code(None, f"the answer about producers leaves out {', '.join(missing[:20])}")
-        return {TopicPartition(*partition): list(answer[partition].active_producers) for partition in asked}
+            raise errors.by_code(None, f"the answer about producers leaves out {', '.join(missing[:20])}")
+        return {TopicPartition(*partition): list(answer[partition].active_producers) for partition in requested}
 
     def _transactional_ids(self, producer_ids: Collection[int]) -> dict[int, str]:
         if not producer_ids:

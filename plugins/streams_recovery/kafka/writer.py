@@ -17,9 +17,9 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException, Message, Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, RecoveryError, Refused, TargetNotEmpty
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.records import Header, header_lists
+from streams_recovery.segments.schema import Header, header_lists
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
 _SERVE_EVERY: Final = 1000
@@ -75,7 +75,7 @@ class PartitionWriter:
             raise self._fact(
                 TargetNotEmpty,
                 f"{self._tp} ends at {end}, not at {self._expected_end}: {end - self._expected_end} records were written by someone else",
-                "stop whoever writes to it, then resume the restore",
+                "stop the program that writes to it, then resume the restore",
                 end=end,
                 expected_end=self._expected_end,
             )
@@ -98,7 +98,7 @@ class PartitionWriter:
         for at, (offset, key, value, timestamp, pairs) in enumerate(zip(*columns, headers, strict=True)):
             if at % _SERVE_EVERY == 0:
                 self._serve(0)
-            self._hand_over(offset, key, value, timestamp, pairs)
+            self._produce(offset, key, value, timestamp, pairs)
 
     def finish(self) -> Written:
         """Wait until everything is acknowledged, and check that it became one run of offsets."""
@@ -108,7 +108,7 @@ class PartitionWriter:
             return Written(rows=0, first=None, last=None)
         return Written(rows=self._sent, first=self._expected_end, last=self._expected_end + self._sent - 1)
 
-    def _hand_over(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, pairs: list[Header] | None) -> None:
+    def _produce(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, pairs: list[Header] | None) -> None:
         optional: dict[str, Any] = {} if pairs is None else {"headers": pairs}
         while True:
             try:
@@ -145,7 +145,7 @@ class PartitionWriter:
                 Damaged,
                 f"{self._tp}: row {self._acknowledged} was written at offset {message.offset()}, "
                 f"not at {self._expected_end + self._acknowledged}: someone else writes to this partition",
-                "stop whoever writes to it, then resume the restore",
+                "stop the program that writes to it, then resume the restore",
             )
         else:
             self._acknowledged += 1

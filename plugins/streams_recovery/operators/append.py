@@ -1,4 +1,4 @@
-"""The steps that put later input behind the inputs again. The Spark step is in spark.py."""
+"""The tasks that put later input behind the inputs again. The Spark job is in spark.py."""
 
 from __future__ import annotations
 
@@ -7,71 +7,57 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery import restores
-from streams_recovery.operators.base import StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
-from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.approval import approval
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import AppendPlan
+from streams_recovery.operators.base import StepOperator
+from streams_recovery.operators.restore import planned
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import maintenance as steps
 
 
 class PlanAppendOperator(StepOperator):
-    """Say what would be appended. ``restore`` is the id of the restore that has set it aside, or ``latest``. The result is what is approved."""
+    """Show what would be appended. ``restore`` is the id of the restore that has set it aside, or ``latest``. The result is what is approved."""
 
-    template_fields: Sequence[str] = ("application_name", "restore")
+    takes = steps.PLAN_APPEND
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "restore")
 
     def __init__(self, *, restore: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.restore = restore
 
-    def step(self, bench: Workbench, context: Context) -> dict[str, str]:
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
         """Plan."""
-        planned = restores.plan_append(bench, self.restore)
-        self.log.info("%s", planned.text)
-        return {"hash": planned.hash, "restore": planned.restore_id, "text": planned.text}
+        plan: AppendPlan = self.called(recovery, self.restore)
+        self.log.info("%s", plan.text)
+        return {"hash": approval(plan), "restore": plan.restore_id, "text": plan.text}
 
 
 class OpenAppendOperator(StepOperator):
-    """Take the lock and plan again under it. ``approved_hash`` is the plan that was approved; another one stops here."""
+    """Take the lock and plan again under it, for the ``restore`` that was shown. Another plan than the one whose hash is ``approved_hash`` stops here."""
 
-    template_fields: Sequence[str] = ("application_name", "restore", "approved_hash")
+    takes = steps.OPEN_APPEND
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "restore", "approved_hash")
 
-    def __init__(self, *, restore: str, approved_hash: str, **kwargs: Any) -> None:
+    def __init__(self, *, restore: str = "", approved_hash: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.restore = restore
-        self.approved_hash = approved_hash
+        self.restore = restore or planned("restore", self.task_id)
+        self.approved_hash = approved_hash or planned("hash", self.task_id)
 
-    def step(self, bench: Workbench, context: Context) -> restores.AppendTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> Any:
         """Open."""
-        return restores.open_append(
-            bench, self.restore, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+        return self.called(
+            recovery, self.restore, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )
 
 
 class FinishAppendOperator(StepOperator):
-    """See that all of it is there. ``ticket`` and ``outcome`` are the JSON of the tasks before."""
+    """See that all of it is there."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "outcome")
-
-    def __init__(self, *, ticket: str, outcome: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-        self.outcome = outcome
-
-    def step(self, bench: Workbench, context: Context) -> restores.AppendReport:
-        """Finish."""
-        ticket = received(restores.AppendTicket, self.ticket, "open")
-        return restores.finish_append(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+    takes = steps.FINISH_APPEND
 
 
 class LeaveAppendOperator(StepOperator):
     """Give the lock back, whatever failed. What was written stays: the next run goes on behind it."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket")
-
-    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-
-    def step(self, bench: Workbench, context: Context) -> None:
-        """Leave."""
-        restores.leave_append(bench, received(restores.AppendTicket, self.ticket, "open"))
+    takes = steps.LEAVE_APPEND

@@ -1,22 +1,20 @@
-"""What all step operators share: the configured application, the open workbench, and one place where our errors become Airflow's."""
+"""What all operators share: each takes one step of a workflow, on a configured application."""
 
 from __future__ import annotations
 
 import json
 import time
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.locating import load_application
-from streams_recovery.core import codec
-from streams_recovery.core.errors import PermanentError
-from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.workbench import Workbench, open_workbench
+from streams_recovery.config.clone_application import clone_of
+from streams_recovery.config.directory import load_application
+from streams_recovery.core import bounded_json, codec
+from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.workflows.step import Step
 
 T = TypeVar("T")
 # What a task that did not succeed, or had nothing to say, has returned, as JSON.
@@ -25,45 +23,70 @@ _LOGGED_CHARACTERS = 2_000
 
 
 class StepOperator(BaseOperator):
-    """One step of a savepoint or a restore: arguments, one call on an open workbench, its result as JSON in XCom.
+    """One step of a workflow: its result goes to XCom as JSON. ``takes`` is the step; its name is the task's id, and its retries and limit are the task's,
+    unless others are given.
 
-    Subclasses say what the one call is in ``step``. Results of earlier steps arrive as JSON texts (see ``result_of``), so that they can be
-    template fields and an operator can be tried without a database. It does not retry by itself: Airflow does, by the task's ``retries``.
+    The results that the step needs come from the tasks of the same names, beside this one in its task group, so nothing but the order of tasks has to be
+    drawn. ``results`` gives templates of others, by the names of steps; each renders to JSON text.
     """
 
-    template_fields: Sequence[str] = ("application_name",)
+    takes: ClassVar[Step]
+    template_fields: Sequence[str] = ("application_name", "results")
 
-    def __init__(self, *, application_name: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *, application_name: str, results: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(**treatment(self.takes) | kwargs)
         self.application_name = application_name
+        self.results = results_of(self.takes, self.task_id) | dict(results or {})
 
     def execute(self, context: Context) -> Any:
-        """Open the workbench, take the step, return what it reports as plain JSON."""
+        """Open the application, take the step, return what it reports as plain JSON."""
         started = time.monotonic()
-        with airflow_errors(), workbench_of(self.application_name) as bench:
-            result = codec.encode(self.step(bench, context))
-        self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(result)[:_LOGGED_CHARACTERS])
-        return result
+        with airflow_errors(), context_of(self.application_name) as recovery:
+            result = self.step(recovery, context)
+        plain = codec.encode(result)
+        self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(plain)[:_LOGGED_CHARACTERS])
+        if result is not None and (message := self.takes.message(result)) is not None:
+            self.log.info("%s", message)
+        return plain
 
-    @abstractmethod
-    def step(self, bench: Workbench, context: Context) -> Any:
-        """The one call. Returns a dataclass or plain JSON."""
+    def step(self, recovery: RecoveryContext, context: Context) -> Any:
+        """Take it. Operators of steps that need more than results of others have their own."""
+        return self.called(recovery)
+
+    def called(self, recovery: RecoveryContext, *arguments: Any, **facts: Any) -> Any:
+        """The step's call, on both applications if it is one of a pair, with ``arguments`` and the results that it needs, and ``facts`` of the run."""
+        needed = needed_results(self.takes, self.results)
+        if not self.takes.pair:
+            return self.takes.call(recovery, *arguments, *needed, **facts)
+        with context_of(original_of(self.application_name)) as original:
+            return self.takes.call(original, recovery, *arguments, *needed, **facts)
 
 
-@contextmanager
-def workbench_of(application_name: str) -> Iterator[Workbench]:
-    """The workbench of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
-    with open_workbench(load_application(application_name), AirflowConnections()) as bench:
-        yield bench
+def declared_params(operator: BaseOperator, params_json: str) -> dict[str, Any]:
+    """The run's params that the DAG or the task declares. Airflow passes on whatever else a run was triggered with, and no schema has checked that."""
+    declared = {*operator.dag.params, *operator.params}
+    return {name: value for name, value in bounded_json.document(params_json).items() if name in declared}
 
 
-@contextmanager
-def airflow_errors() -> Iterator[None]:
-    """Fail at once on errors that would come again. All others pass unchanged, and Airflow retries them while the task has retries left."""
-    try:
-        yield
-    except PermanentError as error:
-        raise AirflowFailException(str(error)) from error
+def original_of(clone_name: str) -> str:
+    """The name of the application that the one of this name is a clone of. Raises ``ConfigInvalid``."""
+    return clone_of(load_application(clone_name)).of
+
+
+def treatment(step: Step) -> dict[str, Any]:
+    """The arguments of a task that takes ``step``."""
+    return {"task_id": step.name, "retries": step.retries, "retry_delay": step.delay, "execution_timeout": step.limit}
+
+
+def results_of(step: Step, task_id: str) -> dict[str, str]:
+    """Templates of the results that ``step`` needs, from the tasks in the task group of ``task_id``."""
+    group = f"{task_id.rpartition('.')[0]}." if "." in task_id else ""
+    return {need.name: result_of(f"{group}{need.name}") for need in step.needs}
+
+
+def needed_results(step: Step, rendered: Mapping[str, str]) -> list[Any]:
+    """The results themselves, in the order in which the step's call takes them; None for one of a task that did not succeed."""
+    return [None if rendered[need.name] == NOTHING else received(need.result, rendered[need.name], need.name) for need in step.needs]
 
 
 def result_of(task_id: str) -> str:

@@ -1,29 +1,25 @@
-"""The steps by which outputs change hands between an application and its clone, and those of an upgrade in one go."""
+"""The tasks by which outputs are transferred between an application and its clone, and those of an upgrade in one go.
+
+``application_name`` is always the clone's; its configuration says which application it is a clone of.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
-from streams_recovery import clones, restores, savepoints
-from streams_recovery.config.cloning import clone_of
-from streams_recovery.config.locating import load_application
-from streams_recovery.core.damage import ChangedState
-from streams_recovery.core.switch_text import switch_text, upgrade_text
-from streams_recovery.operators.base import StepOperator, received, workbench_of
-from streams_recovery.operators.moment import requested_by, run_id_of
-from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator
-from streams_recovery.operators.savepoint import BeginSavepointOperator, SavepointStepOperator
-from streams_recovery.workbench import Workbench
-
-
-def replaced_by(clone_name: str) -> str:
-    """The name of the application that the one of this name is a clone of. Raises ``ConfigInvalid``."""
-    return clone_of(load_application(clone_name)).of
+from streams_recovery.core.approval import approval
+from streams_recovery.core.rollout.cutover import UpgradePlan
+from streams_recovery.core.text.cutover import cutover_text, upgrade_text
+from streams_recovery.operations import restore, rollout
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.base import StepOperator, declared_params, original_of
+from streams_recovery.operators.restore import PARAMS, OpenRestoreOperator, PlanRestoreOperator, planned
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import rollout as steps
 
 
 class ChooseStepOperator(BaseBranchOperator):
@@ -42,225 +38,140 @@ class ChooseStepOperator(BaseBranchOperator):
 
 
 class PlanCloneOperator(PlanRestoreOperator):
-    """Say what the restore would do by which the clone begins: from a savepoint of the application that it is a clone of."""
+    """Show what the restore would do with which the clone begins: from a savepoint of the application that it is a clone of."""
 
-    def request(self, bench: Workbench) -> restores.RestoreRequest:
+    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
         """With the source that the configuration names."""
-        self.asked["source"] = replaced_by(self.application_name)
-        return super().request(bench)
+        self.fixed["source"] = original_of(self.application_name)
+        return super().request(recovery)
 
 
 class OpenCloneOperator(OpenRestoreOperator):
     """Open that restore."""
 
-    def request(self, bench: Workbench) -> restores.RestoreRequest:
+    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
         """With the source that the configuration names."""
-        self.asked["source"] = replaced_by(self.application_name)
-        return super().request(bench)
+        self.fixed["source"] = original_of(self.application_name)
+        return super().request(recovery)
 
 
-class PairOperator(StepOperator):
-    """A step that works on a clone, which ``application_name`` names, and on the application that it is a clone of."""
+class CutoverRequestedOperator(StepOperator):
+    """A task that begins with what a person asked for. ``params_json`` renders to JSON with ``step``, ``max_lag``, ``restore_first`` and ``reason``."""
 
-    def step(self, bench: Workbench, context: Context) -> Any:
-        """With both workbenches."""
-        with workbench_of(replaced_by(self.application_name)) as old:
-            return self.both(old, bench, context)
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json")
 
-    @abstractmethod
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> Any:
-        """The one call."""
-
-
-class SwitchRequestedOperator(PairOperator):
-    """A step that starts from what a person asked for. ``asked`` has ``step``, ``max_lag`` (nothing: as configured), ``restore_first`` and ``reason``."""
-
-    template_fields: Sequence[str] = ("application_name", "asked")
-
-    def __init__(self, *, asked: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *, params_json: str = PARAMS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.asked = dict(asked)
+        self.params_json = params_json
 
     @property
-    def request(self) -> clones.SwitchRequest:
+    def request(self) -> rollout.CutoverRequest:
         """The request itself."""
-        asked = self.asked
-        return clones.SwitchRequest(
-            step=clones.Step(asked["step"]),
-            max_lag=int(asked["max_lag"]) if asked["max_lag"].isdecimal() else None,
-            reason=asked["reason"],
-            restore_first=asked["restore_first"] == "True",
+        params = declared_params(self, self.params_json)
+        return rollout.CutoverRequest(
+            step=rollout.Step(params["step"]),
+            max_lag=params.get("max_lag"),
+            reason=params.get("reason") or "",
+            restore_first=params.get("restore_first", False),
         )
 
 
-class PlanSwitchOperator(SwitchRequestedOperator):
-    """Say what a cut-over or a way back would do. Changes nothing."""
+class PlanCutoverOperator(CutoverRequestedOperator):
+    """Show what a cut-over or a way back would do. Changes nothing."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> dict[str, Any]:
+    takes = steps.PLAN
+
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, Any]:
         """Plan."""
-        planned = clones.plan_switch(old, clone, self.request)
-        text = switch_text(planned)
+        plan: rollout.CutoverPlan = self.called(recovery, self.request)
+        text = cutover_text(plan)
         self.log.info("%s", text)
-        return {"hash": planned.hash, "text": text, "again": planned.again, "tail": planned.tail, "lag": planned.lag}
+        return {"hash": approval(plan), "text": text, "again": plan.again, "tail": plan.tail, "lag": plan.lag}
 
 
-class OpenSwitchOperator(SwitchRequestedOperator):
-    """Take both locks and plan again under them. ``approved_hash`` is the plan that was approved."""
+class OpenCutoverOperator(CutoverRequestedOperator):
+    """Take both locks and plan again under them. Another plan than the one whose hash is ``approved_hash`` stops the run here."""
 
-    template_fields: Sequence[str] = (*SwitchRequestedOperator.template_fields, "approved_hash")
+    takes = steps.OPEN
+    template_fields: Sequence[str] = (*CutoverRequestedOperator.template_fields, "approved_hash")
 
-    def __init__(self, *, approved_hash: str, **kwargs: Any) -> None:
+    def __init__(self, *, approved_hash: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.approved_hash = approved_hash
+        self.approved_hash = approved_hash or planned("hash", self.task_id)
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.SwitchTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> Any:
         """Open."""
-        return clones.open_switch(
-            old, clone, self.request, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+        return self.called(
+            recovery,
+            self.request,
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            approved_hash=self.approved_hash,
         )
 
 
-class SwitchStepOperator(PairOperator):
-    """A step of a switch that is open. ``ticket`` is the JSON that open returned."""
-
-    template_fields: Sequence[str] = ("application_name", "ticket")
-
-    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-
-    @property
-    def held_ticket(self) -> clones.SwitchTicket:
-        """The ticket itself."""
-        return received(clones.SwitchTicket, self.ticket, "open")
-
-
-class StopForSwitchOperator(SwitchStepOperator):
+class StopForCutoverOperator(StepOperator):
     """Stop the clone, and for a cut-over also the application that it replaces, once that has read as much."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.StoppedForSwitch:
-        """Stop."""
-        return clones.stop(old, clone, self.held_ticket)
+    takes = steps.STOP
 
 
-class HandOverOperator(SwitchStepOperator):
+class TransferOutputsOperator(StepOperator):
     """Put on record who writes the outputs from now on."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.HandedOver:
-        """Hand over."""
-        return clones.hand_over(old, clone, self.held_ticket)
+    takes = steps.TRANSFER_OUTPUTS
 
 
-class StartLiveOperator(SwitchStepOperator):
-    """Start the one that writes the outputs."""
+class StartLiveOperator(StepOperator):
+    """Start the application that writes the outputs."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.LiveStarted:
-        """Start."""
-        return clones.start_live(old, clone, self.held_ticket)
+    takes = steps.START_LIVE
 
 
-class AwaitLiveOperator(SwitchStepOperator):
-    """Wait until it is RUNNING and has read its inputs. ``started`` is the JSON that the start returned."""
+class AwaitLiveOperator(StepOperator):
+    """Wait until it is RUNNING and has read its inputs to the ends they had."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "started")
-
-    def __init__(self, *, started: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.started = started
-
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> None:
-        """Wait."""
-        clones.await_live(old, clone, self.held_ticket, received(clones.LiveStarted, self.started, "the start"))
+    takes = steps.AWAIT_LIVE
 
 
-class FinishSwitchOperator(SwitchStepOperator):
-    """Write the report and give both locks back. ``stopped`` is the JSON that the stop returned."""
+class FinishCutoverOperator(StepOperator):
+    """Write the report and give both locks back."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "stopped")
-
-    def __init__(self, *, stopped: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.stopped = stopped
-
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.SwitchReport:
-        """Finish."""
-        report = clones.finish(old, clone, self.held_ticket, received(clones.StoppedForSwitch, self.stopped, "the stop"))
-        self.log.info("%s writes the outputs; the output of %s input records comes twice", report.live, report.records_again)
-        return report
+    takes = steps.FINISH
 
 
-class AbandonSwitchOperator(SwitchStepOperator):
-    """After any failure: leave both as the repository says they are. Nothing after success."""
+class AbandonCutoverOperator(StepOperator):
+    """After a failure: leave both applications as the repository says they are. Nothing after success."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.LeftAs:
-        """Abandon."""
-        left = clones.abandon(old, clone, self.held_ticket)
-        self.log.info("Roles: %s. Started: %s. Next: %s", left.roles, ", ".join(left.started) or "none", left.next_step)
-        return left
+    takes = steps.ABANDON
 
 
-class PlanUpgradeOperator(PairOperator):
-    """Say what an upgrade in one go would do. Changes nothing."""
+class PlanUpgradeOperator(StepOperator):
+    """Show what an upgrade in one go would do. Changes nothing."""
 
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> dict[str, str]:
+    takes = steps.PLAN_UPGRADE
+
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
         """Plan."""
-        text = upgrade_text(clones.plan_upgrade(old, clone))
+        plan: UpgradePlan = self.called(recovery)
+        text = upgrade_text(plan)
         self.log.info("%s", text)
-        return {"text": text, "old": old.config.name}
+        return {"text": text, "old": original_of(self.application_name)}
 
 
-class BeginUpgradeOperator(BeginSavepointOperator):
-    """Begin the savepoint for which the old application is stopped, under conditions that were checked when it was planned."""
+class RetireOperator(StepOperator):
+    """Put on record that the old application stays down."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(mode="stop", changed_state=ChangedState.REFUSE, confirm="", schedule=None, **kwargs)
-
-
-class OldAndCloneOperator(SavepointStepOperator):
-    """A step of an upgrade on the old application, which ``application_name`` names, and its clone ``clone_name``."""
-
-    template_fields: Sequence[str] = (*SavepointStepOperator.template_fields, "clone_name")
-
-    def __init__(self, *, clone_name: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.clone_name = clone_name
+    takes = steps.RETIRE
 
 
-class RetireOperator(OldAndCloneOperator):
-    """Put on record that the old application stays down. ``cut`` is the JSON that the capture returned."""
+class MakeLiveOperator(StepOperator):
+    """Put on record that the clone, restored and not started yet, writes the real outputs."""
 
-    template_fields: Sequence[str] = (*OldAndCloneOperator.template_fields, "cut")
-
-    def __init__(self, *, cut: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.cut = cut
-
-    def step(self, bench: Workbench, context: Context) -> None:
-        """Retire."""
-        with workbench_of(self.clone_name) as clone:
-            clones.retire(bench, clone, self.held_ticket, received(savepoints.CutSummary, self.cut, "the capture"))
+    takes = steps.MAKE_LIVE
 
 
-class BringBackOperator(OldAndCloneOperator):
+class BringBackOperator(StepOperator):
     """The end of an upgrade, however it went: unless the clone is live, the old application runs again."""
 
-    def step(self, bench: Workbench, context: Context) -> clones.BroughtBack:
-        """Bring back."""
-        with workbench_of(self.clone_name) as clone:
-            back = clones.bring_back(bench, clone, self.held_ticket)
-        self.log.info("%s writes the outputs", back.live)
-        return back
-
-
-class MakeLiveOperator(PairOperator):
-    """Put on record that the clone, restored and not started yet, writes the real outputs. ``ticket`` is that of its restore."""
-
-    template_fields: Sequence[str] = ("application_name", "ticket")
-
-    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-
-    def both(self, old: Workbench, clone: Workbench, context: Context) -> clones.BroughtBack:
-        """Make it live."""
-        return clones.make_live(old, clone, received(restores.RestoreTicket, self.ticket, "open"))
+    takes = steps.BRING_BACK

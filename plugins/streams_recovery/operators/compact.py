@@ -1,4 +1,4 @@
-"""The steps that make a savepoint smaller. The Spark step is in spark.py."""
+"""The tasks that make a savepoint smaller. The Spark job is in spark.py."""
 
 from __future__ import annotations
 
@@ -8,47 +8,38 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery import compacting
-from streams_recovery.operators.base import StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
-from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations import compaction
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.base import StepOperator
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import maintenance as steps
 
 
 class PlanCompactionOperator(StepOperator):
-    """Say what would be reduced, and leave the job its specification. Skips when there is nothing to reduce. ``savepoint`` is an id or ``latest``."""
+    """Show what would be compacted, and leave the job its specification. Skips when there is nothing to compact. ``savepoint`` is an id or ``latest``."""
 
-    template_fields: Sequence[str] = ("application_name", "savepoint", "reason")
+    takes = steps.PLAN_COMPACTION
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "reason")
 
     def __init__(self, *, savepoint: str, reason: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.savepoint = savepoint
         self.reason = reason
 
-    def step(self, bench: Workbench, context: Context) -> compacting.CompactTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactTicket:
         """Plan."""
-        request = compacting.CompactRequest(
+        request = compaction.CompactRequest(
             savepoint=self.savepoint, run_id=run_id_of(context), requested_by=requested_by(context), reason=self.reason
         )
-        planned = compacting.plan(bench, self.savepoint)
-        self.log.info("%s", compacting.reduction_text(planned))
-        ticket = compacting.begin(bench, request, planned)
+        plan = compaction.plan(recovery, self.savepoint)
+        self.log.info("%s", compaction.compaction_text(plan))
+        ticket = compaction.begin(recovery, request, plan)
         if ticket.spec is None:
-            raise AirflowSkipException(f"Nothing of savepoint {ticket.source_id} can be reduced, or all of it is already")
+            raise AirflowSkipException(f"Nothing of savepoint {ticket.source_id} can be compacted, or all of it is already")
         return ticket
 
 
-class PublishCompactionOperator(StepOperator):
-    """Make the reduced savepoint exist when its state is proven to be the same. ``ticket`` and ``outcome`` are the JSON of the tasks before."""
+class PublishCompactedOperator(StepOperator):
+    """Make the compacted savepoint exist when its state is proven to be the same."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "outcome")
-
-    def __init__(self, *, ticket: str, outcome: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-        self.outcome = outcome
-
-    def step(self, bench: Workbench, context: Context) -> compacting.CompactSummary:
-        """Publish."""
-        ticket = received(compacting.CompactTicket, self.ticket, "plan")
-        return compacting.publish(bench, ticket, received(SparkOutcome, self.outcome, "the Spark job").result)
+    takes = steps.PUBLISH_COMPACTED

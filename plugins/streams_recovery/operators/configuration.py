@@ -8,8 +8,8 @@ import re
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from streams_recovery.config.directory import broken_configurations
 from streams_recovery.config.fields import MAX_NAME
-from streams_recovery.config.locating import broken_configurations
 from streams_recovery.core.errors import ConfigInvalid
 
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")

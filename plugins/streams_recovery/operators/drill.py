@@ -7,57 +7,58 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery import drills
-from streams_recovery.operators.base import NOTHING, StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
-from streams_recovery.operators.restore import RestoreStepOperator
-from streams_recovery.restores import RestoreReport, RestoreTicket
-from streams_recovery.workbench import Workbench
+from streams_recovery.operations import sandbox
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import RestoreReport, RestoreTicket
+from streams_recovery.operators.base import NOTHING, StepOperator, received, result_of
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import sandbox as steps
 
 
 class ClearDrillOperator(StepOperator):
     """Take away what a drill that died has left."""
 
-    def step(self, bench: Workbench, context: Context) -> drills.Removed:
+    takes = steps.CLEAR_DRILL
+
+    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
         """Clear up."""
-        return drills.clear(bench, run_id=run_id_of(context))
+        return sandbox.clear(recovery, run_id=run_id_of(context))
 
 
-class RemoveDrillOperator(RestoreStepOperator):
+class RemoveDrillOperator(StepOperator):
     """Stop the drill's application and take away everything of it."""
 
-    def step(self, bench: Workbench, context: Context) -> drills.Removed:
-        """Remove."""
-        return drills.remove(bench, self.held_ticket)
+    takes = steps.REMOVE_DRILL
 
 
 class ConcludeDrillOperator(StepOperator):
-    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket``, ``report`` and ``removed`` are the JSON
-    of the tasks that opened the restore, finished it and removed the drill, ``began_at`` is when it was planned; each is nothing when its task did not
-    succeed.
+    """Add the drill to the history of the application, however it ended, and fail unless it succeeded. ``ticket``, ``report`` and ``removed`` render to
+    the JSON of the tasks that opened the restore, finished it and removed the drill, ``began_at`` to when it was planned; each is nothing when its task
+    did not succeed.
     """
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "report", "removed", "began_at")
+    takes = steps.CONCLUDE_DRILL
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "ticket", "report", "removed", "began_at")
 
-    def __init__(self, *, ticket: str, report: str, removed: str, began_at: str, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.ticket = ticket
-        self.report = report
-        self.removed = removed
-        self.began_at = began_at
+        self.ticket = result_of("open_restore")
+        self.report = result_of("finish")
+        self.removed = result_of("remove")
+        self.began_at = "{{ (ti.xcom_pull(task_ids='plan') or {}).get('began_at', '') }}"
 
-    def step(self, bench: Workbench, context: Context) -> drills.DrillEntry:
+    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.DrillEntry:
         """Conclude."""
         ticket = None if self.ticket == NOTHING else received(RestoreTicket, self.ticket, "open")
-        entry = drills.conclude(
-            bench,
+        entry = sandbox.conclude(
+            recovery,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
-            began_at=int(self.began_at) if self.began_at.isdigit() else bench.clock(),
+            began_at=int(self.began_at) if self.began_at.isdigit() else recovery.clock(),
             ticket=ticket,
             report=None if self.report == NOTHING else received(RestoreReport, self.report, "finish"),
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
         self.log.info("Drill %s: RPO %s s, RTO %s s", entry.outcome, entry.rpo_seconds, entry.rto_seconds)
-        drills.raise_unless_succeeded(entry)
+        sandbox.raise_unless_succeeded(entry)
         return entry

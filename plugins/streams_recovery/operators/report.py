@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, Context
 
+from streams_recovery.operations.savepoint import SavepointSummary
 from streams_recovery.operators.base import received
-from streams_recovery.savepoints import SavepointSummary
 
 
 class ReportSavepointOperator(BaseOperator):
@@ -23,25 +23,25 @@ class ReportSavepointOperator(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Attach the savepoint's numbers to the asset event."""
-        told = received(SavepointSummary, self.summary, "publish")
+        published = received(SavepointSummary, self.summary, "publish")
         context["outlet_events"][self.asset].extra = {
-            "savepoint_id": told.savepoint_id,
-            "manifest": told.manifest_key,
-            "consistency": told.consistency.value,
-            "profile": told.profile.value,
-            "survives_cluster_loss": told.survives_cluster_loss,
-            "records": told.records,
-            "new_records": told.new_records,
-            "warnings": list(told.warnings),
+            "savepoint_id": published.savepoint_id,
+            "manifest": published.manifest_key,
+            "consistency": published.consistency.value,
+            "profile": published.profile.value,
+            "survives_cluster_loss": published.survives_cluster_loss,
+            "records": published.records,
+            "new_records": published.new_records,
+            "warnings": list(published.warnings),
         }
-        for warning in told.warnings:
-            self.log.warning("Savepoint %s: %s", told.savepoint_id, warning)
-        survives = "survives" if told.survives_cluster_loss else "does not survive"
+        for warning in published.warnings:
+            self.log.warning("Savepoint %s: %s", published.savepoint_id, warning)
+        survives = "survives" if published.survives_cluster_loss else "does not survive"
         self.log.info(
             "Savepoint %s: %s, %s records, %s new; it %s the loss of the cluster",
-            told.savepoint_id,
-            told.consistency,
-            told.records,
-            told.new_records,
+            published.savepoint_id,
+            published.consistency,
+            published.records,
+            published.new_records,
             survives,
         )

@@ -1,26 +1,30 @@
-"""The steps of reprocessing that no other restore has: which interval and which lane, is there input, handing over, taking everything away, the entry."""
+"""The steps of reprocessing that no other restore has: which interval and which slot, is there input, results published, everything removed, the entry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery import reprocessing, restores
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.moments import EPOCH
-from streams_recovery.core.reprocess import written_interval
-from streams_recovery.core.slices import Interval
-from streams_recovery.drills import Removed
-from streams_recovery.operators.base import NOTHING, StepOperator, airflow_errors, received, workbench_of
-from streams_recovery.operators.moment import requested_by, run_id_of
-from streams_recovery.operators.restore import RestoreStepOperator
-from streams_recovery.reprocessing import Claimed, Planned
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.sandbox.interval_log import written_interval
+from streams_recovery.core.timestamps import EPOCH
+from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.operations import interval as reprocessing
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.interval import Claimed, Planned
+from streams_recovery.operations.sandbox import Removed
+from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, result_of, treatment
+from streams_recovery.operators.restore import PARAMS
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import sandbox as steps
+from streams_recovery.workflows.restore import OPEN_RESTORE
 
 
 def why_not_now(run_type: str) -> str | None:
@@ -45,42 +49,46 @@ def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None
 
 
 class ClaimIntervalSensor(BaseSensorOperator):
-    """Which interval this run is for, and a lane for it; waits, without a worker, while all lanes are taken. ``asked`` has a template for every field of
-    ``reprocessing.Asked``, and ``from`` and ``to``. A run by the schedule is skipped.
+    """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. ``params_json`` renders to JSON with every
+    field of ``reprocessing.Asked``, and ``from`` and ``to``. A run by the schedule is skipped.
     """
 
-    template_fields: Sequence[str] = ("application_name", "asked")
+    takes = steps.CLAIM
+    template_fields: Sequence[str] = ("application_name", "params_json")
 
-    def __init__(self, *, application_name: str, asked: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *, application_name: str, params_json: str = PARAMS, **kwargs: Any) -> None:
+        super().__init__(**treatment(self.takes) | kwargs)
         self.application_name = application_name
-        self.asked = dict(asked)
+        self.params_json = params_json
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look for a free lane."""
+        """Look for a free slot."""
         run = context["dag_run"]
         why = why_not_now(run.run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        asked = {name: text for name, text in self.asked.items() if name not in ("from", "to", "tombstones")}
-        with airflow_errors(), workbench_of(self.application_name) as bench:
-            interval = interval_of(run.run_type, self.asked["from"], self.asked["to"], (run.data_interval_start, run.data_interval_end))
-            wanted = reprocessing.Asked(**asked, tombstones=self.asked["tombstones"] == "True")
-            claimed = reprocessing.claim(bench, reprocessing.requested(bench, wanted, interval), run_id=run_id_of(context))
+        params = declared_params(self, self.params_json)
+        begin, end = params.pop("from", None) or "", params.pop("to", None) or ""
+        with airflow_errors(), context_of(self.application_name) as recovery:
+            interval = interval_of(run.run_type, begin, end, (run.data_interval_start, run.data_interval_end))
+            given = {name: "" if value is None else value for name, value in params.items()}
+            wanted = codec.decode(reprocessing.ReprocessOptions, given, where="the params of the run")
+            claimed = reprocessing.claim(recovery, reprocessing.requested(recovery, wanted, interval), run_id=run_id_of(context))
             if claimed is None:
-                self.log.info("All lanes are taken, by the intervals %s", ", ".join(reprocessing.busy(bench)))
+                self.log.info("All slots are taken, by the intervals %s", ", ".join(reprocessing.busy(recovery)))
                 return PokeReturnValue(is_done=False)
         return PokeReturnValue(is_done=True, xcom_value=codec.encode(claimed))
 
 
 class OfIntervalOperator(StepOperator):
-    """A step that needs to know what was claimed: the JSON of the task that did."""
+    """A task that needs to know what was claimed: ``claimed`` renders to the JSON of that task, ``source_id`` is the application's."""
 
-    template_fields: Sequence[str] = ("application_name", "claimed")
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "claimed")
 
-    def __init__(self, *, claimed: str, **kwargs: Any) -> None:
+    def __init__(self, *, source_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.claimed = claimed
+        self.source_id = source_id
+        self.claimed = result_of(steps.CLAIM.name)
 
     @property
     def request(self) -> reprocessing.ReprocessRequest:
@@ -88,112 +96,100 @@ class OfIntervalOperator(StepOperator):
         return received(Claimed, self.claimed, "claim").request
 
 
-class SourcedOperator(OfIntervalOperator):
-    """A step that takes from the application itself, whose id is ``source_id``."""
-
-    def __init__(self, *, source_id: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.source_id = source_id
-
-
-class ClearIntervalOperator(SourcedOperator):
+class ClearIntervalOperator(OfIntervalOperator):
     """Take away what an earlier run of the interval has left, its results side by side too."""
 
-    def step(self, bench: Workbench, context: Context) -> Removed:
+    takes = steps.CLEAR_INTERVAL
+
+    def step(self, recovery: RecoveryContext, context: Context) -> Removed:
         """Clear up."""
-        return reprocessing.clear(bench, self.source_id, self.request, run_id=run_id_of(context))
+        return reprocessing.clear(recovery, self.source_id, self.request, run_id=run_id_of(context))
 
 
-class PlanIntervalOperator(SourcedOperator):
-    """Say what would be processed. Changes nothing."""
+class PlanIntervalOperator(OfIntervalOperator):
+    """Show what would be processed. Changes nothing."""
 
-    def step(self, bench: Workbench, context: Context) -> Planned:
+    takes = steps.PLAN_INTERVAL
+
+    def step(self, recovery: RecoveryContext, context: Context) -> Planned:
         """Plan."""
-        planned = reprocessing.plan(bench, self.source_id, self.request)
+        planned = reprocessing.plan(recovery, self.source_id, self.request)
         self.log.info("%s", planned.text)
         return planned
 
 
-class OpenIntervalOperator(SourcedOperator):
-    """Begin the restore. ``planned`` is the JSON of the plan; an interval without input is skipped from here on."""
+class OpenIntervalOperator(OfIntervalOperator):
+    """Begin the restore. An interval without input is skipped from here on."""
 
-    template_fields: Sequence[str] = (*SourcedOperator.template_fields, "planned")
+    takes = OPEN_RESTORE
+    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned")
 
-    def __init__(self, *, planned: str, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.planned = planned
+        self.planned = result_of(steps.PLAN_INTERVAL.name)
 
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
         """Open."""
         planned = received(Planned, self.planned, "plan")
         if planned.records == 0:
             raise AirflowSkipException(planned.text)
         return reprocessing.open_interval(
-            bench, self.source_id, self.request, planned, run_id=run_id_of(context), requested_by=requested_by(context)
+            recovery, self.source_id, self.request, planned, run_id=run_id_of(context), requested_by=requested_by(context)
         )
 
 
-class HandOverOperator(RestoreStepOperator):
-    """Hand over what the interval brought. ``claimed`` is the JSON of the task that claimed it."""
+class PublishResultsOperator(StepOperator):
+    """Publish what the interval brought: beside the outputs, or into them."""
 
-    template_fields: Sequence[str] = (*RestoreStepOperator.template_fields, "claimed")
-
-    def __init__(self, *, claimed: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.claimed = claimed
-
-    def step(self, bench: Workbench, context: Context) -> reprocessing.HandOverReport:
-        """Hand over."""
-        return reprocessing.hand_over(bench, self.held_ticket, received(Claimed, self.claimed, "claim").request)
+    takes = steps.PUBLISH_RESULTS
 
 
-class RemoveIntervalOperator(RestoreStepOperator):
-    """Stop the interval's application and take away everything of it but what it handed over. ``handed`` is the JSON that this returned, if it came so far."""
+class FinishIntervalOperator(StepOperator):
+    """Put topic settings back, write the evidence of the restore, give the lock back."""
 
-    template_fields: Sequence[str] = (*RestoreStepOperator.template_fields, "handed")
-
-    def __init__(self, *, handed: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.handed = handed
-
-    def step(self, bench: Workbench, context: Context) -> Removed:
-        """Remove."""
-        return reprocessing.remove(bench, self.held_ticket, _handed(self.handed))
+    takes = steps.FINISH_INTERVAL
 
 
-def _handed(text: str) -> reprocessing.HandOverReport | None:
-    return None if text == NOTHING else received(reprocessing.HandOverReport, text, "handing over")
+class RemoveIntervalOperator(StepOperator):
+    """Stop the interval's application and take away everything of it but the results it published."""
+
+    takes = steps.REMOVE_INTERVAL
+
+
+def _published(text: str) -> reprocessing.PublishReport | None:
+    return None if text == NOTHING else received(reprocessing.PublishReport, text, "publishing the results")
 
 
 class ConcludeIntervalOperator(OfIntervalOperator):
-    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. ``planned``, ``ticket``, ``handed``,
-    ``report`` and ``removed`` are the JSON of the tasks before, nothing where one did not succeed.
+    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. It looks at what the tasks before returned, which is
+    nothing where one did not succeed.
     """
 
-    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "handed", "report", "removed")
+    takes = steps.CONCLUDE_INTERVAL
+    template_fields: Sequence[str] = (*OfIntervalOperator.template_fields, "planned", "ticket", "published", "report", "removed")
 
-    def __init__(self, *, planned: str, ticket: str, handed: str, report: str, removed: str, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.planned = planned
-        self.ticket = ticket
-        self.handed = handed
-        self.report = report
-        self.removed = removed
+        self.planned = result_of(steps.PLAN_INTERVAL.name)
+        self.ticket = result_of(OPEN_RESTORE.name)
+        self.published = result_of(steps.PUBLISH_RESULTS.name)
+        self.report = result_of(steps.FINISH_INTERVAL.name)
+        self.removed = result_of(steps.REMOVE_INTERVAL.name)
 
-    def step(self, bench: Workbench, context: Context) -> reprocessing.ReprocessEntry:
+    def step(self, recovery: RecoveryContext, context: Context) -> reprocessing.ReprocessEntry:
         """Conclude."""
         why = why_not_now(context["dag_run"].run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        ticket = None if self.ticket == NOTHING else received(restores.RestoreTicket, self.ticket, "open")
+        ticket = None if self.ticket == NOTHING else received(restore.RestoreTicket, self.ticket, "open")
         done = reprocessing.Done(
             planned=None if self.planned == NOTHING else received(Planned, self.planned, "plan"),
             ticket=ticket,
-            handed=_handed(self.handed),
+            published=_published(self.published),
             finished=self.report != NOTHING,
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
-        entry = reprocessing.conclude(bench, self.request, done, run_id=run_id_of(context), requested_by=requested_by(context))
+        entry = reprocessing.conclude(recovery, self.request, done, run_id=run_id_of(context), requested_by=requested_by(context))
         self.log.info("Interval %s: %s", self.request.slice.interval.name, entry.outcome)
         reprocessing.raise_unless_succeeded(entry)
         return entry

@@ -1,318 +1,194 @@
-"""The steps of a restore in place, in the order in which they are taken. The Spark steps are in spark.py."""
+"""The tasks of a restore in place, in the order in which they are taken. The Spark jobs are in spark.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk import Context
 
-from streams_recovery import restores
-from streams_recovery.config.locating import config_directory, load_application
-from streams_recovery.config.moments import as_of
-from streams_recovery.config.offsets import inside, offset_strategy
-from streams_recovery.core.names import checked_name
-from streams_recovery.core.note_ref import NoteRef
-from streams_recovery.core.plan import require_agreement
-from streams_recovery.core.plan_text import markdown
-from streams_recovery.operators.base import NOTHING, StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of
-from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.approval import approval
+from streams_recovery.core.restore.plan import require_agreement
+from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.base import StepOperator, declared_params
+from streams_recovery.operators.requests import REQUESTS
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import restore as steps
+
+# All params of a run, as JSON text, so each value keeps its type.
+PARAMS: Final = "{{ params | tojson }}"
 
 
 class RequestedOperator(StepOperator):
-    """A step that starts from what a person asked for. ``asked`` has a template of a run's param for every field of ``RestoreRequest``; ``source``
-    in it is the configured name of an application, or empty, and empty ``offsets`` leave it to the configuration where the application goes on. With
-    ``by`` in it the application is brought to the moment ``as_of``, the configured one when that is empty.
+    """A task that begins with what a person asked for. ``strategy`` is one of ``from_savepoint``, ``undo``, ``rebuild`` and ``as_of_moment``.
+    ``params_json`` renders to JSON with the run's params, by the names of the request's fields. Only params that the DAG declares count. ``fixed`` has
+    values that the DAG decides; they may be templates. ``source`` is the name of a configured application. Without ``offsets`` the configuration says
+    where the application reads on in its inputs.
     """
 
-    template_fields: Sequence[str] = ("application_name", "asked")
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json", "fixed")
 
-    def __init__(self, *, asked: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *, strategy: str = FromSavepoint.KIND, params_json: str = PARAMS, fixed: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.asked = dict(asked)
+        self.strategy = strategy
+        self.params_json = params_json
+        self.fixed = dict(fixed or {})
 
-    def request(self, bench: Workbench) -> restores.RestoreRequest:
-        """The request itself. A rendered boolean is a text."""
-        asked = self.asked
-        return restores.RestoreRequest(
-            source=load_application(asked["source"]).application.id if asked["source"] else "",
-            savepoint=asked["savepoint"],
-            allow_ahead=asked["allow_ahead"] == "True",
-            allow_damaged=asked["allow_damaged"] == "True",
-            replace=asked["replace"] == "True",
-            delete=tuple(checked_name("topic", name) for name in asked["delete"].replace(",", " ").split()),
-            safety=restores.SafetyPolicy(asked["safety"]),
-            confirm=asked["confirm"],
-            reason=asked["reason"],
-            offsets=offset_strategy(bench.config, asked["offsets"], read=inside(config_directory())),
-            outputs=restores.OutputPolicy(asked.get("outputs", restores.OutputPolicy.KEEP)),
-            accept_gap=asked.get("accept_gap") == "True",
-            inputs_from=asked.get("inputs_from", ""),
-            as_of=as_of(bench.config, asked["as_of"], asked["by"]) if "by" in asked else None,
-            in_place=asked.get("in_place") == "True",
-            groups=tuple(asked.get("groups", "").replace(",", " ").split()),
-            compare_keys=asked.get("compare_keys") == "True",
-        )
+    def request(self, recovery: RecoveryContext) -> RestoreRequest:
+        """The request itself. Raises ``ConfigInvalid``."""
+        return REQUESTS[self.strategy](recovery, declared_params(self, self.params_json) | self.fixed)
 
 
 class PlanRestoreOperator(RequestedOperator):
-    """Say what the restore would do. Changes nothing; the result is what is approved."""
+    """Show what the restore would do. Changes nothing; the result is what is approved."""
 
-    def step(self, bench: Workbench, context: Context) -> dict[str, str | None]:
+    takes = steps.PLAN
+
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str | None]:
         """Plan."""
-        request, began_at = self.request(bench), bench.clock()
-        planned = restores.plan(bench, request)
+        request, began_at = self.request(recovery), recovery.clock()
+        planned = restore.plan(recovery, request)
         text = markdown(planned)
         self.log.info("%s", text)
-        require_agreement(planned, request)
-        return {"hash": planned.hash, "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
+        require_agreement(planned, request.safeguards)
+        return {"hash": approval(planned), "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
 
 
 class OpenRestoreOperator(RequestedOperator):
-    """Take the lock and plan again under it. ``approved_hash`` is the plan that was approved; another one stops here."""
+    """Take the application's lock and plan again under it. Another plan than the one whose hash is ``approved_hash`` stops the run here."""
 
+    takes = steps.OPEN_RESTORE
     template_fields: Sequence[str] = (*RequestedOperator.template_fields, "approved_hash")
 
-    def __init__(self, *, approved_hash: str, **kwargs: Any) -> None:
+    def __init__(self, *, approved_hash: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.approved_hash = approved_hash
+        self.approved_hash = approved_hash or planned("hash", self.task_id)
 
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
         """Open."""
-        return restores.open_restore(
-            bench, self.request(bench), run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+        return restore.open_restore(
+            recovery,
+            self.request(recovery),
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            approved_hash=self.approved_hash,
         )
 
 
-class RestoreStepOperator(StepOperator):
-    """A step of a restore that is open. ``ticket`` is the JSON that open returned."""
-
-    template_fields: Sequence[str] = ("application_name", "ticket")
-
-    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-
-    @property
-    def held_ticket(self) -> restores.RestoreTicket:
-        """The ticket itself."""
-        return received(restores.RestoreTicket, self.ticket, "open")
+def planned(what: str, task_id: str = "", *, task: str = "plan") -> str:
+    """Template of one fact of what the task *plan* returned, or another ``task``, in the task group of ``task_id``."""
+    group = f"{task_id.rpartition('.')[0]}." if "." in task_id else ""
+    return f"{{{{ ti.xcom_pull(task_ids='{group}{task}')['{what}'] }}}}"
 
 
-class StopApplicationOperator(RestoreStepOperator):
-    """Stop every instance, prove it, and empty the group."""
+class StopApplicationOperator(StepOperator):
+    """Stop every instance, prove that none runs, and empty the consumer group."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StopSummary:
-        """Stop."""
-        return restores.stop(bench, self.held_ticket)
+    takes = steps.STOP_APPLICATION
 
 
-class SaveStateOperator(RestoreStepOperator):
-    """Read the cut of what is about to be replaced."""
+class SaveStateOperator(StepOperator):
+    """Read the cut of what is about to be replaced, for the safety savepoint."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.SafetyBegun:
-        """Save."""
-        return restores.save_state(bench, self.held_ticket)
+    takes = steps.SAVE_STATE
 
 
-class KeepStateOperator(RestoreStepOperator):
-    """Publish the safety savepoint. ``begun`` and ``copied`` are the JSON that saving and the copy returned; a copy that failed and need not succeed has
-    returned nothing.
-    """
+class KeepStateOperator(StepOperator):
+    """Publish the safety savepoint."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "begun", "copied")
-
-    def __init__(self, *, begun: str, copied: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.begun = begun
-        self.copied = copied
-
-    def step(self, bench: Workbench, context: Context) -> restores.SafetySummary:
-        """Keep."""
-        begun = received(restores.SafetyBegun, self.begun, "saving the state")
-        copied = None if self.copied == NOTHING else received(SparkOutcome, self.copied, "the Spark job").result
-        return restores.keep_state(bench, self.held_ticket, begun, copied)
+    takes = steps.KEEP_STATE
 
 
-class PrepareTopicsOperator(RestoreStepOperator):
-    """Create the internal topics, empty and under hold."""
+class PrepareTopicsOperator(StepOperator):
+    """Create the topics that will be loaded, empty and held back from retention and compaction. From here on the application stays down until it is whole."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.PrepareSummary:
-        """Prepare."""
-        return restores.prepare(bench, self.held_ticket)
+    takes = steps.PREPARE_TOPICS
 
 
-class CheckedStepOperator(RestoreStepOperator):
-    """A step after a Spark job. ``outcome`` is the JSON that the job's task returned."""
+class CheckLoadOperator(StepOperator):
+    """Compare what the load wrote with the plan and with the logs' ends."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "outcome")
-
-    def __init__(self, *, outcome: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.outcome = outcome
-
-    @property
-    def result(self) -> NoteRef | None:
-        """What the job has left."""
-        return received(SparkOutcome, self.outcome, "the Spark job").result
+    takes = steps.CHECK_LOAD
 
 
-class CheckLoadOperator(CheckedStepOperator):
-    """Compare what was written with the plan and with the logs' ends."""
+class VerifyChangelogsOperator(StepOperator):
+    """Fail unless there is a proof for every partition that it equals the savepoint's."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
-        """Check."""
-        return restores.check_load(bench, self.held_ticket, self.result)
+    takes = steps.VERIFY_CHANGELOGS
 
 
-class ComparedStepOperator(CheckedStepOperator):
-    """A step after a comparison, whose ``outcome`` it is, if there was one. ``loaded`` is the JSON that checking the load returned."""
+class VerifyClearedOperator(StepOperator):
+    """Fail unless every internal topic is gone, before state is rebuilt from the input."""
 
-    template_fields: Sequence[str] = (*CheckedStepOperator.template_fields, "loaded")
-
-    def __init__(self, *, loaded: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.loaded = loaded
-
-    @property
-    def load(self) -> NoteRef | None:
-        """What the load has left."""
-        return received(restores.LoadSummary, self.loaded, "checking the load").result
+    takes = steps.VERIFY_CLEARED
 
 
-class VerifyChangelogsOperator(ComparedStepOperator):
-    """Fail unless there is a proof for every partition that it is equal to the savepoint's."""
+class ResetConsumerGroupOperator(StepOperator):
+    """Set the group's committed offsets and their metadata, and read them back."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
-        """Verify."""
-        return restores.check_verify(bench, self.held_ticket, self.load, self.result)
+    takes = steps.RESET_CONSUMER_GROUP
 
 
-class StopBeforeIntervalOperator(RestoreStepOperator):
-    """Wait until what comes before an interval is processed, and stop the application there."""
+class WipeStateOperator(StepOperator):
+    """Remove local state on every instance: RocksDB, checkpoints and lock files."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.EndsSummary:
-        """Stop."""
-        return restores.stop_before_interval(bench, self.held_ticket)
+    takes = steps.WIPE_STATE
 
 
-class StartAgainOperator(RestoreStepOperator):
-    """Start the application on the interval, and wait until it is at work."""
-
-    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:
-        """Start."""
-        return restores.start_again(bench, self.held_ticket)
-
-
-class CheckFeedOperator(CheckedStepOperator):
-    """Compare what was written with the plan and with the logs' ends."""
-
-    def step(self, bench: Workbench, context: Context) -> restores.LoadSummary:
-        """Check."""
-        return restores.check_feed(bench, self.held_ticket, self.result)
-
-
-class VerifyFeedOperator(ComparedStepOperator):
-    """Fail unless there is a proof for every input that it is equal to the archive's. ``verified`` is the JSON that verifying before the start returned."""
-
-    template_fields: Sequence[str] = (*ComparedStepOperator.template_fields, "verified")
-
-    def __init__(self, *, verified: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.verified = verified
-
-    def step(self, bench: Workbench, context: Context) -> restores.VerifySummary:
-        """Verify."""
-        before = received(restores.VerifySummary, self.verified, "verifying")
-        return restores.check_verify_feed(bench, self.held_ticket, before, self.load, self.result)
-
-
-class VerifyClearedOperator(RestoreStepOperator):
-    """Fail unless every internal topic is gone. ``verified`` is the JSON that verifying what was loaded returned."""
-
-    template_fields: Sequence[str] = ("application_name", "ticket", "verified")
-
-    def __init__(self, *, verified: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.verified = verified
-
-    def step(self, bench: Workbench, context: Context) -> restores.ClearedSummary:
-        """Verify."""
-        return restores.verify_cleared(bench, self.held_ticket, received(restores.VerifySummary, self.verified, "verifying"))
-
-
-class ResetConsumerGroupOperator(RestoreStepOperator):
-    """Set committed offsets and their metadata, and read them back."""
-
-    def step(self, bench: Workbench, context: Context) -> restores.OffsetsSummary:
-        """Set."""
-        return restores.set_offsets(bench, self.held_ticket)
-
-
-class WipeStateOperator(RestoreStepOperator):
-    """Remove local state on every instance."""
-
-    def step(self, bench: Workbench, context: Context) -> restores.WipeSummary:
-        """Wipe."""
-        return restores.wipe(bench, self.held_ticket)
-
-
-class StartApplicationOperator(RestoreStepOperator):
+class StartApplicationOperator(StepOperator):
     """Start every instance on the restored state."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.StartSummary:
-        """Start."""
-        return restores.start(bench, self.held_ticket)
+    takes = steps.START_APPLICATION
 
 
-class AwaitRecoveredOperator(RestoreStepOperator):
-    """Wait until the application is RUNNING and caught up. ``started`` is the JSON that start returned."""
+class AwaitRecoveredOperator(StepOperator):
+    """Wait until the application is RUNNING and has read its inputs to the ends they had at the start."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "started")
-
-    def __init__(self, *, started: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.started = started
-
-    def step(self, bench: Workbench, context: Context) -> restores.RecoveredSummary:
-        """Wait."""
-        return restores.await_recovered(bench, self.held_ticket, received(restores.StartSummary, self.started, "start"))
+    takes = steps.AWAIT_RECOVERED
 
 
-class StopAtEndsOperator(RestoreStepOperator):
-    """Wait until the application has processed all there is, and stop it there."""
+class DrainOperator(StepOperator):
+    """Wait until the application has processed all of its input, and stop it there."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.EndsSummary:
-        """Stop."""
-        return restores.stop_at_ends(bench, self.held_ticket)
+    takes = steps.DRAIN
 
 
-class FinishRestoreOperator(RestoreStepOperator):
-    """Release holds, write the evidence of what the verification found, give the lock back. ``verified`` is the JSON that it returned, and ``recovered``
-    that of waiting for the application.
-    """
+class DrainBeforeIntervalOperator(StepOperator):
+    """Wait until what comes before an interval is processed, and stop the application there."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "verified", "recovered")
-
-    def __init__(self, *, recovered: str, verified: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.recovered = recovered
-        self.verified = verified
-
-    def step(self, bench: Workbench, context: Context) -> restores.RestoreReport:
-        """Finish."""
-        verified = received(restores.VerifySummary, self.verified, "verifying")
-        asked = received(restores.RecoveredSummary, self.recovered, "waiting for the application").asked
-        return restores.finish(bench, self.held_ticket, verified, asked)
+    takes = steps.DRAIN_BEFORE_INTERVAL
 
 
-class AbandonRestoreOperator(RestoreStepOperator):
-    """After any failure: bring the application back while nothing was destroyed, else leave it down and say what to do. Nothing after success."""
+class CheckDeferredInputOperator(StepOperator):
+    """Compare what the load of the deferred input wrote with the plan and with the logs' ends."""
 
-    def step(self, bench: Workbench, context: Context) -> restores.AbandonReport:
-        """Abandon."""
-        report = restores.abandon(bench, self.held_ticket)
-        self.log.info("Restore left in phase %s: %s", report.phase, report.next_step)
-        return report
+    takes = steps.CHECK_DEFERRED
+
+
+class VerifyDeferredInputOperator(StepOperator):
+    """Fail unless there is a proof for every deferred input that it equals the archive's."""
+
+    takes = steps.VERIFY_DEFERRED
+
+
+class StartOnIntervalOperator(StepOperator):
+    """Start the application on the interval, and wait until it is RUNNING."""
+
+    takes = steps.START_ON_INTERVAL
+
+
+class FinishRestoreOperator(StepOperator):
+    """Put topic settings back, write the evidence of the restore, give the lock back."""
+
+    takes = steps.FINISH
+
+
+class AbandonRestoreOperator(StepOperator):
+    """After a failure: bring the application back while nothing was destroyed, else leave it down and say what to do. Nothing after success."""
+
+    takes = steps.ABANDON

@@ -1,4 +1,4 @@
-"""The steps of a savepoint, in the order in which they are taken. The Spark step between capture and gather is in spark.py."""
+"""The tasks of a savepoint, in the order in which they are taken. The Spark job between *capture_cut* and *verify_segments* is in spark.py."""
 
 from __future__ import annotations
 
@@ -8,25 +8,36 @@ from typing import Any
 from airflow.sdk import Context, timezone
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery import savepoints
-from streams_recovery.core.damage import ChangedState
-from streams_recovery.core.model import QuiesceMode
-from streams_recovery.operators.base import StepOperator, received
-from streams_recovery.operators.moment import requested_by, run_id_of, too_late
-from streams_recovery.operators.spark import SparkOutcome
-from streams_recovery.workbench import Workbench
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.base import StepOperator
+from streams_recovery.operators.run_facts import requested_by, run_id_of, too_late
+from streams_recovery.workflows import savepoint as steps
 
 
 class BeginSavepointOperator(StepOperator):
-    """Take the lock, remember which instances run, set the compaction guard. Skips, before it does anything, when the run stands for the past.
+    """Take the lock, remember which instances run, set the compaction guard. Skips, before it does anything, when the run stands for the past:
+    a backfill, or a run by ``schedule`` that is later than the next one.
 
-    ``mode`` overrides the configured way of holding the application when it is not empty. ``changed_state`` says what to do when state was lost or
-    replaced since the last savepoint, with the application id as ``confirm`` unless it is to be refused.
+    ``mode`` is how the application is held: ``pause``, ``stop``, ``live``, or empty for the configured way. ``changed_state`` says what to do when
+    state was lost or replaced since the last savepoint: ``refuse``, ``damaged`` or ``intended``. The last two need the application id as ``confirm``.
     """
 
-    template_fields: Sequence[str] = ("application_name", "reason", "mode", "changed_state", "confirm")
+    takes = steps.BEGIN
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "reason", "mode", "changed_state", "confirm")
 
-    def __init__(self, *, reason: str, mode: str, changed_state: str, confirm: str, schedule: str | None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        reason: str = "",
+        mode: str = "",
+        changed_state: str = "refuse",
+        confirm: str = "",
+        schedule: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.reason = reason
         self.mode = mode
@@ -38,12 +49,12 @@ class BeginSavepointOperator(StepOperator):
         """Skip or begin."""
         run = context["dag_run"]
         if late := too_late(run.run_type, run.run_after, self.schedule, timezone.utcnow()):
-            raise AirflowSkipException(f"No savepoint was taken and nothing was touched: {late}")
+            raise AirflowSkipException(f"No savepoint was taken and nothing was changed: {late}")
         return super().execute(context)
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.Ticket:
+    def step(self, recovery: RecoveryContext, context: Context) -> savepoint.Ticket:
         """Begin."""
-        request = savepoints.SavepointRequest(
+        request = savepoint.SavepointRequest(
             run_id=run_id_of(context),
             requested_by=requested_by(context),
             reason=self.reason,
@@ -51,86 +62,40 @@ class BeginSavepointOperator(StepOperator):
             changed_state=ChangedState(self.changed_state),
             confirm=self.confirm,
         )
-        return savepoints.begin(bench, request)
+        return savepoint.begin(recovery, request)
 
 
-class SavepointStepOperator(StepOperator):
-    """A step that belongs to a savepoint already begun. ``ticket`` is the JSON that begin returned."""
-
-    template_fields: Sequence[str] = ("application_name", "ticket")
-
-    def __init__(self, *, ticket: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ticket = ticket
-
-    @property
-    def held_ticket(self) -> savepoints.Ticket:
-        """The ticket itself."""
-        return received(savepoints.Ticket, self.ticket, "begin")
-
-
-class QuiesceOperator(SavepointStepOperator):
+class QuiesceOperator(StepOperator):
     """Hold the application still, the configured way."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.Quiesced:
-        """Quiesce."""
-        return savepoints.quiesce(bench, self.held_ticket)
+    takes = steps.QUIESCE
 
 
-class CaptureCutOperator(SavepointStepOperator):
-    """Read the cut and copy the repartition tails while the application is held. ``quiesced`` is the JSON that quiesce returned."""
+class CaptureCutOperator(StepOperator):
+    """Read the cut and copy the tails of repartition topics while the application is held."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "quiesced")
-
-    def __init__(self, *, quiesced: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.quiesced = quiesced
-
-    def step(self, bench: Workbench, context: Context) -> savepoints.CutSummary:
-        """Capture."""
-        return savepoints.capture(bench, self.held_ticket, received(savepoints.Quiesced, self.quiesced, "quiesce"))
+    takes = steps.CAPTURE_CUT
 
 
-class ResumeApplicationOperator(SavepointStepOperator):
-    """Let go of the application: every instance that ran at the beginning runs again. Safe to repeat."""
+class ResumeApplicationOperator(StepOperator):
+    """Every instance that ran at the beginning runs again. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.ResumeReport:
-        """Resume."""
-        return savepoints.resume(bench, self.held_ticket)
+    takes = steps.RESUME
 
 
-class GatherSegmentsOperator(SavepointStepOperator):
-    """Check that the copy is whole and that every file it names exists. ``copied`` is the JSON that the Spark step returned."""
+class VerifySegmentsOperator(StepOperator):
+    """Check that the copy is whole and that every file it names exists."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "copied")
-
-    def __init__(self, *, copied: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.copied = copied
-
-    def step(self, bench: Workbench, context: Context) -> savepoints.GatherSummary:
-        """Gather."""
-        copied = received(SparkOutcome, self.copied, "the Spark job")
-        return savepoints.gather(bench, self.held_ticket, copied.plan, copied.result)
+    takes = steps.VERIFY_SEGMENTS
 
 
-class PublishSavepointOperator(SavepointStepOperator):
-    """Write the manifest. Before this the savepoint does not exist, after it, it does. ``gathered`` is the JSON that gathering returned."""
+class PublishSavepointOperator(StepOperator):
+    """Write the manifest. Before this the savepoint does not exist, after it, it does."""
 
-    template_fields: Sequence[str] = ("application_name", "ticket", "gathered")
-
-    def __init__(self, *, gathered: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.gathered = gathered
-
-    def step(self, bench: Workbench, context: Context) -> savepoints.SavepointSummary:
-        """Publish."""
-        return savepoints.publish(bench, self.held_ticket, received(savepoints.GatherSummary, self.gathered, "gathering").copied)
+    takes = steps.PUBLISH
 
 
-class FinishSavepointOperator(SavepointStepOperator):
+class FinishSavepointOperator(StepOperator):
     """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
 
-    def step(self, bench: Workbench, context: Context) -> savepoints.FinishReport:
-        """Finish."""
-        return savepoints.finish(bench, self.held_ticket)
+    takes = steps.FINISH

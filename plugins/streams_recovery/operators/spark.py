@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -15,75 +14,71 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery import compacting, restores, savepoints, upkeep
-from streams_recovery.config.copies import Spark
+from streams_recovery.config.backup import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
-from streams_recovery.core.note_ref import NoteRef
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.spark_submit import SparkCall
+from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.jobs.outcome import read_outcome
-from streams_recovery.jobs.submit import JobName, SparkCall
-from streams_recovery.jobs.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
-from streams_recovery.leases import Locked, kept
-from streams_recovery.operators.base import airflow_errors, received, workbench_of
-from streams_recovery.savepoints import JobPlan
+from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import renewed_lock
+from streams_recovery.operations.savepoint import JobPlan
+from streams_recovery.operators.base import needed_results, results_of, treatment
 from streams_recovery.storage.receipts import read_receipt
-from streams_recovery.workbench import Workbench
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkOutcome:
-    """What a job did, and what it was planned from where steps behind it need that. ``result`` is None when there was nothing to do and no job was
-    submitted.
-    """
-
-    result: NoteRef | None
-    plan: NoteRef | None
-    ranges: int
-    offsets: int
+from streams_recovery.workflows import maintenance, restore, savepoint
+from streams_recovery.workflows.step import JobOutcome, JobStep
 
 
 class SparkJobOperator(SparkSubmitOperator):
-    """One job of a savepoint or a restore. ``ticket`` is the JSON that the run's first step returned.
+    """One step of a workflow that is a Spark job: planned first, submitted by Airflow's own spark-submit, believed only by the result it leaves.
 
     Submits in client mode, so that secrets can stay in a file of this machine. A killed task kills its job; what the job had written by then
-    is never referenced. Keeps the application's lock alive meanwhile. Only code can set ``submitter``, to run the job in place of Airflow's own
+    is never referenced. Renews the application's lock meanwhile. Only code can set ``submitter``, to run the job in place of Airflow's own
     spark-submit: no connection, param or environment variable reaches it.
     """
 
-    job: JobName
+    takes: ClassVar[JobStep]
     submitter: Submitter | None = None
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "application_name", "ticket")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "application_name", "results")
 
-    def __init__(self, *, application_name: str, ticket: str, **kwargs: Any) -> None:
-        super().__init__(durable=False, deploy_mode="client", **kwargs)
+    def __init__(self, *, application_name: str, results: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(durable=False, deploy_mode="client", **treatment(self.takes) | kwargs)
         self.application_name = application_name
-        self.ticket = ticket
+        self.results = results_of(self.takes, self.task_id) | dict(results or {})
         self._environment: dict[str, str] = {}
-
-    @abstractmethod
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
-        """The job to run, and the ticket whose lock it runs under, None for one that changes nothing."""
 
     def execute(self, context: Context) -> Any:
         """Plan, submit, and see that the result is there."""
-        with airflow_errors(), workbench_of(self.application_name) as bench:
-            plan, ticket = self.plan_job(bench)
-            outcome = SparkOutcome(result=None, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
-            if plan.spec is None or plan.result_key is None:
-                self.log.info("Nothing to do: no Spark job is submitted.")
-                return codec.encode(outcome)
-            job = SparkJob(
-                name=self.job,
-                spec=plan.spec,
-                result_key=plan.result_key,
-                repository=bench.repository,
-                connection=bench.connection if needs_cluster(self.job) else None,
-                credentials=bench.credentials,
-            )
-            submitter = self.submitter or _AirflowSubmit(self, context, bench.config.spark)
-            with kept(bench, ticket) if ticket is not None else nullcontext():
-                return codec.encode(replace(outcome, result=submitter.submit(job)))
+        needed = needed_results(self.takes, self.results)
+        try:
+            with airflow_errors(), context_of(self.application_name) as recovery:
+                return codec.encode(self._taken(recovery, needed, context))
+        except (AirflowFailException, RecoveryError):
+            if not self.takes.may_fail(needed[0]):
+                raise
+            self.log.exception("%s failed, and the restore goes on without it", self.task_id)
+            return None
+
+    def _taken(self, recovery: RecoveryContext, needed: Sequence[Any], context: Context) -> JobOutcome:
+        plan: JobPlan = self.takes.call(recovery, *needed)
+        outcome = JobOutcome(result=None, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
+        if plan.spec is None or plan.result_key is None:
+            self.log.info("Nothing to do: no Spark job is submitted.")
+            return outcome
+        job = SparkJob(
+            name=self.takes.job,
+            spec=plan.spec,
+            result_key=plan.result_key,
+            repository=recovery.repository,
+            connection=recovery.connection if needs_cluster(self.takes.job) else None,
+            credentials=recovery.credentials,
+        )
+        submitter = self.submitter or _AirflowSubmit(self, context, recovery.config.spark)
+        with renewed_lock(recovery, needed[0]) if self.takes.locked else nullcontext():
+            return replace(outcome, result=submitter.submit(job))
 
     def submit_call(self, call: SparkCall, connection: str, context: Context) -> None:
         """One spark-submit by the provider, to its end. Raises whatever the provider raises."""
@@ -109,7 +104,7 @@ class _AirflowSubmit:
     context: Context
     spark: Spark
 
-    def submit(self, job: SparkJob) -> NoteRef:
+    def submit(self, job: SparkJob) -> ArtifactRef:
         master = AirflowConnections().spark_master(self.spark.connection)
         _check_provider(master)
         with prepared(job, master, allow_insecure_rpc=self.spark.allow_insecure_rpc) as call:
@@ -134,129 +129,54 @@ def _check_provider(master: str) -> None:
 
 
 class CopyRecordsOperator(SparkJobOperator):
-    """Copy what is new since the last savepoint. ``cut`` is the JSON that capturing the cut returned."""
+    """Copy what is new since the last savepoint."""
 
-    job: JobName = "backup"
-    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "cut")
-
-    def __init__(self, *, cut: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.cut = cut
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """Which ranges are missing."""
-        ticket = received(savepoints.Ticket, self.ticket, "begin")
-        return savepoints.plan_copy(bench, ticket, received(savepoints.CutSummary, self.cut, "capture_cut").draft), ticket
+    takes = savepoint.COPY_RECORDS
 
 
 class CopyStateOperator(SparkJobOperator):
-    """Copy what is about to be replaced. ``begun`` is the JSON that saving the state returned. A failure of the copy is no failure of the restore
-    when its safety savepoint is only ``best_effort``.
-    """
+    """Copy what is about to be replaced. Its failure is no failure of the restore when the safety savepoint is only ``best_effort``."""
 
-    job: JobName = "backup"
-    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "begun")
-
-    def __init__(self, *, begun: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.begun = begun
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What is missing, planned already."""
-        begun = received(restores.SafetyBegun, self.begun, "saving the state")
-        return begun.job, received(restores.RestoreTicket, self.ticket, "open")
-
-    def execute(self, context: Context) -> Any:
-        """Copy."""
-        try:
-            return super().execute(context)
-        except (AirflowFailException, RecoveryError):
-            if received(restores.RestoreTicket, self.ticket, "open").request.safety is restores.SafetyPolicy.REQUIRED:
-                raise
-            self.log.exception("The safety savepoint could not be copied; the restore goes on without one")
-            return None
+    takes = restore.COPY_STATE
 
 
-class RestoreJobOperator(SparkJobOperator):
-    """A job of a restore that is open, planned by the step ``planned_by``."""
+class LoadRecordsOperator(SparkJobOperator):
+    """Load every topic from the savepoint, and read back what is there then."""
 
-    planned_by: Callable[[Workbench, restores.RestoreTicket], JobPlan]
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What the step says."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return type(self).planned_by(bench, ticket), ticket
+    takes = restore.LOAD_RECORDS
 
 
-class LoadRecordsOperator(RestoreJobOperator):
-    """Load every internal topic from the savepoint, and read what is there then."""
+class CompareRecordsOperator(SparkJobOperator):
+    """Compare savepoint and topics row by row, where the load has not proven them equal, and key by key where it is asked for. Mostly nothing is left to do."""
 
-    job: JobName = "restore"
-    planned_by = staticmethod(restores.plan_load)
+    takes = restore.COMPARE_RECORDS
 
 
-class FeedRecordsOperator(RestoreJobOperator):
-    """Load the input that was held back, now that the application has processed what comes before it."""
+class LoadDeferredInputOperator(SparkJobOperator):
+    """Load the input that was deferred, now that the application has processed what comes before it."""
 
-    job: JobName = "restore"
-    planned_by = staticmethod(restores.plan_feed)
+    takes = restore.LOAD_DEFERRED
+
+
+class CompareDeferredInputOperator(SparkJobOperator):
+    """Compare the inputs that are whole now with the archive, where their load has not proven them equal."""
+
+    takes = restore.COMPARE_DEFERRED
 
 
 class AppendRecordsOperator(SparkJobOperator):
     """Append later input that a restore has set aside."""
 
-    job: JobName = "restore"
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What is missing of it."""
-        ticket = received(restores.AppendTicket, self.ticket, "open")
-        return restores.plan_append_job(bench, ticket), ticket
-
-
-class CompareOperator(SparkJobOperator):
-    """A comparison of what was loaded, planned by the step ``compared_by``. ``loaded`` is the JSON that checking the load returned."""
-
-    job: JobName = "verify"
-    compared_by: Callable[[Workbench, restores.RestoreTicket, NoteRef | None], JobPlan]
-    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "loaded")
-
-    def __init__(self, *, loaded: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.loaded = loaded
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked]:
-        """What the step says."""
-        ticket = received(restores.RestoreTicket, self.ticket, "open")
-        return type(self).compared_by(bench, ticket, received(restores.LoadSummary, self.loaded, "checking the load").result), ticket
-
-
-class CompareRecordsOperator(CompareOperator):
-    """Compare savepoint and topics row by row and key by key, where the load has not proven them equal, or it is asked for. Mostly there is nothing to do."""
-
-    compared_by = staticmethod(restores.plan_verify)
-
-
-class CompareFeedOperator(CompareOperator):
-    """Compare the inputs that are whole now with the archive row by row, where their load has not proven them equal."""
-
-    compared_by = staticmethod(restores.plan_verify_feed)
+    takes = maintenance.APPEND_RECORDS
 
 
 class ReadFilesOperator(SparkJobOperator):
-    """Read the files that an audit chose."""
+    """Read the files that a check chose."""
 
-    job: JobName = "audit"
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
-        """Which files, planned already; where the result goes is this attempt's own."""
-        return upkeep.plan_reading(bench, received(upkeep.AuditTicket, self.ticket, "plan")), None
+    takes = maintenance.READ_FILES
 
 
-class ReduceRecordsOperator(SparkJobOperator):
-    """Reduce the changelogs that the plan names, and compare the result with them."""
+class CompactRecordsOperator(SparkJobOperator):
+    """Compact the changelogs that the plan names, and compare the state they stand for with that of the whole ones."""
 
-    job: JobName = "compact"
-
-    def plan_job(self, bench: Workbench) -> tuple[JobPlan, Locked | None]:
-        """Which partitions, planned already."""
-        return compacting.plan_job(bench, received(compacting.CompactTicket, self.ticket, "plan")), None
+    takes = maintenance.COMPACT_RECORDS

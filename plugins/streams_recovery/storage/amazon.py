@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 from streams_recovery.core.errors import RepositoryUnavailable
-from streams_recovery.core.location import StorageLocation
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials
 
 

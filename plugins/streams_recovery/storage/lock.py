@@ -4,38 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streams_recovery.core import lease
-from streams_recovery.core.errors import EntryUnreadable, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.lease import LockRecord, LockTicket
-from streams_recovery.storage.numbered import NumberedLog
+from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
+from streams_recovery.core.repository import lease
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
+from streams_recovery.core.text.next_command import command
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 
 class ApplicationLock:
     """The lock of one application. ``clock`` gives milliseconds; machines whose clocks differ by more than a lease can take over too early,
-    which the slower one notices at its next renewal.
+    which the slower one notices at its next renewal. ``name`` is the application's configured one, for commands. ``process`` is who takes the lock, None
+    unless this process is the whole run; ``is_dead`` tells of another holder's process whether it is proven dead.
     """
 
-    def __init__(self, repository: Repository, layout: Layout, clock: Callable[[], int]) -> None:
-        self._log = NumberedLog(repository, layout.locks, LockRecord)
+    def __init__(
+        self,
+        repository: Repository,
+        layout: Layout,
+        clock: Callable[[], int],
+        *,
+        name: str = "",
+        process: HolderProcess | None = None,
+        is_dead: Callable[[HolderProcess], bool] = lambda _: False,
+    ) -> None:
+        self._log = AppendLog(repository, layout.locks, LockRecord)
         self._clock = clock
+        self._name, self._process, self._is_dead = name, process, is_dead
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
-        """Take the lock, or keep it when ``owner`` has it. Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable``
+        """Take the lock, or keep it when ``owner`` has it. That of a run whose process is proven dead is taken at once.
+
+        Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable``
         when nobody can tell.
         """
         taken: list[LockRecord] = []
 
         def decide(last: LockRecord | None, number: int) -> LockRecord:
-            record = lease.acquisition(last, number, owner=owner, purpose=purpose, now=self._clock(), lease_ms=lease_seconds * 1000)
+            record = lease.acquisition(
+                last,
+                number,
+                owner=owner,
+                purpose=purpose,
+                now=self._clock(),
+                lease_ms=lease_seconds * 1000,
+                process=self._process,
+                dead=last is not None and self.is_proven_dead(last),
+            )
             taken.append(record)
             return record
 
         try:
             self._log.append_after(decide)
         except EntryUnreadable as error:
-            raise _unreadable(error) from None
+            raise self._unreadable(error) from None
+        except LockHeld as error:
+            raise error.then(*self._unlock(error)) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)
 
     def renew(self, ticket: LockTicket, *, lease_seconds: int) -> None:
@@ -56,7 +81,7 @@ class ApplicationLock:
             held = self.holder()
         except EntryUnreadable as error:
             if error.facts["key"] != owner:
-                raise _unreadable(error) from None
+                raise self._unreadable(error) from None
             # When somebody was faster, what is newest now can be read.
             return self._log.append_behind(owner, lease.ending_unreadable(owner, now=self._clock())) or self.take_from(owner)
         if held is None:
@@ -78,22 +103,28 @@ class ApplicationLock:
         """True while the lock is still this ticket's. Adds no record: for those who look often."""
         return lease.holds(self._log.last(), ticket)
 
-    def check_nobody_else(self, ticket: LockTicket) -> None:
+    def check_no_other_owner(self, ticket: LockTicket) -> None:
         """Raise ``LockLost`` when somebody else has the lock by the newest record that can be read."""
-        lease.check_nobody_else(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
+        lease.check_no_other_owner(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
 
     def holder(self) -> LockRecord | None:
-        """Who has the lock now, None when nobody has."""
+        """Who has the lock now, None when nobody has. One that is proven dead has it until somebody takes it."""
         return lease.holder(self._log.last(), self._clock())
 
+    def is_proven_dead(self, held: LockRecord) -> bool:
+        """True when this record's holder was one process, and that process is proven dead from here."""
+        return held.process is not None and self._is_dead(held.process)
 
-def _unreadable(error: EntryUnreadable) -> EntryUnreadable:
-    return EntryUnreadable(
-        f"nobody can tell who holds the lock: {error.reason}",
-        next_step=f"make sure that no run works on the application, then end this record with `streams-recovery unlock <name> '{error.facts['key']}'`, "
-        "and find out who wrote it",
-        **error.facts,
-    )
+    def _unreadable(self, error: EntryUnreadable) -> EntryUnreadable:
+        return EntryUnreadable(
+            f"it is unknown who holds the lock: {error.reason}",
+            next_step="make sure that no run works on the application, then end this record, and find out who wrote it",
+            **error.facts,
+        ).then(*self._unlock(error))
+
+    def _unlock(self, error: LockHeld | EntryUnreadable) -> tuple[str, ...]:
+        held = error.facts["owner" if isinstance(error, LockHeld) else "key"]
+        return (command("unlock", self._name, str(held)),) if self._name else ()
 
 
 def _again(last: LockRecord | None, record: LockRecord) -> LockRecord:

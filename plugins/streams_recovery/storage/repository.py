@@ -14,15 +14,15 @@ from obstore import exceptions
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.retention import StoredFile
-from streams_recovery.storage.creating import Retries, create_once
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.retention import StoredFile
+from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.directory import create_file
-from streams_recovery.storage.failures import about_names, explained, missing
+from streams_recovery.storage.errors import about_names, explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
-from streams_recovery.storage.opening import open_bucket, open_directory
+from streams_recovery.storage.open_store import open_bucket, open_directory
 
 T = TypeVar("T")
 
@@ -160,21 +160,22 @@ class Repository:
 
         def read() -> list[StoredFile]:
             try:
-                items = [item for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page]
+                # As each page comes: a million of the library's own entries would not fit beside each other.
+                return [_stored(item) for page in obstore.list(self._store, prefix=prefix, chunk_size=1000) for item in page]
             except (exceptions.BaseError, OSError) as error:
                 if not about_names(error):
                     raise
                 return self._listed_without_strange_names(prefix)
-            return [
-                StoredFile(key=str(item["path"]), bytes=int(item["size"]), modified=int(item["last_modified"].timestamp() * 1000))
-                for item in items
-            ]
 
         return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes of the objects below ``prefix``, by key: one listing tells what as many requests would as there are objects."""
+        return {file.key: file.bytes for file in self.listed(prefix)}
+
     def _listed_without_strange_names(self, prefix: str) -> list[StoredFile]:
         # Slow to import, and nobody needs it while nobody else writes there.
-        from streams_recovery.storage.strange_names import listed_without_them  # noqa: PLC0415
+        from streams_recovery.storage.unlistable_names import listed_without_them  # noqa: PLC0415
 
         return listed_without_them(self.location, self._credentials, prefix)
 
@@ -209,6 +210,10 @@ class Repository:
             return call()
         except (exceptions.BaseError, OSError) as error:
             raise explained(error, doing=doing, key=key, location=self.location, attempts=attempts) from error
+
+
+def _stored(item: Any) -> StoredFile:
+    return StoredFile(key=str(item["path"]), bytes=int(item["size"]), modified=int(item["last_modified"].timestamp() * 1000))
 
 
 def _checked(key: str) -> str:

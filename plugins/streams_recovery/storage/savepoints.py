@@ -5,30 +5,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
-from streams_recovery.core import manifest
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.manifest import Manifest
-from streams_recovery.core.model import Consistency, Profile
-from streams_recovery.core.savepoint_id import is_id, run_suffix, time_of
-from streams_recovery.storage.packed import MOST_PACKED, packed, unpacked
+from streams_recovery.core.ids import is_id, run_suffix, time_of
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository import stored_manifest
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.publication import Publication, check_publication, publication
+from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
+from streams_recovery.storage.json_object import create_value, packed_value, read_value
+from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.storage.values import create_value, packed_value, read_value
+from streams_recovery.storage.summaries import read_summaries
 
 _NAMED_IN_ERRORS = 5
-_MOST_OF_RECORD = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """The record of a publication: whose, the key of the manifest, and its SHA-256 as it was stored."""
-
-    savepoint_id: str
-    manifest: str
-    sha256: str
+_MOST_OF_RECORD = MOST_BYTES_OF_ENTRY
 
 
 class SavepointStore:
@@ -42,32 +36,58 @@ class SavepointStore:
         """Where the manifest is when the savepoint exists."""
         return self._layout.manifest(savepoint_id)
 
-    def publish(self, published: Manifest) -> str:
-        """Make the savepoint exist and return its manifest's key. Publishing the same manifest again is harmless. Raises ``Damaged`` when
-        another one has this id, ``Refused`` for one that is too large to be read again.
+    def publish(self, published: Manifest, *, confirm: Callable[[], object] = lambda: None) -> str:
+        """Make the savepoint exist and return its manifest's key. Publishing the same manifest again is harmless. ``confirm`` is called when nothing but the
+        manifest is missing, and may raise. Raises ``Damaged`` when another one has this id, ``Refused`` for one that is too large to be read again.
         """
         key = self._layout.manifest(published.savepoint_id)
-        stored = packed(packed_value(key, published))
-        manifest.read(unpacked(stored, key), where=key)
+        placed, tables = self._tables().placed(published, where=key)
+        plain = packed_value(key, placed)
+        stored = packed(plain)
+        stored_manifest.read(unpacked(stored, key), where=key)
+        for table in tables:
+            self._tables().create(table)
+        confirm()
         try:
             self._repository.create(key, stored)
         except AlreadyExists:
-            if self.read(published.savepoint_id) != published:
+            if unpacked(self._stored(key), key) != plain:
                 raise Damaged(
                     f"a different savepoint {published.savepoint_id} exists already",
-                    next_step="take a new savepoint; the one that exists was not touched",
+                    next_step="take a new savepoint; the one that exists was not changed",
                     key=key,
                 ) from None
             stored = self._stored(key)
-        self._record(published.savepoint_id, stored)
+        self._record(publication(placed, key, stored))
         return key
 
-    def _record(self, savepoint_id: str, stored: bytes) -> None:
+    def _tables(self, opened: dict[str, PartitionRanges] | None = None) -> RangeTables:
+        return RangeTables(self._repository, self._layout, opened)
+
+    def _record(self, record: Publication) -> None:
         # After the manifest: a record without one has to mean that it was lost.
-        with contextlib.suppress(AlreadyExists):
-            where, digest = self._layout.manifest(savepoint_id), hashlib.sha256(stored).hexdigest()
-            record = Publication(savepoint_id=savepoint_id, manifest=where, sha256=digest)
-            create_value(self._repository, self._layout.published(savepoint_id), record, most_bytes=_MOST_OF_RECORD)
+        key = self._layout.published(record.savepoint_id)
+        try:
+            create_value(self._repository, key, record, most_bytes=_MOST_OF_RECORD)
+        except AlreadyExists:
+            # Retention goes by it: one that somebody else has put there could give files away.
+            if self.publication(record.savepoint_id) != record:
+                raise Damaged(
+                    f"{key} was there before savepoint {record.savepoint_id} was published, and is about something else",
+                    next_step="remove it, find out who wrote it, and repeat this step",
+                    key=key,
+                ) from None
+
+    def summaries(self) -> dict[str, Publication | Damaged]:
+        """All savepoints in short, the newest last, by the records of their publication, or by their manifests where a record is missing, cannot be read or is
+        about something else. With the error for one that is damaged. One that expires meanwhile is left out.
+        """
+        return read_summaries(self, self._repository, self._layout, self.ids())
+
+    def summary_of_manifest(self, savepoint_id: str) -> Publication:
+        """A savepoint in short by its manifest. Raises ``NotFound`` and ``Damaged``."""
+        key = self._layout.manifest(savepoint_id)
+        return publication(self.outline(savepoint_id), key, self._stored(key))
 
     def published(self) -> list[str]:
         """Ids of all savepoints, safety ones as well, with a record that they were published; whether they still exist is another question."""
@@ -85,10 +105,21 @@ class SavepointStore:
 
     def publication(self, savepoint_id: str) -> Publication:
         """The record that a savepoint was published. Raises ``NotFound`` and ``Damaged``."""
-        return read_value(self._repository, Publication, self._layout.published(savepoint_id), most_bytes=_MOST_OF_RECORD)
+        key = self._layout.published(savepoint_id)
+        found = read_value(self._repository, Publication, key, most_bytes=_MOST_OF_RECORD)
+        if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
+            raise Damaged(
+                f"{key} is about savepoint {found.savepoint_id} of {found.application_id}", next_step="find out who wrote it", key=key
+            )
+        check_publication(found, where=key)
+        return found
 
-    def read(self, savepoint_id: str) -> Manifest:
-        """The savepoint of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
+    def read(self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None) -> Manifest:
+        """The savepoint of this id, with its ranges. ``opened`` keeps the tables for whoever reads several. Raises as ``outline`` does."""
+        return self._tables(opened).with_ranges(self.outline(savepoint_id), where=self._layout.manifest(savepoint_id))
+
+    def outline(self, savepoint_id: str) -> Manifest:
+        """The savepoint of this id without its ranges: one object is read. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
         key = self._layout.manifest(savepoint_id)
         try:
             stored = self._stored(key)
@@ -99,11 +130,11 @@ class SavepointStore:
                 next_step="choose one of those; one without a manifest was never finished and cannot be used",
                 savepoint=savepoint_id,
             ) from None
-        found = manifest.read(unpacked(stored, key), where=key)
+        found = stored_manifest.read(unpacked(stored, key), where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
                 f"{key} holds savepoint {found.savepoint_id:.100} of {found.application_id}",
-                next_step="somebody moved or exchanged manifests; choose another savepoint and find out who",
+                next_step="manifests were moved or exchanged; choose another savepoint and find out who did it",
                 key=key,
             )
         return found
@@ -118,9 +149,9 @@ class SavepointStore:
     def _stored(self, key: str) -> bytes:
         return self._repository.get(key, most_bytes=MOST_PACKED)
 
-    def read_retired(self, savepoint_id: str, key: str) -> Manifest:
-        """An expired savepoint by one of its copies. Raises ``NotFound`` and ``Damaged``."""
-        found = manifest.read(unpacked(self._stored(key), key), where=key)
+    def retired_outline(self, savepoint_id: str, key: str) -> Manifest:
+        """An expired savepoint by one of its copies, without its ranges. Raises ``NotFound`` and ``Damaged``."""
+        found = stored_manifest.read(unpacked(self._stored(key), key), where=key)
         if found.savepoint_id != savepoint_id:
             raise Damaged(f"{key} holds savepoint {found.savepoint_id:.100}", next_step="find out who wrote there", key=key)
         return found
@@ -139,16 +170,19 @@ class SavepointStore:
         parts = (key.removeprefix(self._layout.savepoints).split("/") for key in self._repository.keys(self._layout.savepoints))
         return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
 
-    def latest(self, consistency: Consistency | None = None, profile: Profile | None = None) -> Manifest | None:
-        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was reduced from
-        it, the reduced one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
+    def latest(
+        self, consistency: Consistency | None = None, profile: Profile | None = None, *, read: Callable[[str], Manifest] | None = None
+    ) -> Manifest | None:
+        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was compacted from
+        it, the compacted one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
+        ``read`` is ``outline`` where no ranges are needed.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
-            readable = self._sound(list(ids))
+            readable = self._sound(list(ids), read or self.read)
             moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
             if moment:
-                reduced = [found for found in moment if found.replaces is not None]
-                return (reduced or moment)[0]
+                compacted = [found for found in moment if found.replaces is not None]
+                return (compacted or moment)[0]
         return None
 
     def newest(self) -> Manifest | None:
@@ -156,14 +190,14 @@ class SavepointStore:
         known = self.ids()
         return self.read(known[-1]) if known else None
 
-    def _sound(self, ids: list[str]) -> list[Manifest]:
+    def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
         """Those of one moment's savepoints that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which
         of them hold the same state only they tell.
         """
         found, damage = [], None
         for savepoint_id in ids:
             try:
-                found.append(self.read(savepoint_id))
+                found.append(read(savepoint_id))
             except Damaged as error:
                 # One is enough, without what it was reading when it was raised.
                 damage = damage or error.with_traceback(None)

@@ -63,11 +63,11 @@ class EarlyAnswers:
         found = await self._question(scope)
         if found is None:
             return 0.0
-        asked, begun = _moment(found.get("created_at")), _moment(found.get("task_instance", {}).get("start_date"))
-        if asked is None:
+        requested, begun = _moment(found.get("created_at")), _moment(found.get("task_instance", {}).get("start_date"))
+        if requested is None:
             return 0.0
         # A question that is put again keeps its first time; it comes a little after its task's start.
-        since = asked.timestamp() if begun is None or asked >= begun else begun.timestamp() + HEARD_SECONDS
+        since = requested.timestamp() if begun is None or requested >= begun else begun.timestamp() + HEARD_SECONDS
         return min(2 * self._settled, max(0.0, self._settled - (self._clock().timestamp() - since)))
 
     async def _question(self, scope: Scope) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from tests.contracts.streams_apps.running import Rig
+from tests.support.applications.rig import Rig
 
 
 @contextlib.contextmanager

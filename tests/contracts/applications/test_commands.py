@@ -8,16 +8,16 @@ import tracemalloc
 
 import pytest
 
-from streams_recovery.application.liveness import Process, birth
 from streams_recovery.application.port import AnswerTooLarge
+from streams_recovery.application.process_identity import Process, birth
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
     ConfigInvalid,
     Refused,
 )
-from tests.contracts.applications.seen import RUNNING, UNKNOWN, started, states
-from tests.contracts.streams_apps.running import gone
+from tests.support.applications.rig import gone
+from tests.support.applications.states import RUNNING, UNKNOWN, started, states
 
 
 def test_a_program_of_a_command_that_takes_too_long_is_ended(tmp_path):

@@ -15,8 +15,8 @@ from embedded.class_archive import options
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.http_exchange import exchange
 from streams_recovery.application.port import InstanceState
-from streams_recovery.config.running import Runs
-from tests.contracts.streams_apps.running import Rig, wait
+from streams_recovery.config.runs import Runs
+from tests.support.applications.rig import Rig, wait
 
 pytestmark = pytest.mark.kafka
 
@@ -99,7 +99,7 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     assert [s.commit_interval_ms for s in application.status()] == [250, 250]
     report = application.stop(timeout=60)
     assert report.clean, report
-    assert [s.said_closed for s in report.instances] == [True, True]
+    assert [s.reported_closed for s in report.instances] == [True, True]
     states = [Path(state) / application_id for state in rig.states]
     assert all(any(state.rglob("CURRENT")) for state in states)
     assert application.wipe_state().removed == tuple(map(str, states))

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.application import locks
-from streams_recovery.application.liveness import Process, birth
+from streams_recovery.application import file_lock
+from streams_recovery.application.process_identity import Process, birth
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
 )
-from tests.contracts.applications.seen import GONE, RUNNING, UNKNOWN, clean, started, states
-from tests.contracts.streams_apps.running import HERE, wait
+from tests.support.applications.rig import PROGRAM, wait
+from tests.support.applications.states import GONE, RUNNING, UNKNOWN, clean, started, states
 
 
 def test_a_pid_that_was_given_to_somebody_else_is_neither_running_nor_signalled(local):
@@ -57,7 +57,7 @@ def test_a_record_from_another_machine_is_unknown_and_left_alone(local):
 def test_a_child_that_outlives_its_parent_is_running(local):
     one = local()
     # A wrapper that does not exec: killing it leaves the real program behind.
-    one.section["command"] = ["sh", "-c", f"{sys.executable} {HERE / 'counting.py'} & wait"]
+    one.section["command"] = ["sh", "-c", f"{sys.executable} {PROGRAM} & wait"]
     application = started(one)
     one.kill("one")
     first = application.status()[0]
@@ -70,7 +70,7 @@ def test_a_child_that_outlives_its_parent_is_running(local):
 
 def test_a_close_that_left_something_behind_is_not_clean(local):
     one = local(environment={"ON_TERM": "ignore"})
-    one.section["command"] = ["sh", "-c", f"trap 'exit 0' TERM; {sys.executable} {HERE / 'counting.py'} & wait"]
+    one.section["command"] = ["sh", "-c", f"trap 'exit 0' TERM; {sys.executable} {PROGRAM} & wait"]
     report = started(one).stop(timeout=1)
     assert report.gone
     assert clean(report) == [False, False]
@@ -81,7 +81,7 @@ def test_an_instance_that_is_being_started_is_not_gone(local):
     one = local()
     application = one.open()
     files = one.files("one")
-    with locks.held(files.lock, seconds=1):
+    with file_lock.held(files.lock, seconds=1):
         assert states(application) == [RUNNING, GONE]
     assert states(application) == [GONE, GONE]
 
@@ -99,7 +99,7 @@ def test_an_instance_that_is_not_on_record_is_not_gone(local):
 def test_two_calls_that_stop_and_start_wait_for_each_other(local):
     one = local(start_timeout=1)
     application = one.open()
-    with locks.held(one.files("two").lock, seconds=1), pytest.raises(ApplicationNotReady, match="another call"):
+    with file_lock.held(one.files("two").lock, seconds=1), pytest.raises(ApplicationNotReady, match="another call"):
         application.start()
 
 

@@ -15,8 +15,9 @@ import pytest
 from streams_recovery.core.errors import (
     PermanentError,
 )
-from tests.contracts.applications.seen import GONE, RUNNING, clean, started, states
-from tests.contracts.streams_apps.running import APPLICATION_ID, HERE, PLUGINS, wait
+from tests.support.applications.rig import APPLICATION_ID, PLUGINS, PROGRAM, wait
+from tests.support.applications.states import GONE, RUNNING, clean, started, states
+from tests.support.project import PROJECT
 
 
 def test_start_leaves_running_instances_alone(rig):
@@ -50,7 +51,7 @@ def test_starting_twice_at_once_starts_once(rig):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: one.open().start(), range(4)))
     one.await_up()
-    programs = [p for p in one.leftovers() if p.cmdline()[-1].endswith("counting.py")]
+    programs = [p for p in one.leftovers() if p.cmdline()[-1].endswith(PROGRAM.name)]
     assert len(programs) == 2
 
 
@@ -86,22 +87,22 @@ def test_nothing_of_the_caller_is_in_the_environment(rig, monkeypatch):
     }
     assert set(found) <= allowed
     assert (found["MINE"], found["OVERLAY_ID"], found["LANG"]) == ("one", "scratch", "C.UTF-8")
-    for witness in [one.files(name).started().witness for name in ("one", "two")]:
-        assert "leaked" not in Path(f"/proc/{witness.pid}/environ").read_text() if sys.platform == "linux" else True
+    for supervisor in [one.files(name).started().supervisor for name in ("one", "two")]:
+        assert "leaked" not in Path(f"/proc/{supervisor.pid}/environ").read_text() if sys.platform == "linux" else True
 
 
 def test_instances_outlive_whoever_started_them(rig):
     one = rig()
     script = (
         "import json, os, signal, sys\n"
-        "from tests.contracts.streams_apps.operate import open_application, Runs\n"
+        "from tests.support.applications.verbs import open_application, Runs\n"
         f"open_application(Runs.model_validate(json.load(sys.stdin)), {APPLICATION_ID!r}).start()\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     caller = subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": f"{PLUGINS}:{HERE.parents[2]}"},
+        env={**os.environ, "PYTHONPATH": f"{PLUGINS}:{PROJECT}"},
         start_new_session=True,
     )
     caller.communicate(json.dumps(one.runs()).encode(), timeout=60)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tests.contracts.applications.seen import GONE, RUNNING, clean, started, states
-from tests.contracts.streams_apps.running import wait
+from tests.support.applications.rig import wait
+from tests.support.applications.states import GONE, RUNNING, clean, started, states
 
 # What each way of running an application says of one that had to be killed; 137 is a container's exit code for it.
 KILLED = {"process": "SIGKILL", "command": "SIGKILL", "docker": "137"}
@@ -83,7 +83,7 @@ def test_who_can_say_that_it_closed_is_clean_only_when_it_does(any_rig):
     report = application.stop(timeout=10)
     assert report.gone
     assert clean(report) == [True, False]
-    assert [status.said_closed for status in report.instances] == [True, False]
+    assert [status.reported_closed for status in report.instances] == [True, False]
     assert "exit status 143" in report.instances[1].detail
     assert "did not say that it was closed" in report.instances[1].detail
     assert clean(application.stop(timeout=10)) == [True, False], "and stays so"
@@ -101,7 +101,7 @@ def test_an_answer_that_is_none_says_nothing(rig, answer):
 def test_without_a_way_to_close_the_end_of_the_program_speaks_for_it(rig):
     report = started(rig()).stop(timeout=10)
     assert clean(report) == [True, True]
-    assert [status.said_closed for status in report.instances] == [False, False]
+    assert [status.reported_closed for status in report.instances] == [False, False]
 
 
 def test_closing_in_error_is_not_clean(rig):

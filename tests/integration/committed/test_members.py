@@ -10,13 +10,13 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from streams_recovery.core.errors import ApplicationRunning, Refused
-from streams_recovery.core.model import CommittedOffset, GroupMember, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, GroupMember, TopicPartition
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.offset_writing import replace_offsets
-from tests.integration.committed.offsets import STREAM_TIME, committed, everything
-from tests.integration.streams_member import StreamsMember
+from streams_recovery.kafka.offset_commit import replace_offsets
+from tests.support.kafka.committed_offsets import STREAM_TIME, committed, everything
+from tests.support.kafka.streams_member import StreamsMember
 
 pytestmark = pytest.mark.kafka
 

@@ -11,10 +11,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kafka import KafkaAdminClient
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, OffsetsUnstable, Refused
-from streams_recovery.core.model import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from tests.integration.committed.offsets import STREAM_TIME, committed, everything, open_transaction
+from tests.support.kafka.committed_offsets import STREAM_TIME, committed, everything, open_transaction
 
 pytestmark = pytest.mark.kafka
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.cloning import live
+from streams_recovery.config.clone_application import live
 from streams_recovery.config.loader import load, load_all
 from streams_recovery.core.errors import ConfigInvalid
 
@@ -67,7 +67,7 @@ def test_a_program_starts_a_live_clone_by_other_arguments(tmp_path: Path) -> Non
 
 
 def test_only_a_clone_can_be_live(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match="orders is configured as nobody's clone"):
+    with pytest.raises(ConfigInvalid, match="orders is not configured as a clone"):
         live(load(written(tmp_path, OLD, "orders"), {}))
 
 

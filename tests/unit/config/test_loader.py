@@ -15,44 +15,11 @@ import yaml
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.model import Guarantee, QuiesceMode, StoreKind
+from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
+from tests.support.examples.configurations import MINIMAL, refused, written
+from tests.support.project import PROJECT
 
-ROOT = Path(__file__).parents[3]
-CONFIGS = ROOT / "include" / "configs"
-
-MINIMAL = """\
-version: 1
-application:
-  id: orders
-  guarantee: exactly_once_v2
-topics:
-  inputs: [orders-in]
-storage:
-  backend: filesystem
-  path: repository
-backup:
-  survive_cluster_loss: true
-runs:
-  kind: process
-  process:
-    directory: run
-    command: [java, Orders.java]
-    instances:
-      - {name: one, url: "http://127.0.0.1:18081", state_directory: state/1}
-"""
-
-
-def written(directory: Path, text: str, name: str = "orders.yaml") -> Path:
-    path = directory / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(directory: Path, text: str, environment: dict[str, str] | None = None) -> str:
-    with pytest.raises(ConfigInvalid) as caught:
-        load(written(directory, text), environment or {})
-    assert "Next: " in str(caught.value)
-    return str(caught.value)
+CONFIGS = PROJECT / "include" / "configs"
 
 
 def line_of(text: str, part: str) -> int:
@@ -102,7 +69,7 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: true", "expected a whole number"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_once_v2\n  session_timeout_ms: soon", "expected a whole number"),
         ("topics:", "restore: {time_window_end: 2026-11-21T01:00:00}\ntopics:", "restore.time_window_end"),
-        ("topics:", "verify: {level: sample=0%}\ntopics:", "verify.level: 'sample=0%' is no level"),
+        ("topics:", "check: {level: sample=0%}\ntopics:", "check.level: 'sample=0%' is no level"),
         ("topics:", 'compact: {schedule: "0 0 31 2 *"}\ntopics:', "compact.schedule: '0 0 31 2 *' is a day that never comes"),
     ],
 )
@@ -331,7 +298,7 @@ def test_editors_and_loader_agree_about_the_example() -> None:
 def test_loading_imports_nothing_heavy() -> None:
     heavy = ("airflow", "pyspark", "obstore", "confluent_kafka", "kafka", "pyarrow", "pandas")
     code = f"import sys, streams_recovery.config.loader; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "plugins", capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT / "plugins", capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -351,7 +318,7 @@ def test_the_reference_has_every_key_and_its_defaults(tmp_path: Path) -> None:
 
 
 def test_the_documentation_names_every_key() -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs" / "configuration.md").read_text(encoding="utf-8")
     plain = yaml.safe_load((CONFIGS / "reference.yaml.example").read_text(encoding="utf-8"))
     keys = {key for section in plain.values() if isinstance(section, dict) for key in section} - {"my-store"}
     assert [key for key in sorted(keys) if key not in text] == []

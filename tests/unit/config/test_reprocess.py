@@ -1,4 +1,4 @@
-"""What reprocesses an interval has names and processes of its own, whichever interval and lane it is; a configuration in which it had not is refused."""
+"""What reprocesses an interval has names and processes of its own, whichever interval and slot it is; a configuration in which it had not is refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocessing import reprocessing_name
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import ConfigInvalid
-from tests.unit.config.test_drill import APPLICATION, DRILL, refused, written
+from tests.support.examples.configurations import APPLICATION, DRILL, refused, written
 
 TIME = "20261121T120000Z"
 REPROCESS = """\
@@ -24,8 +24,8 @@ reprocess:
   process:
     directory: again/run
     command: [java, "-Dinput=again.in-{interval}", Orders.java]
-    environment: {ID: "again-orders-{interval}", TOTALS: "again.totals-{interval}", LATE: "again.late-{interval}", LANE: "{lane}"}
-    lanes:
+    environment: {ID: "again-orders-{interval}", TOTALS: "again.totals-{interval}", LATE: "again.late-{interval}", SLOT: "{slot}"}
+    slots:
       - instances: [{name: again-1, url: "http://127.0.0.1:18084", state_directory: again/1}]
       - instances: [{name: again-2, url: "http://127.0.0.1:18085", state_directory: again/2}]
 """
@@ -35,18 +35,18 @@ reprocess:
   parallel: 3
   topic_map: {orders-in: again.in, totals: again.totals, late: again.late}
   command:
-    status: [look, "{lane}"]
-    stop: [stop, "{lane}"]
+    status: [look, "{slot}"]
+    stop: [stop, "{slot}"]
     start: [start, "again.in-{interval}", "again.totals-{interval}", "--late=again.late-{interval}"]
-    wipe: [wipe, "{lane}"]
-    environment: {LANE: "lane-{lane}"}
+    wipe: [wipe, "{slot}"]
+    environment: {SLOT: "slot-{slot}"}
 """
 
 
-def test_an_interval_has_an_application_of_its_own_in_its_lane(tmp_path: Path) -> None:
+def test_an_interval_has_an_application_of_its_own_in_its_slot(tmp_path: Path) -> None:
     written(tmp_path, APPLICATION + REPROCESS)
     own = load_named("orders", tmp_path, {})
-    found = load_named(reprocessing_name("orders", TIME, 1), tmp_path, {})
+    found = load_named(str(SandboxName(application="orders", interval=TIME, slot=1)), tmp_path, {})
     assert (found.name, found.application.id) == (f"orders:reprocess:{TIME}:1", f"again-orders-{TIME}")
     assert found.topics.inputs == (f"again.in-{TIME}",)
     assert found.topics.outputs == (f"again.totals-{TIME}", f"again.late-{TIME}")
@@ -64,20 +64,20 @@ def test_an_interval_has_an_application_of_its_own_in_its_lane(tmp_path: Path) -
         "TOTALS": f"again.totals-{TIME}",
         "LATE": f"again.late-{TIME}",
         "HEAP": "1g",
-        "LANE": "1",
+        "SLOT": "1",
     }
     assert ([one.name for one in process.instances], process.directory) == (["again-2"], str(tmp_path / "again" / "run"))
     assert (found.storage, found.backup, found.application.guarantee) == (own.storage, own.backup, own.application.guarantee)
 
 
-def test_programs_are_told_interval_and_lane(tmp_path: Path) -> None:
+def test_programs_are_told_interval_and_slot(tmp_path: Path) -> None:
     command = "runs:\n  kind: command\n  command: {status: [look], stop: [stop], start: [start], wipe: [wipe]}\n"
     application = APPLICATION[: APPLICATION.index("runs:")] + command
     written(tmp_path, application + PROGRAMS)
     runs = load_named(f"orders:reprocess:{TIME}:2", tmp_path, {}).runs
     assert runs.command is not None
     assert runs.command.start == ("start", f"again.in-{TIME}", f"again.totals-{TIME}", f"--late=again.late-{TIME}")
-    assert (runs.command.status, runs.command.environment) == (("look", "2"), {"LANE": "lane-2"})
+    assert (runs.command.status, runs.command.environment) == (("look", "2"), {"SLOT": "slot-2"})
     assert "again.late-20261121T120000.000Z is neither" in refused(
         tmp_path, application + PROGRAMS.replace(', "--late=again.late-{interval}"', "")
     )
@@ -86,19 +86,19 @@ def test_programs_are_told_interval_and_lane(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("late: again.late}", "nothing: again.late}", "outputs late have no name of their own, so reprocessing would write into them"),
+        ("late: again.late}", "nothing: again.late}", "outputs late have no name of their own, so reprocess would write into them"),
         ("{orders-in: again.in, ", "{", "input orders-in has no name of its own"),
         ("again-orders", "orders-again", "begin alike"),
         ("again.totals, ", "again.late, ", "again.late-20261121T120000.000Z would stand for 2 topics"),
         ('"again.totals-{interval}"', "again.totals", "again.totals-20261121T120000.000Z is neither"),
         ('"again-orders-{interval}"', "again-orders", "again-orders-20261121T120000.000Z is neither"),
-        ('LANE: "{lane}"', "LANE: totals", "still names the output totals"),
+        ('SLOT: "{slot}"', "SLOT: totals", "still names the output totals"),
         ("again/run", "run", "reprocess.process.directory: it is that of the application itself"),
         ("18085", "18082", "is an instance of the application itself"),
         ("18085", "18084", "two instances have the url"),
         ("again-2", "again-1", "two instances have the name again-1"),
         ("again/2", "again/1", "two instances have the state_directory"),
-        ("parallel: 2", "parallel: 3", "reprocess.process.lanes: 2 for 3 intervals at once"),
+        ("parallel: 2", "parallel: 3", "reprocess.process.slots: 2 for 3 intervals at once"),
         ("parallel: 2", "parallel: 0", "parallel"),
         ("tables: [orders-in]", "tables: [totals]", "reprocess.tables: totals is no input"),
         ("PT10M", "10 minutes", "'10 minutes' is not a duration"),
@@ -119,17 +119,17 @@ def test_without_a_section_or_for_what_is_no_interval_there_is_none(tmp_path: Pa
     with pytest.raises(ConfigInvalid, match="reprocessing is not configured for orders"):
         load_named(f"orders:reprocess:{TIME}:0", tmp_path, {})
     written(tmp_path, APPLICATION + REPROCESS)
-    with pytest.raises(ConfigInvalid, match="there is no lane 2, they go from 0 to 1"):
+    with pytest.raises(ConfigInvalid, match="there is no slot 2, they go from 0 to 1"):
         load_named(f"orders:reprocess:{TIME}:2", tmp_path, {})
     for which in ("yesterday:0", TIME, f"{TIME}:", f"{TIME}:x", f"../{TIME}:0", ""):
-        with pytest.raises(ConfigInvalid, match="names no interval and lane"):
+        with pytest.raises(ConfigInvalid, match="names no sandbox"):
             load_named(f"orders:reprocess:{which}", tmp_path, {})
 
 
 def test_no_other_application_may_share_names_with_reprocessing(tmp_path: Path) -> None:
     written(tmp_path, APPLICATION + REPROCESS)
     other = APPLICATION.replace("id: orders", f"id: again-orders-{TIME}")
-    written(tmp_path, other, "eu")
+    written(tmp_path, other, "eu.yaml")
     assert "reprocessing of orders and eu would share topics" in str(load_all(tmp_path, {}).broken["eu"])
     (tmp_path / "eu.yaml").unlink()
     assert set(load_all(tmp_path, {}).applications) == {"orders"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.jobs import PartitionToLoad
-from streams_recovery.core.time_cut import CutBy, RowCut
-from tests.unit.core.values import segment
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut
+from tests.support.examples.savepoints import segment
 
 
 def test_a_partition_counts_the_bytes_of_the_rows_that_are_written() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.lag import Found, Lag, behind, lags, read, to_read
-from streams_recovery.core.model import CommittedOffset, TopicPartition
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
 

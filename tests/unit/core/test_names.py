@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.repository.layout import Layout
 
 HOSTILE = [
     "../../x",

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange, read_groups
 
 offsets = st.integers(0, 30)

@@ -61,7 +61,7 @@ def wait(server: Server, *, approve: bool = True) -> str:
     """The run's end."""
     client = AirflowClient(f"http://127.0.0.1:{server.server_port}", "admin", "secret", {})
     try:
-        return client.wait(DAG, RUN, seconds=30, told=lambda *_: None, approve=lambda body: approve and body == "the plan")
+        return client.wait(DAG, RUN, seconds=30, on_change=lambda *_: None, approve=lambda body: approve and body == "the plan")
     finally:
         client.close()
 

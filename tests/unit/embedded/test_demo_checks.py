@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from embedded.demo.checks import all_proven
-from streams_recovery.core.model import TopicRole
-from tests.unit.core.values import image, manifest_of, segment, topic
+from streams_recovery.core.kafka_types import TopicRole
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 FULL, BARE = image((segment(0, 10, [1, 2, 3]),)), replace(image(()), partition=1)
 MANIFEST = manifest_of(topic((FULL, BARE), name="s-changelog"), topic((FULL,), name="k-repartition", role=TopicRole.REPARTITION))

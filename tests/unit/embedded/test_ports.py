@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from embedded.ports import HOST, SLICE, PortSlice, claim_slice, free_ports, pool, require_free, slices_in_order
 from streams_recovery.core.errors import Refused
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[3]
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 # Ports that no process asks for: far from the ones that are given out.
 ASIDE = range(4_000, 4_000 + 2 * SLICE)

@@ -15,8 +15,8 @@ import pytest
 
 from embedded.processes import Processes
 from streams_recovery.core.errors import ApplicationNotReady
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[3]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 # A child with a child of its own, both deaf to SIGTERM.
 DEAF_FAMILY = [

@@ -8,7 +8,7 @@ import pytest
 
 from embedded import spark_start
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.jobs.spark_home import installed_spark
+from streams_recovery.engine.spark_home import installed_spark
 
 # Stands for a Java that archives: it writes what it was asked to write, and a line into a log.
 JAVA = """#!/bin/sh

@@ -4,8 +4,8 @@ import pytest
 from kafka import errors as pure
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, TransientError
-from streams_recovery.kafka import failures
-from tests.unit.kafka.scripted import Script, ScriptedClients
+from streams_recovery.kafka import errors
+from tests.support.kafka.scripted_clients import Script, ScriptedClients
 
 
 def test_what_passes_is_asked_again() -> None:
@@ -34,7 +34,7 @@ def test_a_cluster_that_never_answered_is_not_asked_again() -> None:
 
     def ask() -> None:
         calls.append(1)
-        raise failures.unavailable(clients.connection, "refused", timeout=1, connected=False)
+        raise errors.unavailable(clients.connection, "refused", timeout=1, connected=False)
 
     with pytest.raises(BrokerUnavailable, match="nowhere:1"):
         clients.patiently("asking", ask)

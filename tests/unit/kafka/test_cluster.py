@@ -12,7 +12,7 @@ from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # 
 from streams_recovery.core.errors import TransientError
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from tests.unit.kafka.scripted import Script, ScriptedClients, future, offsets, refusal
+from tests.support.kafka.scripted_clients import Script, ScriptedClients, future, offsets, refusal
 
 BROKERS = SimpleNamespace(brokers={1: None, 2: None}, topics={}, cluster_id="c")
 

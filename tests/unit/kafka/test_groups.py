@@ -9,7 +9,7 @@ from confluent_kafka import ConsumerGroupState
 from streams_recovery.core.errors import ApplicationRunning, RecoveryError
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from tests.unit.kafka.scripted import Script, ScriptedClients, future
+from tests.support.kafka.scripted_clients import Script, ScriptedClients, future
 
 
 def groups(librdkafka: Script, client: Script, timeout: float = 5.0) -> ConsumerGroups:

@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import log_ends
-from tests.unit.kafka.scripted import Script, ScriptedClients, offsets, refusal
+from tests.support.kafka.scripted_clients import Script, ScriptedClients, offsets, refusal
 
 TPS = [TopicPartition("t", number) for number in range(3)]
 NOT_LEADER = refusal(KafkaError.NOT_LEADER_FOR_PARTITION)

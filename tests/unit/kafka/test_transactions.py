@@ -6,10 +6,10 @@ from kafka.errors import TransactionalIdNotFoundError
 from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.model import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.transactions import Transactions, Writers
-from tests.unit.kafka.scripted import Script, ScriptedClients
+from tests.support.kafka.scripted_clients import Script, ScriptedClients
 
 TP = TopicPartition("t", 0)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
-from streams_recovery.core.layout import Layout
-from streams_recovery.core.location import StorageLocation
-from streams_recovery.core.savepoint_id import is_id, new_id
+from streams_recovery.core.ids import is_id, new_id
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.notes import Notes
-from streams_recovery.storage.numbered import NumberedLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import RunArtifacts
 
 LAYOUT = Layout("orders")
 NOW = 1_800_000_000_000
@@ -67,7 +67,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("strange", list(STRANGE))
 def test_a_name_that_no_key_can_have_hides_nothing_else(repository: Repository, strange: str, caplog: pytest.LogCaptureFixture) -> None:
-    log = NumberedLog(repository, LAYOUT.locks, Entry)
+    log = AppendLog(repository, LAYOUT.locks, Entry)
     log.append(Entry(text="a"))
     STRANGE[strange](Path(str(repository.location.path)) / LAYOUT.locks)
     with caplog.at_level(logging.WARNING):
@@ -94,11 +94,11 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repo
     mine = lock(repository).acquire("backup 1", lease_seconds=60, purpose="savepoint")
     key = f"{LAYOUT.locks}000000000002.json"
     repository.create(key, b'{"kind": ["acquire"]}')
-    with pytest.raises(EntryUnreadable, match=rf"nobody can tell who holds the lock: {key}.*Next: .*unlock <name> '{key}'") as caught:
+    with pytest.raises(EntryUnreadable, match=rf"it is unknown who holds the lock: {key}.*Next: .*end this record") as caught:
         lock(repository).acquire("backup 2", lease_seconds=60, purpose="savepoint")
     assert caught.value.exit_code == 6
     for other in ("backup 1", f"{LAYOUT.locks}000000000001.json"):
-        with pytest.raises(EntryUnreadable, match="nobody can tell"):
+        with pytest.raises(EntryUnreadable, match="it is unknown"):
             lock(repository).take_from(other)
     assert lock(repository).take_from(key)
     assert lock(repository).holder() is None
@@ -112,7 +112,7 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repo
 def test_of_two_that_end_the_same_record_the_second_takes_nothing(repository: Repository) -> None:
     key = f"{LAYOUT.locks}000000000001.json"
     repository.create(key, b"\0" * 100)
-    slow, log = lock(repository), NumberedLog(repository, LAYOUT.locks, Entry)
+    slow, log = lock(repository), AppendLog(repository, LAYOUT.locks, Entry)
     assert lock(repository).take_from(key)
     taken = lock(repository).acquire("restore 1", lease_seconds=60, purpose="restore")
     assert not log.append_behind(key, Entry(text="late")), "there is a record behind it already"
@@ -123,7 +123,7 @@ def test_of_two_that_end_the_same_record_the_second_takes_nothing(repository: Re
 
 @pytest.mark.fault("F63")
 def test_a_number_far_ahead_is_damage_with_what_to_do(repository: Repository) -> None:
-    log = NumberedLog(repository, LAYOUT.holds, Entry)
+    log = AppendLog(repository, LAYOUT.holds, Entry)
     for text in "ab":
         log.append(Entry(text=text))
     repository.create(f"{LAYOUT.holds}000000000009.json", b"{}")
@@ -135,13 +135,13 @@ def test_a_number_far_ahead_is_damage_with_what_to_do(repository: Repository) ->
 def test_the_last_number_there_is_ends_a_log_and_does_not_hide_what_comes(repository: Repository) -> None:
     repository.create(f"{LAYOUT.locks}999999999999.json", b"{}")
     with pytest.raises(Damaged, match="no number is left behind it"):
-        NumberedLog(repository, LAYOUT.locks, Entry).append(Entry(text="a"))
+        AppendLog(repository, LAYOUT.locks, Entry).append(Entry(text="a"))
     assert len(list(repository.keys(LAYOUT.locks))) == 1
 
 
 @pytest.mark.fault("F63")
 def test_an_entry_is_no_larger_than_its_log_allows(repository: Repository) -> None:
-    log = NumberedLog(repository, LAYOUT.holds, Entry, most_bytes=100)
+    log = AppendLog(repository, LAYOUT.holds, Entry, most_bytes=100)
     with pytest.raises(Refused, match="would be too large to be read again: it has 211 bytes, the limit is 100"):
         log.append(Entry(text="x" * 200))
     repository.create(f"{LAYOUT.holds}000000000001.json", b" " * 101)
@@ -162,7 +162,7 @@ def test_nothing_is_read_of_an_object_that_is_too_large(repository: Repository) 
 @pytest.mark.fault("F63")
 @pytest.mark.timeout(60)
 def test_a_note_that_is_not_ours_neither_answers_nor_keeps_anybody_waiting(repository: Repository) -> None:
-    notes = Notes(repository, LAYOUT)
+    notes = RunArtifacts(repository, LAYOUT)
     repository.create(LAYOUT.work("run", "cut.zzzz"), b"{}")
     repository.create(LAYOUT.work("run", "cut.99999999999999"), b"{}")
     with pytest.raises(NotFound, match="has left no note cut"):

@@ -76,7 +76,7 @@ def test_everything_else_passes_at_once(path: str, method: str) -> None:
     assert (server.slept, server.seen) == ([], [(method, b"the answer")])
 
 
-@pytest.mark.parametrize("group", ["clone.", "switch.", "upgrade."])
+@pytest.mark.parametrize("group", ["clone.", "cut_over.", "retire."])
 def test_approvals_inside_groups_are_kept_too(group: str) -> None:
     server = Server()
     server.ask(path=OURS.replace("/approve/", f"/{group}approve/"))

@@ -1,0 +1,53 @@
+"""Checks the repository of an application: every file that a savepoint names must be there and unchanged.
+
+*plan* reads every manifest and compares the size of every file. *read_files* is the Spark job that reads the files, all of them or a share.
+*conclude* reports every damaged file with its topic, partition, offsets, and the savepoints that need it. The report is kept in the repository. A
+check changes nothing and takes no lock, so savepoints go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, Param
+
+from streams_recovery.config.directory import load_applications
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.ids import PATTERN
+from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
+from streams_recovery.operators.spark import ReadFilesOperator
+
+
+def streams_check(name: str, config: ApplicationConfig) -> DAG:
+    """The DAG of one application."""
+    params = {
+        "savepoint": Param("all", type="string", pattern=f"^(all|{PATTERN})$", title="Savepoint", description="all: every one there is"),
+        "level": Param(
+            config.check.level,
+            type="string",
+            pattern=r"^(structure|full|sample=\d{1,3}(\.\d+)?%)$",
+            title="Level",
+            description="structure: manifests and sizes; full: every byte; sample=10%: a share of the files",
+        ),
+    }
+    with DAG(
+        f"streams_check_{name}",
+        schedule=config.check.schedule,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=params,
+        doc_md=__doc__,
+        description=f"Check of the savepoints of {config.application.id}",
+        tags=["streams-recovery", "check", name],
+    ) as dag:
+        (
+            PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")
+            >> ReadFilesOperator(application_name=name)
+            >> ConcludeCheckOperator(application_name=name)
+        )
+    return dag
+
+
+for _name, _config in load_applications().items():
+    globals()[f"streams_check_{_name}"] = streams_check(_name, _config)

@@ -1,0 +1,155 @@
+"""Pausing, resuming and asking all instances of an application over HTTP, however they are run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from streams_recovery.application import http_control
+from streams_recovery.application.http_control import Reported
+from streams_recovery.application.http_token import token_in
+from streams_recovery.application.instance_record import InstanceFiles
+from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.application.settings import ControlPaths
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
+from streams_recovery.core.http_address import require_encrypted
+
+_AT_ONCE = 16
+_SETTLE_SECONDS = 5.0
+_RETRY_SECONDS = 0.25
+
+Statuses = Callable[[], tuple[InstanceStatus, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The HTTP side of an application. ``urls`` has one address an instance; ``statuses`` looks at all of them.
+
+    Raises ``ConfigInvalid`` for an address that the network could read and answer for, and when the token cannot be read.
+    """
+
+    urls: Mapping[str, str]
+    paths: ControlPaths
+    statuses: Statuses
+
+    def __post_init__(self) -> None:
+        """Look at the addresses before anything is sent to one."""
+        for url in self.urls.values():
+            try:
+                require_encrypted(url, allowed=self.paths.allow_http, setting="control.allow_http")
+            except ValueError as error:
+                raise ConfigInvalid(str(error), next_step="correct the address, or the control section", url=url) from None
+
+    def reports(self, names: Iterable[str]) -> dict[str, Reported]:
+        """What each instance reports, asked at the same time: one that hangs costs its time-out once."""
+        requested = list(names)
+        if not requested:
+            return {}
+        token = token_in(self.paths.token_file)
+        with ThreadPoolExecutor(max_workers=min(len(requested), _AT_ONCE)) as pool:
+            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health, token=token), requested)
+            return dict(zip(requested, found, strict=True))
+
+    def completed(self, looks: Mapping[str, InstanceStatus]) -> tuple[InstanceStatus, ...]:
+        """These instances, with what those that are not gone report of themselves."""
+        reported = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
+        return tuple(reported[name].on(look) if name in reported else look for name, look in looks.items())
+
+    @property
+    def can_pause(self) -> bool:
+        """True when instances have addresses for both."""
+        return self.paths.pause is not None and self.paths.resume is not None
+
+    def pause(self) -> None:
+        """Pause every instance and see that each says so. Instances that had been paused before a failure stay paused."""
+        if self.paths.pause is None:
+            raise Refused("this application offers no way to pause", next_step="set control.pause, or use consistency mode stop")
+        token = token_in(self.paths.token_file)
+        for name in self._alive():
+            http_control.post(self.urls[name], self.paths.pause, token=token)
+        await_all(self.statuses, lambda status: status.streams_state == "PAUSED", "not paused")
+
+    def resume(self) -> None:
+        """Let every running instance process again and see that none says it is paused."""
+        if self.paths.resume is None:
+            await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "paused, and there is no way to resume", seconds=0)
+            return
+        alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]
+        token = token_in(self.paths.token_file)
+        for name in alive:
+            http_control.post(self.urls[name], self.paths.resume, token=token)
+        await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "still paused")
+
+    def close(self, runs: Mapping[str, str], files: Mapping[str, InstanceFiles], *, seconds: float) -> None:
+        """Put on record that these runs are asked to end. Where there is a way to, let each close Kafka Streams first, all at the same time, for up to
+        ``seconds``, and put on record whether it said that it was done.
+        """
+        reports, path = self.reports(runs), self.paths.close
+        for name, run in runs.items():
+            # False until an answer has come: whoever asks may be killed before.
+            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if path is None else False)
+        if path is None or not runs:
+            return
+        token = token_in(self.paths.token_file)
+        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
+            answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), runs)
+            for (name, run), reported_closed in zip(runs.items(), answers, strict=True):
+                files[name].ask_to_stop(run, reports[name].state, reported_closed=reported_closed)
+
+    def query(self, store: str, *, seconds: float) -> dict[str, object]:
+        """Every key over all running instances. While the application rebalances, asked again for up to ``seconds``."""
+        template = self.paths.query
+        if template is None:
+            raise Refused("this application offers no queries", next_step="set control.query in the configuration", store=store)
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self._merged(template, store)
+            except (TransientError, _Overlap):
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+
+    def _merged(self, template: str, store: str) -> dict[str, object]:
+        requested, token = self._alive(), token_in(self.paths.token_file)
+        merged: dict[str, object] = {}
+        for name in requested:
+            found = http_control.store(self.urls[name], template, store, token=token)
+            # Two answers that agree are no contradiction: a global store is whole on every instance.
+            differing = [key for key, value in found.items() if key in merged and merged[key] != value]
+            if differing:
+                raise _Overlap(
+                    f"{name} and another instance hold {len(differing)} keys of store {store} with different values: {differing[0][:100]!r}",
+                    next_step="if this stays after the rebalance, the local state of one of them is stale: restore, or wipe and restart it",
+                    store=store,
+                    keys=tuple(differing[:10]),
+                )
+            merged.update(found)
+        if self._alive() != requested:
+            raise ApplicationNotReady("instances came or went while they were asked", next_step="ask again", store=store)
+        return merged
+
+    def _alive(self) -> list[str]:
+        alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]
+        if not alive:
+            raise ApplicationNotReady("no instance is running", next_step="start the application")
+        return alive
+
+
+def await_all(statuses: Statuses, fine: Callable[[InstanceStatus], bool], what: str, *, seconds: float = _SETTLE_SECONDS) -> None:
+    """Wait until every instance is fine. Raises ``ApplicationNotReady`` with those that are not when the time is up."""
+    deadline = time.monotonic() + seconds
+    while True:
+        others = [status for status in statuses() if not fine(status)]
+        if not others:
+            return
+        if time.monotonic() >= deadline:
+            named = ", ".join(f"{status.name} ({status.state}, {status.streams_state or 'no answer'})" for status in others)
+            raise ApplicationNotReady(f"{what}: {named}", next_step="look at the logs of these instances", instances=named)
+        time.sleep(_RETRY_SECONDS)
+
+
+class _Overlap(Damaged):
+    """Raised when two instances contradict each other; during a rebalance that passes."""

@@ -1,0 +1,210 @@
+"""The program: its commands, its help and its exit codes."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import uuid
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, state
+from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan, words
+from streams_recovery.cli.compact import compact
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    recovery_of,
+    runner,
+)
+from streams_recovery.cli.offsets import offsets_app
+from streams_recovery.cli.report import evidence
+from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import table as print_table
+from streams_recovery.core import codec
+from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.errors import EXIT_CODES, Damaged, RecoveryError
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.text.next_command import with_configs
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations.preflight import before_backup
+from streams_recovery.operations.savepoint import SavepointRequest
+
+DISTRIBUTION = "kafka-streams-recovery"
+_HELP = """Savepoints and restores of Kafka Streams applications, from a terminal.
+
+A command that changes something shows what it would do with --plan. --approve HASH carries out exactly that plan. Without either, a command that
+replaces or removes something shows its plan and asks you to type the application id. One that only adds something does not ask."""
+_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<9} {meaning.replace('`', '')}" for code, meaning in EXIT_CODES)
+
+app = typer.Typer(
+    cls=Program, help=_HELP, epilog=_CODES, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=True)
+app.add_typer(savepoints_app, name="savepoints")
+app.add_typer(offsets_app, name="offsets")
+
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        line(version(DISTRIBUTION))
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    _: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+@savepoints_app.command("list")
+def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """List an application's savepoints, newest last."""
+    with recovery_of(name, configs) as recovery:
+        found = recovery.savepoints.summaries()
+    if as_json:
+        print_json([_summary(savepoint_id, one) for savepoint_id, one in found.items()])
+        return
+    table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "shares files with")
+    for savepoint_id, one in found.items():
+        if isinstance(one, Publication):
+            records = f"{one.records:,}{', compacted' if one.replaces else ''}"
+            survives = "yes" if one.survives_cluster_loss else "no"
+            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, one.parent_id or "-")
+        else:
+            table.add_row(savepoint_id, "-", "[red]damaged[/red]", "-", "no", "-", one.reason)
+    print_table(table)
+
+
+def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
+    # One that is damaged must not hide the others.
+    if isinstance(found, Damaged):
+        return {"savepoint_id": savepoint_id, "damaged": found.reason, "survives_cluster_loss": False}
+    wanted = (
+        "savepoint_id",
+        "captured_at",
+        "consistency",
+        "profile",
+        "parent_id",
+        "replaces",
+        "records",
+        "survives_cluster_loss",
+        "lost_with_cluster",
+    )
+    return {name: codec.encode(getattr(found, name)) for name in wanted}
+
+
+@savepoints_app.command("show")
+def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
+    """Print a savepoint's manifest as JSON."""
+    with recovery_of(name, configs) as recovery:
+        print_json(recovery.savepoints.outline(savepoint))
+
+
+@app.command()
+def backup(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    reason: Reason = "by hand",
+    *,
+    mode: Annotated[QuiesceMode | None, typer.Option(help="How to hold the application; default as configured.")] = None,
+    changed_state: Annotated[
+        ChangedState, typer.Option(help="What to do when state was lost or replaced outside a restore. All but refuse ask first.")
+    ] = ChangedState.REFUSE,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a savepoint now. It asks only when --changed-state accepts damaged or replaced state."""
+    with recovery_of(name, configs) as recovery:
+        planned = _backup_plan(recovery.application_id, mode or recovery.config.quiesce_mode, changed_state)
+        if plan_only:
+            found = preflight.findings_text(before_backup(recovery, mode))
+            show_plan(planned, f"{planned.text}\n\n{found}", as_json=as_json)
+            return
+        if changed_state is not ChangedState.REFUSE or approve is not None:
+            approved(planned, planned.text, approve, typed=recovery.application_id)
+        request = SavepointRequest(
+            run_id=f"cli-{uuid.uuid4().hex}",
+            requested_by=getpass.getuser(),
+            reason=reason,
+            mode=mode,
+            changed_state=changed_state,
+            # Typed above, or approved by the hash, where something is accepted.
+            confirm=recovery.application_id,
+        )
+        summary = runs.backup(runner(recovery, logs), request)
+    if as_json:
+        print_json(summary)
+    else:
+        line(
+            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; it "
+            f"{'survives' if summary.survives_cluster_loss else 'does not survive'} the loss of the cluster"
+        )
+
+
+def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedState) -> StatedPlan:
+    accepted = {
+        ChangedState.REFUSE: "State that was lost or replaced outside a restore stops it.",
+        ChangedState.DAMAGED: "State that was lost or replaced outside a restore is accepted: **what is left is saved, and labelled damaged**.",
+        ChangedState.INTENDED: "State that was replaced outside a restore is accepted: **what is there now counts as the state**.",
+    }
+    return StatedPlan(
+        application_id=application_id,
+        text=f"Take a savepoint of `{application_id}` now, and hold it meanwhile (mode {mode}). {accepted[changed_state]}",
+        parts={"how the application is held (`--mode`)": mode.value, "what is accepted (`--changed-state`)": changed_state.value},
+    )
+
+
+app.command()(restore.restore)
+app.command()(rebuild.rebuild)
+app.command()(restore.undo)
+app.command()(restore.resume)
+app.command("append-quarantine")(append.append_quarantine)
+app.command()(clone.clone)
+app.command("cut-over")(clone.cut_over)
+app.command("roll-back")(clone.roll_back)
+app.command()(clone.upgrade)
+app.command()(compact)
+app.command()(state.state)
+app.command("state-diff")(state.state_diff)
+app.command("state-write")(state.state_write)
+app.command()(drill.drill)
+app.command()(drill.drills)
+app.command()(reprocess.reprocess)
+app.command()(reprocess.reprocessed)
+app.command()(evidence)
+app.command()(preflight.preflight)
+app.command()(maintenance.verify)
+app.command()(maintenance.expire)
+app.command()(maintenance.undelete)
+app.command()(maintenance.unlock)
+app.command()(maintenance.dismiss)
+savepoints_app.command()(maintenance.keep)
+savepoints_app.command()(maintenance.release)
+
+
+def run() -> None:
+    """The command's entry point: our errors become one line and their exit code."""
+    try:
+        app()
+    except RecoveryError as error:
+        say(f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {error.next_step}")
+        for command in error.commands:
+            say(f"    {with_configs(words(), command)}")
+        sys.exit(error.exit_code)

@@ -1,0 +1,88 @@
+"""The commands for drills: one now, and the history of all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import PlanOnly, show_unasked
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
+from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import table as print_table
+from streams_recovery.config.sandbox_application import drill_name
+from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.sandbox.drill import DrillEntry
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations import sandbox
+
+Savepoint = Annotated[str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one.")]
+
+
+def drill(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    savepoint: Savepoint = "latest",
+    plan_only: PlanOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try a restore into an application of its own, measure it, and remove it again. Touches nothing of the application, so it does not ask."""
+    with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs) as scratch:
+        if plan_only:
+            text = f"Restore savepoint `{savepoint}` of `{recovery.application_id}` into `{scratch.application_id}`, measure it, and remove it again."
+            planned = StatedPlan(application_id=scratch.application_id, text=text, parts={"the savepoint (`--savepoint`)": savepoint})
+            show_unasked(planned, text, as_json=as_json)
+            return
+        done = runs.drill(recovery, runner(scratch, logs), requester(), savepoint_id=savepoint)
+    entry = done.entry
+    if as_json:
+        print_json(entry)
+    else:
+        line(f"drill {entry.outcome}: RPO {_of(entry.rpo_seconds)}, RTO {_of(entry.rto_seconds)}")
+    if done.error is not None:
+        raise done.error
+    sandbox.raise_unless_succeeded(entry)
+
+
+def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """List an application's drills with what they measured, newest last."""
+    with recovery_of(name, configs) as recovery:
+        found = sandbox.drills(recovery)
+    if as_json:
+        print_json(found)
+        return
+    table = Table("began", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore")
+    for entry in found:
+        table.add_row(*_row(entry))
+    print_table(table)
+
+
+def _row(entry: DrillEntry) -> tuple[str, ...]:
+    return (
+        moment(entry.began_at),
+        entry.savepoint_id or "-",
+        entry.outcome,
+        _of(entry.rpo_seconds),
+        _of(entry.rto_seconds),
+        f"{entry.rows:,}",
+        entry.restore_id or "-",
+    )
+
+
+def _of(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:,.1f} s"

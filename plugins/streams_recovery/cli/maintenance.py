@@ -1,0 +1,218 @@
+"""The commands that look after a repository."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from typing import Annotated
+
+import typer
+
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan, show_unasked
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.screen import line, say, say_command
+from streams_recovery.core import codec
+from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.text.next_command import command
+from streams_recovery.operations import maintenance, quiesce_record, unfinished
+from streams_recovery.operations.context import RecoveryContext
+
+# What could not be removed is no error of the run, but somebody has to know.
+LEFT_BEHIND = 8
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the pin.")]
+
+
+def verify(
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `all`.")] = maintenance.ALL,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
+    as_json: AsJson = False,
+) -> None:
+    """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
+    try:
+        with recovery_of(name, configs) as recovery:
+            report = runs.check(runner(recovery, logs), savepoint_id=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+    except RepositoryUnavailable as error:
+        if as_json:
+            print_json({"good": False, "exit_code": Cause.UNREACHABLE.exit_code, "causes": [Cause.UNREACHABLE]})
+        say(f"{type(error).__name__}: {error.reason}. Next: {Cause.UNREACHABLE.next_step}")
+        raise typer.Exit(Cause.UNREACHABLE.exit_code) from None
+    if as_json:
+        print_json({"good": report.good, "exit_code": report.exit_code, "causes": list(report.causes), **codec.encode(report)})
+    else:
+        for found in report.findings:
+            say(str(found))
+        line(
+            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.records} records, {report.files} files, "
+            f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
+        )
+    try:
+        maintenance.raise_unless_good(report)
+    except Damaged as error:
+        say(f"{type(error).__name__}: {error}")
+        raise typer.Exit(report.exit_code) from None
+
+
+def expire(
+    name: Name, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False, approve: Approve = None, as_json: AsJson = False
+) -> None:
+    """Expire savepoints that no rule of `retention` keeps. Remove files whose grace period is over. Shows the plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        planned = maintenance.plan_expiry(recovery)
+        text = f"{maintenance.expiry_text(planned)}\n\nPlan `{planned.hash[:12]}`."
+        if plan_only:
+            show_plan(planned, text, as_json=as_json)
+            return
+        approved(planned, text, approve, typed=recovery.application_id)
+        report = maintenance.expire(recovery, f"cli-{uuid.uuid4().hex}", approved=planned.hash)
+    if as_json:
+        print_json(report)
+    else:
+        line(f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, {len(report.left)} could not be removed")
+        for left in report.left:
+            say(left)
+        if report.versions_kept:
+            say("The bucket keeps versions: what was removed takes room until a lifecycle rule of the bucket lets older versions go")
+    if report.left:
+        raise typer.Exit(LEFT_BEHIND)
+
+
+def undelete(
+    name: Name, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False, approve: Approve = None, as_json: AsJson = False
+) -> None:
+    """Bring back savepoints that were deleted from a bucket with versions, or overwritten in it. Shows the plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        planned = maintenance.plan_undelete(recovery)
+        if plan_only:
+            show_plan(planned, _undelete_text(planned), as_json=as_json)
+            return
+        approved(planned, _undelete_text(planned), approve, typed=recovery.application_id)
+        done = maintenance.undelete(recovery, run_id=f"cli-{uuid.uuid4().hex}", say=say, approved=planned.hash)
+    if as_json:
+        print_json(done)
+        return
+    line(f"{len(done.objects)} objects with {done.bytes:,} bytes were brought back")
+    say_command("Check them:", command("verify", name, "--level", "full"))
+
+
+def _undelete_text(planned: maintenance.UndeletePlan) -> str:
+    return "\n".join(
+        [
+            f"### Bring back what was deleted of `{planned.application_id}`",
+            "",
+            f"**{len(planned.objects)} objects** with {planned.bytes:,} bytes would be brought back. Plan `{planned.hash[:12]}`.",
+            "",
+            "| object | was | bytes |",
+            "|---|---|---:|",
+            *(f"| {one.key} | {one.harm} | {one.bytes:,} |" for one in planned.objects),
+        ]
+    )
+
+
+def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False) -> None:
+    """Keep a savepoint whatever the rules say. Does not ask."""
+    with recovery_of(name, configs) as recovery:
+        if plan_only:
+            text = f"Keep savepoint `{savepoint}` of `{recovery.application_id}` whatever the rules of `retention` say."
+            planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the savepoint": savepoint})
+            show_unasked(planned, text, as_json=False)
+            return
+        maintenance.pin(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
+
+
+def release(
+    name: Name,
+    savepoint: Id,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    restore: Annotated[str | None, typer.Option("--restore", help="Give up the later input that this restore has set aside there.")] = None,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+) -> None:
+    """Leave a savepoint that was kept to the rules again. With --restore it shows the plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        planned = StatedPlan(
+            application_id=recovery.application_id,
+            text=_release_text(savepoint, restore),
+            parts={"the savepoint": savepoint, "the restore (`--restore`)": restore},
+        )
+        if plan_only:
+            show_plan(planned, planned.text, as_json=False)
+            return
+        if restore is not None or approve is not None:
+            approved(planned, planned.text, approve, typed=recovery.application_id)
+        left = maintenance.pin(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
+    for restore_id in left:
+        say(f"still kept: it has the later input of restore {restore_id}")
+        say_command("This puts that input back:", command("append-quarantine", name, restore_id))
+        say_command("This gives it up:", command("savepoints", "release", name, savepoint, "--restore", restore_id, "--reason", reason))
+
+
+def _release_text(savepoint: str, restore: str | None) -> str:
+    if restore is None:
+        return f"Leave savepoint `{savepoint}` to the rules of `retention` again."
+    return f"Give up the later input that restore `{restore}` has set aside in savepoint `{savepoint}`. Expiry may remove it then."
+
+
+def dismiss(
+    name: Name,
+    restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")],
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+) -> None:
+    """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
+    with recovery_of(name, configs) as recovery:
+        text = (
+            f"Declare restore `{restore}` of `{recovery.application_id}` over. What the application holds now counts as its state: "
+            "nobody can resume the restore, and savepoints are taken again."
+        )
+        planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the restore": restore})
+        if plan_only:
+            show_plan(planned, text, as_json=False)
+            return
+        approved(planned, text, approve, typed=recovery.application_id)
+        unfinished.dismiss(recovery, restore)
+
+
+def unlock(
+    name: Name,
+    owner: Annotated[
+        str, typer.Argument(help="Who holds the lock, exactly as the error says; or the key of a record that cannot be read.")
+    ],
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+) -> None:
+    """Take an application's lock from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks first."""
+    with recovery_of(name, configs) as recovery:
+        text = f"Take the lock of `{recovery.application_id}` from `{owner}`. Make sure first that this run is dead."
+        planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the holder": owner})
+        if plan_only:
+            show_plan(planned, text, as_json=False)
+            return
+        if _is_held_by(recovery, owner):
+            approved(planned, text, approve, typed=recovery.application_id)
+        say("taken" if recovery.lock.take_from(owner) else "no run holds the lock")
+        held = quiesce_record.left(recovery)
+        if held is not None:
+            say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
+
+
+def _is_held_by(recovery: RecoveryContext, owner: str) -> bool:
+    try:
+        held = recovery.lock.holder()
+    except EntryUnreadable:
+        return True
+    return held is not None and held.owner == owner

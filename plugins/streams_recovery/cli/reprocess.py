@@ -1,0 +1,145 @@
+"""The commands for reprocessing: one interval now, and the history of all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
+from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import table as print_table
+from streams_recovery.core import codec
+from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.sandbox.interval_log import Base, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
+from streams_recovery.core.sandbox.results import PublishPolicy
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations import interval
+
+From = Annotated[str, typer.Option("--from", help="The interval's start, with its time zone, such as 2026-11-21T12:00:00Z.")]
+To = Annotated[str, typer.Option("--to", help="Its end, which is not part of it.")]
+Lateness = Annotated[str, typer.Option("--lateness", help="How much later a record may have come, such as PT1H; default as configured.")]
+Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interval that fills windows and joins.")]
+Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
+Start = Annotated[Base | None, typer.Option("--base", help="The state to begin from; default as configured.")]
+How = Annotated[PublishPolicy, typer.Option("--publish", help="Leave results in topics of their own, or put them into the outputs.")]
+Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come interval.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the entry.")]
+
+
+def reprocess(
+    name: Name,
+    begin: From,
+    end: To,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    lateness: Lateness = "",
+    overlap: Overlap = "",
+    beyond: Beyond = "",
+    base: Start = None,
+    publish: How = PublishPolicy.SIDE_BY_SIDE,
+    reason: Reason = "",
+    tombstones: Tombstones = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Process an interval of the past again, in an application of its own that is removed afterwards. With --publish replace it asks first."""
+    run, wanted = requester(), written_interval(begin, end)
+    with recovery_of(name, configs) as recovery:
+        options = ReprocessOptions(
+            lateness=lateness,
+            overlap=overlap,
+            beyond=beyond,
+            base=base or "",
+            publish=publish,
+            tombstones=tombstones,
+            # Typed below, or approved by the hash, before outputs are written.
+            confirm=recovery.application_id,
+            reason=reason,
+        )
+        request = interval.requested(recovery, options, wanted)
+        planned = _planned(recovery.application_id, request)
+        if plan_only:
+            show_plan(planned, planned.text, as_json=as_json)
+            return
+        if publish is PublishPolicy.REPLACE or approve is not None:
+            approved(planned, planned.text, approve, typed=recovery.application_id)
+        claimed = interval.claim(recovery, request, run_id=run.run_id)
+        if claimed is None:
+            raise Refused(
+                f"all slots are taken, by the intervals {', '.join(interval.busy(recovery))}",
+                next_step="wait until one of them has ended; one that died keeps its slot until it is run again",
+            )
+        with recovery_of(claimed.application, configs) as scratch:
+            done = runs.reprocess(recovery, runner(scratch, logs), claimed, run)
+    if as_json:
+        print_json(done.entry)
+    else:
+        line(f"{wanted.name}: {done.entry.outcome}")
+    if done.error is not None:
+        raise done.error
+    interval.raise_unless_succeeded(done.entry)
+
+
+def _planned(application_id: str, request: ReprocessRequest) -> StatedPlan:
+    window = request.slice.interval
+    results = {
+        PublishPolicy.SIDE_BY_SIDE: "Results are left in topics of their own.",
+        PublishPolicy.REPLACE: f"Results are **written into the outputs** of `{application_id}`.",
+    }
+    deleted = " Keys whose result does not come again are **deleted** there." if request.tombstones else ""
+    return StatedPlan(
+        application_id=application_id,
+        text=f"Process the input of `{application_id}` from {moment(window.start)} up to {moment(window.end)} again, in an application of its own. "
+        f"{results[request.publish]}{deleted}",
+        parts={
+            "the interval (`--from`, `--to`)": [window.start, window.end],
+            "what is read (`--lateness`, `--overlap`, `--beyond`)": codec.encode(request.slice),
+            "the state to begin from (`--base`)": request.base.value,
+            "where results go (`--publish`, `--tombstones`)": [request.publish.value, request.tombstones],
+        },
+    )
+
+
+def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """List the intervals that were processed again, newest last."""
+    with recovery_of(name, configs) as recovery:
+        found = interval.history(recovery)
+    if as_json:
+        print_json(found)
+        return
+    table = Table("from", "to", "run", "outcome", "base", "input records", "results", "written")
+    for entry in found:
+        table.add_row(*_row(entry))
+    print_table(table)
+
+
+def _row(entry: ReprocessEntry) -> tuple[str, ...]:
+    outputs = () if entry.published is None else entry.published.outputs
+    return (
+        moment(entry.start),
+        moment(entry.end),
+        moment(entry.at),
+        entry.outcome,
+        entry.savepoint_id or entry.base,
+        "-" if entry.records is None else f"{entry.records:,}",
+        f"{sum(output.results for output in outputs):,}",
+        f"{sum(output.written + output.tombstones for output in outputs):,}",
+    )

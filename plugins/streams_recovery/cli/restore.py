@@ -1,0 +1,280 @@
+"""The commands that bring an application back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, reason_of, show_plan, without_reason
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    asked_moment,
+    asked_offsets,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
+from streams_recovery.cli.screen import line, say_command
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.offsets.strategy import EXACT
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.point_in_time import CutBy
+from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, RestoreRequest, Safeguards, SafetyPolicy, Undo
+from streams_recovery.core.text.next_command import command
+from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.operations import restore as restores
+from streams_recovery.operations.context import RecoveryContext
+
+Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
+Savepoint = Annotated[
+    str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one; `before:RESTORE` for a safety savepoint.")
+]
+AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
+AllowDamaged = Annotated[
+    bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace internal topics that hold records. They are saved first.")]
+Delete = Annotated[
+    list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
+]
+Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
+Offsets = Annotated[
+    str,
+    typer.Option(
+        "--offsets",
+        help="Input offsets: exact, earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
+    ),
+]
+Moment = Annotated[
+    str,
+    typer.Option(
+        "--as-of",
+        help="Bring it to this moment, with the archived input up to there, and stop: 2026-11-21T12:00:00Z, or `configured`. "
+        "--savepoint none builds all state from that input.",
+    ),
+]
+By = Annotated[CutBy, typer.Option("--by", help="With --as-of: every record no later, or every record before the first later one.")]
+InPlace = Annotated[
+    bool,
+    typer.Option(
+        "--in-place", help="With --as-of: take what is later out of the application's own inputs. All producers must have stopped."
+    ),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--other-group", help="With --in-place: another group that has read the inputs and is moved too. Repeatable."),
+]
+CompareKeys = Annotated[
+    bool,
+    typer.Option(
+        "--compare-keys", help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job."
+    ),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the report. Only --plan needs none.")]
+
+
+def restore(
+    name: Name,
+    reason: Reason = "",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    source: Source = "",
+    savepoint: Savepoint = "latest",
+    allow_ahead: AllowAhead = False,
+    allow_damaged: AllowDamaged = False,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    offsets: Offsets = "",
+    as_of: Moment = "",
+    by: By = CutBy.TIMESTAMP,
+    in_place: InPlace = False,
+    other_group: Groups = None,
+    compare_keys: CompareKeys = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore an application in place. Shows the plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        request = _request(
+            recovery,
+            configs,
+            source=source,
+            savepoint=savepoint,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            reason=reason_of(reason, plan_only=plan_only),
+            offsets=offsets,
+            as_of=as_of,
+            by=by,
+            in_place=in_place,
+            groups=tuple(other_group or ()),
+            compare_keys=compare_keys,
+        )
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+
+
+def undo(
+    name: Name,
+    reason: Reason = "",
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    delete: Delete = None,
+    allow_ahead: AllowAhead = False,
+    allow_damaged: AllowDamaged = False,
+    compare_keys: CompareKeys = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring back what was there before a restore, from its safety savepoint. What is there now is saved first in its turn."""
+    with recovery_of(name, configs) as recovery:
+        request = Undo(
+            restore_id=restore_id,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            safeguards=safeguards(recovery, replace=True, delete=delete, safety=SafetyPolicy.REQUIRED),
+            reason=reason_of(reason, plan_only=plan_only),
+            compare_keys=compare_keys,
+        )
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+
+
+def resume(
+    name: Name,
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="Id of a restore that failed half way, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Take the lock from the run that failed, although nobody can prove from here that it is dead. Make sure that it is.",
+        ),
+    ] = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        if plan_only:
+            planned = restores.plan_left(recovery, restores.unfinished_one(recovery, restore_id))
+            show_plan(planned, markdown(planned), as_json=as_json)
+            return
+        report = runs.resume(
+            runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)
+        )
+    _tell(report, recovery.config.name, as_json=as_json)
+
+
+def safeguards(recovery: RecoveryContext, *, replace: bool, delete: list[str] | None, safety: SafetyPolicy) -> Safeguards:
+    """What the options give up. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
+    return Safeguards(replace=replace, delete=tuple(delete or ()), safety=safety, confirm=recovery.application_id)
+
+
+def _request(
+    recovery: RecoveryContext,
+    configs: Path,
+    *,
+    reason: str,
+    source: str,
+    savepoint: str,
+    allow_ahead: bool,
+    allow_damaged: bool,
+    safeguards: Safeguards,
+    offsets: str,
+    as_of: str,
+    by: CutBy,
+    in_place: bool,
+    groups: tuple[str, ...],
+    compare_keys: bool = False,
+) -> FromSavepoint | AsOfMoment:
+    application_id = _application_id(source, configs)
+    if not as_of:
+        _refuse_without_moment({"--in-place": in_place, "--other-group": bool(groups)})
+        return FromSavepoint(
+            source=application_id,
+            savepoint=savepoint,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            safeguards=safeguards,
+            reason=reason,
+            offsets=asked_offsets(recovery, configs, offsets),
+            compare_keys=compare_keys,
+        )
+    if offsets not in ("", EXACT.text):
+        raise typer.BadParameter("an application that is brought to a moment goes on where its state ends", param_hint="--offsets")
+    return AsOfMoment(
+        as_of=asked_moment(recovery, as_of, by),
+        source=application_id,
+        savepoint=savepoint,
+        allow_ahead=allow_ahead,
+        in_place=in_place,
+        groups=groups,
+        safeguards=safeguards,
+        reason=reason,
+        compare_keys=compare_keys,
+    )
+
+
+def _refuse_without_moment(given: dict[str, bool]) -> None:
+    for option, is_given in given.items():
+        if is_given:
+            raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=option)
+
+
+def _application_id(name: str, configs: Path) -> str:
+    return load_named(name, configs, os.environ).application.id if name else ""
+
+
+def carry_out(
+    recovery: RecoveryContext,
+    request: RestoreRequest,
+    logs: Path,
+    *,
+    plan_only: bool,
+    approve: str | None,
+    as_json: bool,
+    more: Sequence[str] = (),
+) -> None:
+    """Plan; show the plan, or ask unless ``approve`` is its hash, and do it. ``more`` are options that carrying it out needs and a plan does not."""
+    if plan_only:
+        planned = restores.plan(recovery, request)
+        show_plan(planned, markdown(planned), as_json=as_json, more=more)
+        return
+    report = runs.restore_in_place(runner(recovery, logs), request, requester(), approve=lambda planned: _approved(planned, approve))
+    _tell(report, recovery.config.name, as_json=as_json)
+
+
+def _approved(planned: RestorePlan, approve: str | None) -> bool:
+    return approved(planned, markdown(planned), approve, typed=planned.application_id)
+
+
+def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    if report.savepoint_id is None:
+        line(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
+    else:
+        line(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
+    if report.safety_savepoint:
+        say_command("To go back:", command("undo", name, report.restore_id, "--reason", BY_HAND))

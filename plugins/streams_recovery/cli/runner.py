@@ -1,0 +1,132 @@
+"""Takes the steps of a workflow, in their order, from a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.submitter import SparkJob, Submitter, needs_cluster
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import renewed_lock
+from streams_recovery.operations.savepoint import JobPlan
+from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What the steps of a workflow returned, by their names, and the error that ended it."""
+
+    results: dict[str, Any]
+    error: BaseException | None = None
+    teardown_errors: list[str] = field(default_factory=list)
+
+    def of(self, step: Step) -> Any:
+        """What a step returned; None when it was not taken or failed."""
+        return self.results.get(step.name)
+
+    def require(self, step: Step) -> Any:
+        """What a step returned. Raises the error that ended the workflow."""
+        if self.error is not None:
+            raise self.error
+        return self.results[step.name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Who takes the steps: the application's context, for steps of a pair those of an application and its clone, who runs Spark jobs, and who tells a
+    person.
+    """
+
+    recovery: RecoveryContext
+    submitter: Submitter
+    say: Callable[[str], None]
+    pair: tuple[RecoveryContext, RecoveryContext] | None = None
+    sleep: Callable[[float], None] = time.sleep
+
+    def take(self, steps: Sequence[Step], given: Mapping[str, Any], *, reached: Phase | None = None) -> Outcome:
+        """Take ``steps``; ``given`` has results of steps before them, such as the ticket. A restore that has ``reached`` a phase goes on behind it. After
+        a failure only the teardowns are taken, whatever becomes of them, and the first error is the outcome's.
+        """
+        outcome = Outcome(results=dict(given))
+        for step in steps:
+            if step.when is When.FAILURE and outcome.error is None:
+                continue
+            if step.when is When.SUCCESS and outcome.error is not None:
+                continue
+            if step.done_in is not None and reached is not None and reached.rank >= step.done_in.rank:
+                continue
+            try:
+                result = self._taken(step, outcome.results)
+                outcome.results[step.name] = result
+                if (message := step.message(result)) is not None:
+                    self.say(message)
+            # Also Ctrl-C, and a terminal that nobody reads any more: the application must come back whatever ends the run.
+            except BaseException as error:  # noqa: BLE001
+                self._failed(step, error, outcome)
+        return outcome
+
+    def _failed(self, step: Step, error: BaseException, outcome: Outcome) -> None:
+        if outcome.error is None:
+            outcome.error = error
+        if step.when is When.SUCCESS:
+            return
+        outcome.teardown_errors.append(error.reason if isinstance(error, RecoveryError) else str(error))
+        with suppress(OSError):
+            self.say(f"{step.name} failed: {error}")
+            if isinstance(error, TransientError):
+                self.say("what could not be put back stays on record: the next savepoint of the application tries again")
+
+    def _taken(self, step: Step, results: Mapping[str, Any]) -> Any:
+        arguments = [results.get(need.name) for need in step.needs]
+        for attempt in range(1, step.retries + 2):
+            try:
+                return self._job(step, arguments) if isinstance(step, JobStep) else self._called(step, arguments)
+            except TransientError as error:
+                if attempt > step.retries:
+                    raise
+                self.say(f"{step.name}, attempt {attempt} of {step.retries + 1}: {error.reason}")
+                self.sleep(step.delay.total_seconds())
+        raise AssertionError(step.name)
+
+    def _called(self, step: Step, arguments: Sequence[Any]) -> Any:
+        if not step.pair:
+            return step.call(self.recovery, *arguments)
+        if self.pair is None:
+            raise AssertionError(f"{step.name} needs two applications")
+        return step.call(*self.pair, *arguments)
+
+    def _job(self, step: JobStep, arguments: Sequence[Any]) -> JobOutcome | None:
+        plan = self._called(step, arguments)
+        lock = renewed_lock(self.recovery, arguments[0]) if step.locked else nullcontext()
+        try:
+            with lock:
+                result = self._submitted(step, plan)
+        except RecoveryError as error:
+            if not step.may_fail(arguments[0]):
+                raise
+            self.say(f"{step.name} failed, and the restore goes on without it: {error}")
+            return None
+        return JobOutcome(result=result, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
+
+    def _submitted(self, step: JobStep, plan: JobPlan) -> ArtifactRef | None:
+        if plan.spec is None or plan.result_key is None:
+            self.say(f"{step.name}: nothing to do for Spark")
+            return None
+        self.say(f"{step.name}: a Spark job over {plan.ranges} ranges")
+        recovery = self.recovery
+        return self.submitter.submit(
+            SparkJob(
+                name=step.job,
+                spec=plan.spec,
+                result_key=plan.result_key,
+                repository=recovery.repository,
+                connection=recovery.connection if needs_cluster(step.job) else None,
+                credentials=recovery.credentials,
+            )
+        )

@@ -1,0 +1,248 @@
+"""Whole runs from a terminal: the workflows that the DAGs draw, each from its plan to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams_recovery.cli.runner import Outcome, Runner
+from streams_recovery.core.errors import Damaged, RecoveryError, Refused
+from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.restore.plan import RestorePlan, require_agreement
+from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
+from streams_recovery.core.state.export_job import StateResult
+from streams_recovery.operations import compaction, interval, maintenance, restore, rollout, sandbox, savepoint, state
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.interval import Claimed, Planned
+from streams_recovery.operations.restore import RestoreReport, RestoreTicket
+from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
+from streams_recovery.workflows import maintenance as maintenance_workflows
+from streams_recovery.workflows import restore as restore_workflows
+from streams_recovery.workflows import rollout as rollout_workflows
+from streams_recovery.workflows import sandbox as sandbox_workflows
+from streams_recovery.workflows import savepoint as savepoint_workflow
+
+Approve = Callable[[RestorePlan], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requester:
+    """A run from a terminal, and who asked for it."""
+
+    run_id: str
+    requested_by: str
+
+
+def backup(runner: Runner, request: SavepointRequest) -> SavepointSummary:
+    """Take a savepoint. The application comes back whatever fails, and so do topic settings and lock."""
+    first, *rest = savepoint_workflow.SAVEPOINT
+    ticket = savepoint.begin(runner.recovery, request)
+    runner.say(first.message(ticket) or "")
+    summary: SavepointSummary = runner.take(rest, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
+    for warning in summary.warnings:
+        runner.say(f"warning: {warning}")
+    return summary
+
+
+def check(runner: Runner, *, savepoint_id: str, level: str, run_id: str) -> CheckReport:
+    """Check the repository. The report is returned whatever it says."""
+    first, *rest = maintenance_workflows.CHECK
+    ticket = maintenance.plan_check(runner.recovery, savepoint=savepoint_id, level=level, run_id=run_id)
+    report: CheckReport = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.CONCLUDE_CHECK)
+    return report
+
+
+def compact(runner: Runner, request: compaction.CompactRequest) -> compaction.CompactSummary | None:
+    """Compact a savepoint. None when there is nothing to compact."""
+    first, *rest = maintenance_workflows.COMPACTION
+    ticket = compaction.begin(runner.recovery, request, compaction.plan(runner.recovery, request.savepoint))
+    if ticket.spec is None:
+        return None
+    runner.say(f"compacting {ticket.partitions} partitions of {ticket.source_id}")
+    done: compaction.CompactSummary = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.PUBLISH_COMPACTED)
+    return done
+
+
+def export(runner: Runner, request: state.ExportRequest) -> tuple[str, StateResult]:
+    """Write a store's table by Spark. Returns the savepoint's id and what was written."""
+    first, *rest = maintenance_workflows.EXPORT
+    ticket = state.begin_export(runner.recovery, request)
+    written = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.WRITE_TABLE).result
+    if written is None:
+        raise Damaged("no table was written", next_step="write the table again")
+    return ticket.savepoint_id, state.conclude_export(runner.recovery, written)
+
+
+def restore_in_place(runner: Runner, request: RestoreRequest, requester: Requester, *, approve: Approve) -> RestoreReport:
+    """Restore in place after ``approve`` has seen the plan. Raises ``Refused`` when it says no; nothing was changed then."""
+    recovery = runner.recovery
+    planned = restore.plan(recovery, request)
+    require_agreement(planned, request.safeguards)
+    if not approve(planned):
+        raise Refused("the plan was not approved", next_step="nothing was changed; the application goes on as it was")
+    ticket = restore.open_restore(
+        recovery, request, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=planned.hash
+    )
+    runner.say(f"restore {ticket.restore_id} begun")
+    return carry_out(runner, ticket)
+
+
+def resume(runner: Runner, restore_id: str, requester: Requester, *, take_over: bool, approve: Approve) -> RestoreReport:
+    """Go on with a restore that failed half way, the newest one for ``latest``, after ``approve`` has seen its plan. Raises ``Refused`` when it says no;
+    nothing was changed then.
+    """
+    recovery = runner.recovery
+    restore_id = restore.unfinished_one(recovery, restore_id)
+    restore.check_free(recovery, restore_id, take_over=take_over)
+    planned = restore.plan_left(recovery, restore_id)
+    if not approve(planned):
+        raise Refused("the plan was not approved", next_step="nothing was changed; the restore stays as it was left")
+    ticket = restore.resume(recovery, restore_id, run_id=requester.run_id, approved_hash=planned.hash, take_over=take_over)
+    runner.say(f"restore {restore_id} goes on from phase {restore.phase_of(recovery, ticket)}")
+    return carry_out(runner, ticket)
+
+
+def carry_out(runner: Runner, ticket: RestoreTicket) -> RestoreReport:
+    """Every step of an open restore that its journal does not show as done. On an error it is left in a state that can be resumed, or, while nothing
+    was destroyed, as if it had not begun.
+    """
+    steps = restore_workflows.of_request(ticket.request)
+    outcome = runner.take(steps, {restore_workflows.OPEN_RESTORE.name: ticket}, reached=restore.phase_of(runner.recovery, ticket))
+    report: RestoreReport = outcome.require(restore_workflows.FINISH)
+    return report
+
+
+def append(runner: Runner, restore_id: str, requester: Requester, *, approve: Callable[[restore.AppendPlan], bool]) -> restore.AppendReport:
+    """Append what a restore has set aside, after ``approve`` has seen the plan. What a failed attempt has written is not written again by the next
+    one. Raises ``Refused`` when it says no; nothing was changed then.
+    """
+    recovery = runner.recovery
+    planned = restore.plan_append(recovery, restore_id)
+    if not approve(planned):
+        raise Refused("the plan was not approved", next_step="nothing was changed")
+    first, *rest = maintenance_workflows.APPEND
+    ticket = restore.open_append(
+        recovery, planned.restore_id, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=planned.hash
+    )
+    report: restore.AppendReport = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.FINISH_APPEND)
+    return report
+
+
+def cut_over(runner: Runner, request: rollout.CutoverRequest, requester: Requester, *, approved_hash: str) -> rollout.CutoverReport:
+    """Transfer the outputs to a clone, or back. ``runner`` has both applications."""
+    first, *rest = rollout_workflows.CUTOVER
+    if runner.pair is None:
+        raise AssertionError("a cut-over needs two applications")
+    ticket = rollout.open_cutover(
+        *runner.pair, request, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=approved_hash
+    )
+    report: rollout.CutoverReport = runner.take(rest, {first.name: ticket}).require(rollout_workflows.FINISH)
+    return report
+
+
+def upgrade(old: Runner, clone: Runner, wanted: SavepointRequest, request: Callable[[str], RestoreRequest]) -> RestoreReport:
+    """Stop the old application for a savepoint and start its clone from it. Whatever fails before the clone is live, the old application runs again.
+    Both runners have the pair. ``request`` makes that of the restore from a savepoint's id.
+    """
+    first, *retirement = rollout_workflows.RETIREMENT
+    ticket = savepoint.begin(old.recovery, wanted)
+    try:
+        published: SavepointSummary = old.take(retirement, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
+        opened = _open_upgrade(clone, request(published.savepoint_id), wanted)
+        report: RestoreReport = clone.take(
+            rollout_workflows.UPGRADE, {restore_workflows.OPEN_RESTORE.name: opened}, reached=restore.phase_of(clone.recovery, opened)
+        ).require(restore_workflows.FINISH)
+    except BaseException:
+        # Told, and not in the way of what happened before.
+        clone.take((rollout_workflows.BRING_BACK,), {first.name: ticket})
+        raise
+    clone.take((rollout_workflows.BRING_BACK,), {first.name: ticket}).require(rollout_workflows.BRING_BACK)
+    return report
+
+
+def _open_upgrade(clone: Runner, request: RestoreRequest, wanted: SavepointRequest) -> RestoreTicket:
+    planned = restore.plan(clone.recovery, request)
+    ticket = restore.open_restore(
+        clone.recovery, request, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=planned.hash
+    )
+    clone.say(f"restore {ticket.restore_id} begun")
+    return ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drilled:
+    """The entry of a drill, and the error that ended it, None when it succeeded."""
+
+    entry: sandbox.DrillEntry
+    error: BaseException | None
+
+
+def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, savepoint_id: str) -> Drilled:
+    """Try a restore of ``source``'s savepoint into the application that ``runner`` is of, and remove that. What it measured is kept, however it ended."""
+    scratch, began_at = runner.recovery, source.clock()
+    ticket: RestoreTicket | None = None
+    outcome = Outcome(results={})
+    try:
+        sandbox.clear(scratch, run_id=requester.run_id)
+        began_at = source.clock()
+        request = FromSavepoint(source=source.application_id, savepoint=savepoint_id, reason="drill")
+        planned = restore.plan(scratch, request)
+        ticket = restore.open_restore(
+            scratch,
+            restore.pinned_request(scratch, request, planned),
+            run_id=requester.run_id,
+            requested_by=requester.requested_by,
+            approved_hash=planned.hash,
+        )
+    except RecoveryError as error:
+        outcome.error = error
+    else:
+        outcome = runner.take(sandbox_workflows.DRILL, {restore_workflows.OPEN_RESTORE.name: ticket})
+    entry = sandbox.conclude(
+        source,
+        run_id=requester.run_id,
+        requested_by=requester.requested_by,
+        began_at=began_at,
+        ticket=ticket,
+        report=outcome.of(restore_workflows.FINISH),
+        left=tuple(outcome.teardown_errors),
+    )
+    return Drilled(entry=entry, error=outcome.error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reprocessed:
+    """The entry of an interval, and the error that ended it, None when it succeeded."""
+
+    entry: interval.ReprocessEntry
+    error: BaseException | None
+
+
+def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, requester: Requester) -> Reprocessed:
+    """Process a claimed interval in the application that ``runner`` is of, and remove that. What came of it is kept, however it ended."""
+    scratch, request = runner.recovery, claimed.request
+    planned: Planned | None = None
+    ticket: RestoreTicket | None = None
+    outcome = Outcome(results={})
+    try:
+        interval.clear(scratch, source.application_id, request, run_id=requester.run_id)
+        planned = interval.plan(scratch, source.application_id, request)
+        runner.say(planned.text)
+        if planned.records:
+            ticket = interval.open_interval(
+                scratch, source.application_id, request, planned, run_id=requester.run_id, requested_by=requester.requested_by
+            )
+    except RecoveryError as error:
+        outcome.error = error
+    if ticket is not None:
+        given = {restore_workflows.OPEN_RESTORE.name: ticket, sandbox_workflows.CLAIM.name: claimed}
+        outcome = runner.take(sandbox_workflows.INTERVAL, given)
+    done = interval.Done(
+        planned=planned,
+        ticket=ticket,
+        published=outcome.of(sandbox_workflows.PUBLISH_RESULTS),
+        finished=outcome.of(sandbox_workflows.FINISH_INTERVAL) is not None,
+        left=tuple(outcome.teardown_errors),
+    )
+    entry = interval.conclude(source, request, done, run_id=requester.run_id, requested_by=requester.requested_by)
+    return Reprocessed(entry=entry, error=outcome.error)

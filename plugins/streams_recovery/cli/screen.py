@@ -1,0 +1,50 @@
+"""What is printed, and how. Results go to stdout, and what is for people besides them to stderr.
+
+A terminal gets formatted text. Anything else gets plain text, and no line of it is broken. A command to run next has a line of its own everywhere.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+# Columns for a table where nobody looks at the width.
+_WIDE = 100_000
+
+
+def line(text: str) -> None:
+    """One line of a result, on stdout."""
+    _line(Console(), text)
+
+
+def say(text: str) -> None:
+    """One line for people, on stderr."""
+    _line(Console(stderr=True), text)
+
+
+def say_command(about: str, command: str) -> None:
+    """A command to run next, on stderr: what it does, and below it the command on a line of its own."""
+    say(about)
+    say(f"    {command}")
+
+
+def page(text: str, *, stderr: bool = False) -> None:
+    """Markdown: formatted on a terminal, else as it is."""
+    console = Console(stderr=stderr)
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        _line(console, text)
+
+
+def table(shown: Table) -> None:
+    """A table on stdout, as wide as its cells unless a terminal is narrower."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDE)
+    console.print(shown)
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)

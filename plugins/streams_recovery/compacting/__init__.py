@@ -1,8 +1,0 @@
-"""Making a savepoint smaller: plan, begin, plan_job, (Spark), publish, in this order. The savepoint it is made from stays as it is."""
-
-from streams_recovery.compacting.planning import begin, plan, plan_job
-from streams_recovery.compacting.publishing import publish
-from streams_recovery.compacting.text import reduction_text
-from streams_recovery.compacting.values import CompactRequest, CompactSummary, CompactTicket
-
-__all__ = ["CompactRequest", "CompactSummary", "CompactTicket", "begin", "plan", "plan_job", "publish", "reduction_text"]

@@ -1,0 +1,52 @@
+"""What is done with an application and its repository on a schedule, besides savepoints and drills."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from streams_recovery.config.fields import Integer, Level, RunLimit, Schedule, Section, Switch
+
+Count = Annotated[Integer, Field(ge=0, le=100_000)]
+
+
+class Retention(Section):
+    """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
+    stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``. ``schedule`` null or ``none`` means only by hand.
+    """
+
+    schedule: Schedule = None
+    apply: Switch = False
+    grace_days: Annotated[Integer, Field(ge=1, le=3_650)] = 7
+    safety_days: Annotated[Integer, Field(ge=1, le=3_650)] = 30
+
+    keep_last: Count = 24
+    keep_hourly: Count = 48
+    keep_daily: Count = 14
+    keep_weekly: Count = 8
+    keep_monthly: Count = 12
+    minimum: Annotated[Integer, Field(ge=1, le=1_000)] = 3
+
+
+class Check(Section):
+    """When the repository is checked, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
+
+    schedule: Schedule = "0 3 * * 0"
+    level: Level = "sample=10%"
+
+
+class Compact(Section):
+    """When the newest savepoint is compacted to the newest record of each key. ``schedule`` null or ``none`` means only by hand."""
+
+    schedule: Schedule = None
+
+
+class Run(Section):
+    """When an application that is down in between is run, and how far: to the ``ends`` of its inputs at the start, or for a ``duration:PT30M``.
+    ``schedule`` null or ``none`` means only by hand.
+    """
+
+    schedule: Schedule = None
+    until: RunLimit = "ends"
+    timeout_minutes: Annotated[Integer, Field(ge=1, le=10_080)] = 360

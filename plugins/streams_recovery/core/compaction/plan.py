@@ -1,0 +1,200 @@
+"""Which changelogs of a savepoint may be compacted to the newest row of each key, and what a Spark job has to do for it.
+
+Allowed is what Kafka Streams itself restores key by key: key-value, list and suppress stores, and, with every key kept, window and session
+stores. In a versioned store all rows of a key count, and of an unknown one nothing is assumed. What a store's topic settings say against its kind
+counts more than the kind: the full log is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from streams_recovery.core.compaction.proof import CompactionProof
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.names import store_kind, store_name
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, SegmentFile, TopicImage
+
+# Their keys carry the time that decides which windows are still alive: a deleted key is state, too.
+WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
+COMPACTABLE = WINDOWED | {StoreKind.KEY_VALUE, StoreKind.LIST, StoreKind.SUPPRESS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionToCompact:
+    """The rows of ``[start, end)``, in these files in the order of offsets, of a changelog whose store is of this kind."""
+
+    topic: str
+    partition: int
+    kind: StoreKind
+    start: int
+    end: int
+    files: tuple[SegmentFile, ...]
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def rows(self) -> int:
+        """Rows there are now."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def keeps_deleted(self) -> bool:
+        """True when a key stays although its newest row is a tombstone."""
+        return self.kind in WINDOWED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSpec:
+    """Compact these partitions. A file gets at most ``max_records`` rows; ``compression_level`` is zstd's."""
+
+    application_id: str
+    partitions: tuple[PartitionToCompact, ...]
+    max_records: int
+    compression_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCompacted:
+    """One partition as the job compacted it, and what it found when it read both logs again. ``foreign`` rows are not what the store's kind writes;
+    ``problems`` are those of the new files.
+    """
+
+    topic: str
+    partition: int
+    ranges: tuple[CopiedRange, ...]
+    proof: CompactionProof
+    foreign: int
+    problems: tuple[str, ...]
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult:
+    """Everything the job compacted."""
+
+    partitions: tuple[PartitionCompacted, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCompaction:
+    """What is planned for one changelog: ``partitions`` to compact, and why the others, or all, stay as they are."""
+
+    topic: str
+    kind: StoreKind
+    partitions: tuple[PartitionToCompact, ...]
+    stays: tuple[str, ...]
+    expected_rows: int | None
+
+    @property
+    def rows(self) -> int:
+        """Rows to compact."""
+        return sum(partition.rows for partition in self.partitions)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of their keys and values."""
+        return sum(file.payload_bytes for partition in self.partitions for file in partition.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What compacting a savepoint would do: one entry for each changelog. All other topics stay as they are."""
+
+    application_id: str
+    savepoint_id: str
+    topics: tuple[TopicCompaction, ...]
+
+    @property
+    def partitions(self) -> tuple[PartitionToCompact, ...]:
+        """Everything to compact."""
+        return tuple(partition for topic in self.topics for partition in topic.partitions)
+
+
+def plan_compaction(source: Manifest, declared: Mapping[str, StoreKind | None]) -> CompactionPlan:
+    """What of a savepoint may be compacted and is worth it. ``declared`` has kinds by the names of stores; None for one that was not said."""
+    changelogs = (topic for topic in source.topics if topic.role is TopicRole.CHANGELOG)
+    planned = tuple(_planned(topic, source.application_id, declared) for topic in changelogs)
+    return CompactionPlan(application_id=source.application_id, savepoint_id=source.savepoint_id, topics=planned)
+
+
+def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, StoreKind | None]) -> TopicCompaction:
+    declared_kind = declared.get(store_name(topic.name, application_id))
+    kind = store_kind(topic.name, application_id, topic.config, declared_kind)
+    if why := why_never(topic, kind):
+        return TopicCompaction(topic=topic.name, kind=kind, partitions=(), stays=(why,), expected_rows=None)
+    stays = {image.partition: why for image in topic.partitions if (why := _not_now(image))}
+    images = [image for image in topic.partitions if image.partition not in stays]
+    return TopicCompaction(
+        topic=topic.name,
+        kind=kind,
+        partitions=tuple(_partition(topic.name, kind, image) for image in images),
+        stays=tuple(
+            f"partitions {', '.join(str(number) for number, one in stays.items() if one == why)}: {why}"
+            for why in dict.fromkeys(stays.values())
+        ),
+        expected_rows=_expected(images),
+    )
+
+
+def why_never(topic: TopicImage, kind: StoreKind) -> str | None:
+    """Why no partition of a changelog may be compacted to the newest row of each key, None when it may."""
+    if kind is StoreKind.UNKNOWN:
+        return "the kind of its store is not known; declare it under `stores`"
+    if kind not in COMPACTABLE:
+        return f"of a {kind} store every row counts"
+    if topic.store not in (None, StoreKind.UNKNOWN, kind):
+        return f"its store is said to be {kind} now, and was {topic.store} when the savepoint was taken"
+    if "min.compaction.lag.ms" in topic.config:
+        return f"its store is said to be {kind}, and its min.compaction.lag.ms is what only versioned stores get"
+    policy = {part.strip() for part in topic.config.get("cleanup.policy", "").split(",")}
+    fits = "compact" in policy if kind in WINDOWED else policy == {"compact"}
+    return None if fits else f"its store is said to be {kind}, and its cleanup.policy is {topic.config.get('cleanup.policy')}"
+
+
+def _not_now(image: PartitionImage) -> str | None:
+    """Why one partition is left as it is."""
+    if image.gaps:
+        return "it has a gap"
+    if not image.rows:
+        return "it holds no record"
+    return "it is compacted already" if all(copied.compacted for copied in image.ranges) else None
+
+
+def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionToCompact:
+    return PartitionToCompact(
+        topic=topic,
+        partition=image.partition,
+        kind=kind,
+        start=image.ranges[0].start,
+        end=image.ranges[-1].end,
+        files=tuple(image.files()),
+    )
+
+
+def _expected(images: Iterable[PartitionImage]) -> int | None:
+    """About how many rows will be left: as many as a compaction left before, if there was one. None when nothing is known."""
+    before = [[copied.file.rows if copied.file else 0 for copied in image.ranges if copied.compacted] for image in images]
+    return sum(map(sum, before)) if before and all(before) else None
+
+
+def in_portions(files: Sequence[SegmentFile], max_bytes: int) -> Iterator[tuple[SegmentFile, ...]]:
+    """``files`` in their order, in portions of at most ``max_bytes`` or of one file: one task reads one portion."""
+    portion: list[SegmentFile] = []
+    size = 0
+    for file in files:
+        if portion and size + file.bytes > max_bytes:
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(file)
+        size += file.bytes
+    if portion:
+        yield tuple(portion)

@@ -1,0 +1,197 @@
+"""What consumer groups have committed at one moment, kept to go back to, and the plan of going back.
+
+A snapshot is a record of positions and nothing else: going back to one makes a group read again or skip. For the group of an application with
+state that is no restore, and the plan says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from streams_recovery.core import codec
+from streams_recovery.core.approval import hash_of
+from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """One committed offset with its metadata."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsets:
+    """All that one group had committed on ``topics`` (their ids by name). A partition of them that is missing had no offset."""
+
+    group_id: str
+    kind: str
+    topics: dict[str, str]
+    offsets: tuple[GroupOffset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSnapshot:
+    """Groups at one moment. ``savepoint_id`` is the savepoint it was taken with, None for one taken alone; ``unread`` has the groups whose offsets
+    could not be read, with the reason.
+    """
+
+    format_version: Literal[1]
+    snapshot_id: str
+    application_id: str
+    cluster_id: str
+    taken_at: int
+    savepoint_id: str | None
+    requested_by: str
+    reason: str
+    groups: tuple[GroupOffsets, ...]
+    unread: dict[str, str]
+
+    def group(self, group_id: str) -> GroupOffsets:
+        """One group. Raises ``NotFound`` naming those there are."""
+        found = next((group for group in self.groups if group.group_id == group_id), None)
+        if found is None:
+            known = ", ".join(group.group_id for group in self.groups) or "none"
+            raise NotFound(
+                f"snapshot {self.snapshot_id} has no offsets of group {group_id}; it has: {known}",
+                next_step="name one of those",
+                group=group_id,
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetChange:
+    """A partition's offset as it would be: ``after`` None deletes it. ``before`` is what was seen, None for nothing."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int | None
+    metadata: str
+    same: bool
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def wanted(self) -> CommittedOffset | None:
+        """What to commit."""
+        return None if self.after is None else CommittedOffset(offset=self.after, metadata=self.metadata, leader_epoch=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackPlan:
+    """A group's way back to a snapshot, every partition that has or had an offset."""
+
+    application_id: str
+    snapshot_id: str
+    taken_at: int
+    group_id: str
+    changes: tuple[OffsetChange, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def hash(self) -> str:
+        """Identifies what the plan does. What the group has now does not count."""
+        return hash_of(replace(self, warnings=(), changes=self._wanted()))
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "the application": self.application_id,
+            "the group (`--group`)": self.group_id,
+            "the snapshot": [self.snapshot_id, self.taken_at],
+            "the offsets": [codec.encode(change) for change in self._wanted()],
+        }
+
+    def _wanted(self) -> tuple[OffsetChange, ...]:
+        return tuple(replace(change, before=None, same=False) for change in self.changes)
+
+    @property
+    def moving(self) -> int:
+        """Partitions that would be different afterwards."""
+        return sum(1 for change in self.changes if not change.same)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackReport:
+    """A rollback that was carried out. ``before`` is the snapshot of what was there, to go forward again."""
+
+    group_id: str
+    snapshot_id: str
+    before: str
+    partitions: int
+    moved: int
+
+
+def plan_rollback(
+    snapshot: OffsetSnapshot,
+    group_id: str,
+    *,
+    now: Mapping[TopicPartition, CommittedOffset],
+    topics: Mapping[str, TopicDescription],
+    spans: Mapping[TopicPartition, tuple[int, int]],
+) -> RollbackPlan:
+    """The way back. ``now`` is all that the group has committed, ``topics`` those of the snapshot that still exist, ``spans`` the ``[start, end]`` of
+    their logs. Raises ``Refused`` for offsets that mean something else by now: of topics that are gone or were created again, and outside
+    their logs, all of them at once.
+    """
+    wanted = snapshot.group(group_id)
+    known = {item.tp: item for item in wanted.offsets}
+    problems = [_topic_problem(name, topic_id, topics.get(name)) for name, topic_id in sorted(wanted.topics.items())]
+    found = [problem for problem in problems if problem] or [
+        f"{tp} at {item.offset} is outside [{spans[tp][0]}, {spans[tp][1]}]" if tp in spans else f"{tp} is gone"
+        for tp, item in sorted(known.items())
+        if tp not in spans or not spans[tp][0] <= item.offset <= spans[tp][1]
+    ]
+    if found:
+        raise Refused(
+            f"group {group_id} cannot go back to snapshot {snapshot.snapshot_id}: {'; '.join(found[:20])}",
+            next_step="nothing was changed; choose a newer snapshot, or set offsets with kafka-consumer-groups",
+            problems=found,
+        )
+    partitions = sorted({*known, *(tp for tp in now if tp.topic in wanted.topics)})
+    changes = tuple(_change(tp, now.get(tp), known.get(tp)) for tp in partitions)
+    own = group_id == snapshot.application_id
+    return RollbackPlan(
+        application_id=snapshot.application_id,
+        snapshot_id=snapshot.snapshot_id,
+        taken_at=snapshot.taken_at,
+        group_id=group_id,
+        changes=changes,
+        warnings=(f"only offsets go back: the state of {group_id} stays as it is, and counts input twice or never from here on",)
+        if own
+        else (),
+    )
+
+
+def _topic_problem(name: str, topic_id: str, found: TopicDescription | None) -> str | None:
+    if found is None:
+        return f"topic {name} is gone"
+    return None if found.topic_id == topic_id else f"topic {name} was created again (id {topic_id} became {found.topic_id})"
+
+
+def _change(tp: TopicPartition, before: CommittedOffset | None, wanted: GroupOffset | None) -> OffsetChange:
+    return OffsetChange(
+        topic=tp.topic,
+        partition=tp.partition,
+        before=before.offset if before else None,
+        after=wanted.offset if wanted else None,
+        metadata=wanted.metadata if wanted else "",
+        same=before is not None and wanted is not None and (before.offset, before.metadata) == (wanted.offset, wanted.metadata),
+    )

@@ -1,0 +1,150 @@
+"""What can be seen before a savepoint or a restore to be unsafe or impossible on this cluster: all of it at once, from facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, ClusterFacts, TopicFacts
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, warning
+from streams_recovery.core.preflight.topic_checks import (
+    partitions,
+    replaced_times,
+    too_few_brokers,
+    too_few_replicas,
+    too_large,
+    weak_topics,
+)
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
+from streams_recovery.core.savepoint.topology import Declared
+
+# Levels of metadata.version that the releases 4.1 and 4.2 know (MetadataVersion). The defect is in 4.1.x and 4.2.0 and is gone in 4.2.1.
+_LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
+
+
+def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
+    """What blocks or weakens a savepoint of these topics. ``topics`` need not hold more than the internal ones and the inputs."""
+    internal = [topic for topic in topics if topic.role.internal]
+    settings = {topic.name: topic.settings for topic in internal}
+    replicas = {topic.name: topic.replication_factor for topic in internal}
+    return (
+        *weak_topics(cluster, replicas, settings),
+        *replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
+        *_strangers(application),
+    )
+
+
+def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[PreflightFinding, ...]:
+    """What to say of an application that nobody has said of how it is held: one that cannot be paused is stopped for every savepoint."""
+    if no_pause_because is None:
+        return ()
+    what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
+    return (warning("hold", what, "write backup.consistency.mode: stop if that is meant; else live, or let it be paused"),)
+
+
+def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:
+    """What to say when savepoints are no help against the loss of the cluster."""
+    roles = dict.fromkeys(declared.globals, TopicRole.GLOBAL) | dict.fromkeys(declared.inputs, TopicRole.INPUT)
+    absent = [name for name, role in roles.items() if not declared.archives(name, role)]
+    if not absent:
+        return ()
+    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {findings_text(absent)} are not in them"
+    return (warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
+
+
+def before_restore(
+    cluster: ClusterFacts,
+    manifest: Manifest,
+    made: Mapping[str, TopicImage],
+    existing: Iterable[TopicFacts],
+    application: ApplicationFacts,
+    *,
+    replacing: bool = False,
+) -> tuple[PreflightFinding, ...]:
+    """What blocks or weakens a restore of ``manifest``. ``made`` are the topics that it makes, by the names they get; ``existing`` those
+    of them that the cluster has. ``replacing`` tells whether those may be replaced by the savepoint's.
+    """
+    settings = {name: _created_settings(cluster, image) for name, image in made.items()}
+    replicas = {name: image.replication_factor for name, image in made.items()}
+    severity = Severity.WARNING if replacing else Severity.BLOCKING
+    return (
+        *partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
+        *too_few_brokers(cluster, replicas),
+        *too_few_replicas(replicas, settings),
+        *too_large(made, settings),
+        *_group_trap(cluster, manifest, application),
+        *weak_topics(cluster, replicas, settings),
+        *replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
+        *_strangers(application),
+    )
+
+
+def outputs_transferred(last: OwnershipEntry | None, application_id: str, source: str) -> tuple[PreflightFinding, ...]:
+    """What an application must not be given a state for: one whose clone writes its outputs; and a live clone, that of the application it replaced."""
+    if last is None or (last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other)):
+        return ()
+    if last.role is Role.RETIRED:
+        text = f"{application_id} transferred its outputs to {last.other} and cannot be started"
+    else:
+        text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
+    return (PreflightFinding(severity=Severity.BLOCKING, kind="outputs-transferred", text=text, remedy="roll the clone back first"),)
+
+
+def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
+    """Outputs, by name, that have grown since the cut: the input that made them grow is processed once more. ``ends`` are those of now."""
+    since = {
+        tp: (image.end, ends[tp])
+        for name, topic in outputs.items()
+        for image in topic.partitions
+        if ends.get(tp := TopicPartition(name, image.partition), 0) > image.end
+    }
+    if not since:
+        return ()
+    spans = findings_text([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
+    records = sum(end - start for start, end in since.values())
+    what = f"outputs were written to since the savepoint ({spans}; {records} offsets in all), and their input is processed again"
+    return (warning("outputs", what, "tell those who read them: the same results come twice, behind those that are there"),)
+
+
+def _created_settings(cluster: ClusterFacts, topic: TopicImage) -> dict[str, str]:
+    defaults = {name: cluster.settings[setting] for name, setting in BROKER_DEFAULTS.items() if setting in cluster.settings}
+    return defaults | topic.config
+
+
+def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
+    """Offsets for a group that does not exist make a classic one. A streams application takes it over, and a coordinator of these releases
+    can fail to load its partition afterwards, with the offsets of every group in it (KAFKA-20254).
+    """
+    if manifest.group_type != "streams" or application.group_kind == "streams" or cluster.metadata_level is None:
+        return []
+    if cluster.metadata_level in _LEVELS_41:
+        severity, which = Severity.BLOCKING, "Kafka 4.1, which has"
+    elif cluster.metadata_level in _LEVELS_42:
+        severity, which = Severity.WARNING, "Kafka 4.2, whose 4.2.0 has (and 4.2.1 has not)"
+    else:
+        return []
+    return [
+        PreflightFinding(
+            severity=severity,
+            kind="group-trap",
+            text=f"the group of {manifest.application_id} used the streams protocol, and {application.application_id} is {application.group_kind} "
+            f"now; the brokers run {which} defect KAFKA-20254: after offsets were set for such a group its coordinator may fail to load",
+            remedy="use brokers of 4.2.1 or newer; or start the application once, stop it and delete its internal topics, so that its group is there",
+        )
+    ]
+
+
+def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
+    """A process of the application has one name in front of all its threads' (StreamThread#create)."""
+    processes = {client.rsplit("-StreamThread-", 1)[0] for client in application.client_ids if "-StreamThread-" in client}
+    if len(processes) <= len(application.instances):
+        return []
+    return [
+        warning(
+            "instances",
+            f"the group has members of {len(processes)} processes, and {len(application.instances)} instances run here as far as is known: one "
+            "that is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error",
+            "add every instance to the configuration, or wait until the sessions of those that died have timed out",
+        )
+    ]

@@ -1,0 +1,60 @@
+"""What a look around before a run has found."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import Refused
+
+_SHOWN = 5
+
+
+class Severity(enum.StrEnum):
+    """``blocking``: the run would fail or do harm. ``warning``: it would work, and somebody should know."""
+
+    BLOCKING = "blocking"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightFinding:
+    """One finding and what to do about it. ``kind`` is a word that scripts can compare."""
+
+    severity: Severity
+    kind: str
+    text: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.remedy}"
+
+
+def findings_text(names: Collection[str]) -> str:
+    """Names for a sentence: the first few, and how many more."""
+    shown = sorted(names)[:_SHOWN]
+    return ", ".join(shown) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
+    """Those that must be dealt with first."""
+    return tuple(found for found in findings if found.severity is Severity.BLOCKING)
+
+
+def required(findings: Iterable[PreflightFinding], doing: str) -> tuple[str, ...]:
+    """The warnings as texts. Raises ``Refused`` naming everything that blocks at once. ``doing`` completes the sentence "... cannot begin"."""
+    findings = tuple(findings)
+    stopping = blocking(findings)
+    if stopping:
+        raise Refused(
+            f"{doing} cannot begin, nothing was changed. " + " ".join(f"({at}) {found}." for at, found in enumerate(stopping, 1)),
+            next_step="deal with all of it, then run again; `streams-recovery preflight` shows what is left",
+            findings=[str(found) for found in stopping],
+        )
+    return tuple(str(found) for found in findings)
+
+
+def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
+    """One that stops nothing."""
+    return PreflightFinding(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)

@@ -1,0 +1,136 @@
+"""What a Kafka user must be allowed, what it is allowed, and the commands that grant the difference.
+
+Operations have the protocol's names, such as ``DESCRIBE_CONFIGS``. Some imply others; a broker's answer about a user's rights has those in it.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text
+
+DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
+READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
+
+# StandardAuthorizerData: what is allowed together with these.
+_IMPLIED = {READ: DESCRIBE, WRITE: DESCRIBE, DELETE: DESCRIBE, ALTER_CONFIGS: DESCRIBE_CONFIGS}
+
+Operations = frozenset[str]
+# A cluster without an authorizer, or one that keeps this to itself, gives no answer.
+Answer = Operations | None
+
+
+class ResourceKind(enum.StrEnum):
+    """What a right is about, as the option of ``kafka-acls.sh`` that names it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    CLUSTER = "cluster"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredAcl:
+    """Operations that are needed on one resource, and what for. ``advised`` is the name to grant them on, a prefix when ``prefixed``: rights on
+    internal topics are granted for all of them, those of tomorrow too. A need that is not ``blocking`` only makes something worse.
+    """
+
+    kind: ResourceKind
+    name: str
+    operations: Operations
+    why: str
+    advised: str
+    prefixed: bool = False
+    blocking: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What the user of a connection may do. None stands for an answer the cluster does not give. ``transactional_ids`` tells whether those of
+    the application can be seen. ``cluster_readable`` tells whether brokers' settings can be: without Describe on the cluster nothing else is
+    told about rights on it.
+    """
+
+    principal: str
+    bootstrap_servers: str
+    topics: Mapping[str, Answer]
+    group: Answer
+    cluster: Answer
+    cluster_readable: bool
+    transactional_ids: bool
+
+    def allowed(self, need: RequiredAcl) -> Answer:
+        """What is allowed where ``need`` asks for something."""
+        if need.kind is ResourceKind.TOPIC:
+            own = self.topics.get(need.name, frozenset())
+            # Creating topics may be allowed for a whole cluster, too.
+            return own | {CREATE} if own is not None and CREATE in (self.cluster or ()) else own
+        if need.kind is ResourceKind.GROUP:
+            return self.group
+        if need.kind is ResourceKind.TRANSACTIONAL_ID:
+            return frozenset({DESCRIBE}) if self.transactional_ids else frozenset()
+        return None if self.cluster is None else self.cluster | ({DESCRIBE_CONFIGS} if self.cluster_readable else frozenset())
+
+
+def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFinding, ...]:
+    """Every right that is needed and not there, each with the command that grants it, and a warning when the cluster keeps rights to itself."""
+    # What is granted on a prefix is granted at once; what is granted by name, together with those that lack the same.
+    lacking: dict[tuple[object, ...], tuple[list[RequiredAcl], Operations]] = {}
+    untold: list[str] = []
+    for need in needs:
+        allowed = rights.allowed(need)
+        if allowed is None:
+            untold.append(f"{need.kind} {need.name}".strip())
+        elif lacks := need.operations - allowed:
+            group = (need.kind, need.blocking, need.advised if need.prefixed else lacks)
+            known, operations = lacking.get(group, ([], frozenset()))
+            lacking[group] = ([*known, need], operations | lacks)
+    found = [_finding(needed, operations, rights) for needed, operations in lacking.values()]
+    if untold:
+        found.append(
+            PreflightFinding(
+                severity=Severity.WARNING,
+                kind="acl",
+                text=f"the cluster does not tell what {rights.principal} may do with {findings_text(untold)}",
+                remedy="compare the rights with docs/security.md by hand",
+            )
+        )
+    return tuple(found)
+
+
+def command(rights: Rights, kind: ResourceKind, names: Iterable[str], operations: Iterable[str], *, prefixed: bool) -> str:
+    """The call of ``kafka-acls.sh`` that grants ``operations``; ``admin.properties`` is how an administrator connects."""
+    argv = ["kafka-acls.sh", "--bootstrap-server", rights.bootstrap_servers, "--command-config", "admin.properties", "--add"]
+    argv += ["--allow-principal", rights.principal]
+    for operation in sorted(operations):
+        argv += ["--operation", acl_text(operation)]
+    for name in [""] if kind is ResourceKind.CLUSTER else names:
+        argv += [f"--{kind}", name] if name else [f"--{kind}"]
+    return shlex.join([*argv, "--resource-pattern-type", "prefixed"] if prefixed else argv)
+
+
+def least(operations: Operations) -> Operations:
+    """The operations that have to be granted so that all of these are allowed."""
+    return operations - {_IMPLIED[operation] for operation in operations & _IMPLIED.keys()}
+
+
+def acl_text(operation: str) -> str:
+    """An operation as ``kafka-acls.sh`` spells it."""
+    return "".join(word.capitalize() for word in operation.split("_"))
+
+
+def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -> PreflightFinding:
+    first, operations = needs[0], least(operations)
+    names = ["the cluster"] if first.kind is ResourceKind.CLUSTER else [need.name for need in needs]
+    reasons = "; ".join(dict.fromkeys(need.why for need in needs))
+    advised = dict.fromkeys(need.advised for need in needs)
+    what = "" if first.kind is ResourceKind.CLUSTER else f"{first.kind} "
+    return PreflightFinding(
+        severity=Severity.BLOCKING if first.blocking else Severity.WARNING,
+        kind="acl",
+        text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{findings_text(names)} ({reasons})",
+        remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),
+    )

@@ -1,0 +1,130 @@
+"""What is wrong with the settings and the copies of topics, as they are or as they would be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streams_recovery.core.preflight.facts import (
+    AUTO_CREATE,
+    LOG_APPEND,
+    MAX_MESSAGE,
+    MIN_IN_SYNC,
+    TIMESTAMP_TYPE,
+    UNCLEAN,
+    ClusterFacts,
+    TopicFacts,
+)
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, warning
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+
+
+def partitions(
+    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: Severity
+) -> list[PreflightFinding]:
+    """Internal topics that have another number of partitions than in the savepoint."""
+    return [
+        PreflightFinding(
+            severity=severity,
+            kind="partitions",
+            text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
+            "the application that made it would stop at the restored one with `Existing internal topic has invalid partitions`",
+            remedy="deploy the version of the application that the savepoint was taken of, and let the topic be replaced; or choose another savepoint",
+        )
+        for name, image in made.items()
+        if image.role.internal and (found := existing.get(name)) is not None and found.partitions != len(image.partitions)
+    ]
+
+
+def too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
+    """Topics that ask for more copies than brokers are up."""
+    wanted = max(replicas.values(), default=0)
+    if wanted <= cluster.brokers:
+        return []
+    names = [name for name, factor in replicas.items() if factor > cluster.brokers]
+    return [
+        PreflightFinding(
+            severity=Severity.BLOCKING,
+            kind="replication",
+            text=f"{findings_text(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
+            remedy=f"bring up {wanted - cluster.brokers} more",
+        )
+    ]
+
+
+def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Topics that no producer could write to: they ask for more copies in sync than they have."""
+    names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
+    if not names:
+        return []
+    return [
+        PreflightFinding(
+            severity=Severity.BLOCKING,
+            kind="min-insync",
+            text=f"{findings_text(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
+            remedy=f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas",
+        )
+    ]
+
+
+def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """No file's largest record, which a manifest does not have, is smaller than its average. A broker judges records as they are sent,
+    compressed: what zstd could not make fit, the lz4 of a restore will not either; of the rest one can only warn.
+    """
+    found = []
+    for name, topic in topics.items():
+        limit = _number(settings[name], MAX_MESSAGE, 0)
+        facts = [partition.ranges.facts for partition in topic.partitions]
+        plain = max((one.payload_a_row for one in facts), default=0)
+        packed = max((one.bytes_a_row for one in facts), default=0)
+        if limit and plain > limit:
+            fits = packed <= limit
+            found.append(
+                PreflightFinding(
+                    severity=Severity.WARNING if fits else Severity.BLOCKING,
+                    kind="record-size",
+                    text=f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
+                    + (": they fit only as far as they can be compressed" if fits else ""),
+                    remedy="raise message.max.bytes of the brokers",
+                )
+            )
+    return found
+
+
+def weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """What could lose acknowledged records of these topics, or bring wrong topics into being."""
+
+    def having(holds: Callable[[str], bool]) -> list[str]:
+        return [name for name in replicas if holds(name)]
+
+    single = having(lambda name: replicas[name] == 1 and cluster.brokers > 1)
+    thin = having(lambda name: replicas[name] > 1 and _number(settings[name], MIN_IN_SYNC, 2) == 1)
+    unclean = having(lambda name: settings[name].get(UNCLEAN) == "true")
+    checks = (
+        (single, "has one replica: its state is lost with one disk", "raise replication.factor of the application's internal topics"),
+        (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
+        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
+    )
+    found = [warning("durability", f"{findings_text(names)} {what}", remedy) for names, what, remedy in checks if names]
+    if cluster.settings.get(AUTO_CREATE) == "true":
+        found.append(
+            warning(
+                AUTO_CREATE,
+                "the brokers create topics on first use: a client that comes too early makes one with the wrong partitions and settings",
+                f"set {AUTO_CREATE}=false",
+            )
+        )
+    return found
+
+
+def replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Changelogs whose records get other timestamps than they had."""
+    names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
+    if not names:
+        return []
+    what = f"{findings_text(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
+    return [warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else default

@@ -1,0 +1,220 @@
+"""Checking a repository: is everything that its savepoints name still there, and still what was written?
+
+Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, the same share
+each time. A verdict counts what was checked; one that checked nothing is not good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.repository.check_findings import Cause, Finding
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile
+
+_SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
+EVERYTHING = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckLevel:
+    """How deep to look. ``percent`` of the files are read whole: 0 for structure, 100 for full."""
+
+    name: str
+    percent: float
+
+
+def parse_level(text: str) -> CheckLevel:
+    """``structure``, ``full`` or ``sample=10%``. Raises ``ConfigInvalid``."""
+    if text in ("structure", "full"):
+        return CheckLevel(name=text, percent=EVERYTHING if text == "full" else 0.0)
+    found = _SAMPLE.fullmatch(text)
+    if found is None or not 0 < float(found[1]) <= EVERYTHING:
+        raise ConfigInvalid(f"{text[:40]!r} is no level", next_step="use structure, full, or a share such as sample=10%")
+    return CheckLevel(name=text, percent=float(found[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileToCheck:
+    """A file and the range ``[start, end)`` it stands for. ``savepoints`` are the ids of those that need it."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    file: SegmentFile
+    savepoints: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChecked:
+    """One file that was to be read whole. ``rows`` were seen; ``cause`` is None when it is what its manifests say, else ``problems`` say more."""
+
+    key: str
+    rows: int
+    cause: Cause | None
+    problems: tuple[str, ...]
+
+    @property
+    def read(self) -> bool:
+        """True when something was read, be it good or bad."""
+        return self.cause not in (Cause.NOT_READ, Cause.MISSING_FILE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSpec:
+    """Files for a Spark job to read."""
+
+    application_id: str
+    files: tuple[FileToCheck, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What the job found, a row a file."""
+
+    files: tuple[FileChecked, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """The verdict with its counts. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published)
+    were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
+    """
+
+    check_id: str
+    application_id: str
+    level: str
+    savepoints: int
+    minimal: int
+    records: int
+    files: int
+    files_read: int
+    rows_read: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def checked_nothing(self) -> bool:
+        """True when there was nothing to check, or the level demanded reading and nothing was read. Where all savepoints are minimal, and no other
+        topic is archived, manifests are all there is.
+        """
+        if self.files == 0:
+            return self.savepoints == 0 or self.minimal < self.savepoints
+        return self.savepoints == 0 or (self.level != "structure" and self.files_read == 0)
+
+    @property
+    def good(self) -> bool:
+        """True when something was checked and nothing was found."""
+        return not self.causes
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Why it is not good, the worst first."""
+        found = {finding.cause for finding in self.findings} | ({Cause.NOTHING_CHECKED} if self.checked_nothing else set())
+        return tuple(sorted(found, key=lambda cause: -cause.exit_code))
+
+    @property
+    def exit_code(self) -> int:
+        """That of the worst cause, 0 when the repository is good."""
+        return self.causes[0].exit_code if self.causes else 0
+
+
+def files_of(
+    manifests: Iterable[Manifest], tables: Mapping[str, Mapping[int, Sequence[CopiedRange]]]
+) -> tuple[list[FileToCheck], list[Finding]]:
+    """Every file that these savepoints need, once each, and a finding for each that two of their ``tables``, by hash, describe differently. A table is gone
+    through once, however many savepoints name it.
+    """
+    users: dict[tuple[str, str], list[str]] = {}
+    for manifest in manifests:
+        for topic in manifest.topics:
+            for ref in topic.tables:
+                users.setdefault((topic.name, ref.sha256), []).append(manifest.savepoint_id)
+    known: dict[str, FileToCheck] = {}
+    findings = []
+    both: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]] = {}
+    for (name, sha256), named in users.items():
+        savepoints = tuple(named)
+        for wanted in _files(name, tables[sha256], savepoints):
+            before = known.get(wanted.file.key)
+            if before is not None:
+                # One tuple for all files of two tables.
+                pair = (before.savepoints, savepoints)
+                wanted = replace(wanted, savepoints=both.setdefault(pair, tuple(sorted({*pair[0], *pair[1]}))))  # noqa: PLW2901
+                if _described(before) != _described(wanted):
+                    findings.append(finding(wanted, Cause.DAMAGED_MANIFEST, "savepoints describe this file differently"))
+            known[wanted.file.key] = wanted
+    return list(known.values()), findings
+
+
+def _files(topic: str, table: Mapping[int, Sequence[CopiedRange]], savepoints: tuple[str, ...]) -> Iterator[FileToCheck]:
+    for partition, ranges in table.items():
+        for piece in ranges:
+            if piece.file is not None:
+                yield FileToCheck(
+                    topic=topic, partition=partition, start=piece.start, end=piece.end, file=piece.file, savepoints=savepoints
+                )
+
+
+def _described(wanted: FileToCheck) -> tuple[object, ...]:
+    return (wanted.topic, wanted.partition, wanted.start, wanted.end, wanted.file)
+
+
+def sampled(files: Sequence[FileToCheck], percent: float) -> tuple[FileToCheck, ...]:
+    """The share of ``files`` to read, at least one of them. A file is chosen by its name, so that a repeated check reads the same ones."""
+    if percent <= 0 or not files:
+        return ()
+    ranked = sorted(files, key=lambda wanted: hashlib.sha256(wanted.file.key.encode()).digest())
+    return tuple(ranked[: max(1, round(len(files) * percent / 100))])
+
+
+def size_problem(wanted: FileToCheck, size: int | None) -> Finding | None:
+    """What is wrong with a file of this size in the repository; None as ``size`` means that it is not there."""
+    if size is None:
+        return finding(wanted, Cause.MISSING_FILE, "is missing")
+    return None if size == wanted.file.bytes else finding(wanted, Cause.ALTERED_FILE, f"has {size} bytes, not {wanted.file.bytes}")
+
+
+def content_problems(wanted: FileToCheck, seen: SegmentFile, *, ascending: bool) -> tuple[str, ...]:
+    """Where the rows that were ``seen`` in a file differ from what its manifest says of them."""
+    fields = ("rows", "first_offset", "last_offset", "min_timestamp", "max_timestamp", "payload_bytes")
+    found = [
+        f"has {name} {getattr(seen, name)}, not {getattr(wanted.file, name)}"
+        for name in fields
+        if getattr(seen, name) != getattr(wanted.file, name)
+    ]
+    if not ascending:
+        found.append("has offsets that do not ascend")
+    if seen.rows and not wanted.start <= seen.first_offset <= seen.last_offset < wanted.end:
+        found.append(f"has offsets {seen.first_offset} to {seen.last_offset}, outside [{wanted.start}, {wanted.end})")
+    return tuple(found)
+
+
+def finding(wanted: FileToCheck, cause: Cause, problem: str) -> Finding:
+    """A finding about a file."""
+    return Finding(
+        cause=cause,
+        key=wanted.file.key,
+        problem=problem,
+        savepoints=wanted.savepoints,
+        topic=wanted.topic,
+        partition=wanted.partition,
+        start=wanted.start,
+        end=wanted.end,
+    )
+
+
+def findings_of(read: Sequence[FileToCheck], checked: Mapping[str, FileChecked]) -> list[Finding]:
+    """Findings about the files that were to be read. One that no task reported on is a finding too."""
+    found = []
+    for wanted in read:
+        done = checked.get(wanted.file.key)
+        if done is None:
+            found.append(finding(wanted, Cause.NOT_READ, "was not read"))
+        elif done.cause is not None:
+            found += [finding(wanted, done.cause, problem) for problem in done.problems]
+    return found

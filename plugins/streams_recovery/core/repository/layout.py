@@ -1,0 +1,180 @@
+"""All object names in a repository come from here; nobody else joins paths. docs/format.md draws the tree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.names import checked_name
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Keys of one application's objects, relative to the repository's root. Names are checked, so no key can leave the prefix."""
+
+    application_id: str
+
+    def __post_init__(self) -> None:
+        checked_name("application id", self.application_id)
+
+    def segment(self, tp: TopicPartition, start: int, end: int, attempt: str) -> str:
+        """A segment's key. ``attempt`` is unique per task attempt, so a repeated or doubled task never meets an existing object."""
+        topic = checked_name("topic", tp.topic)
+        return f"{self.application_id}/segments/{topic}/{tp.partition}/{start:020}-{end:020}-{checked_name('attempt', attempt)}.parquet"
+
+    @property
+    def range_tables(self) -> str:
+        """Prefix of all range tables."""
+        return f"{self.application_id}/ranges/"
+
+    def range_table(self, topic: str, sha256: str) -> str:
+        """A table of the ranges of one topic, named by the hash of its bytes."""
+        return f"{self.range_tables}{checked_name('topic', topic)}/{checked_name('hash', sha256)}.zst"
+
+    @property
+    def savepoints(self) -> str:
+        """Prefix of all savepoints."""
+        return f"{self.application_id}/savepoints/"
+
+    @property
+    def safety(self) -> SafetyLayout:
+        """The same application's objects, with safety savepoints for savepoints."""
+        return SafetyLayout(self.application_id)
+
+    def manifest(self, savepoint_id: str) -> str:
+        """The object whose existence makes a savepoint exist."""
+        return f"{self.savepoints}{checked_name('savepoint id', savepoint_id)}/manifest.json.zst"
+
+    @property
+    def published_prefix(self) -> str:
+        """Prefix of the records of published savepoints."""
+        return f"{self.application_id}/published/"
+
+    def published(self, savepoint_id: str) -> str:
+        """The record that a savepoint was published: what tells a lost manifest from one that never was."""
+        return f"{self.published_prefix}{checked_name('savepoint id', savepoint_id)}.json"
+
+    def work(self, run: str, name: str) -> str:
+        """Notes that the tasks of one run leave for each other: the cut before its copy, job specifications and results."""
+        return f"{self.application_id}/work/{checked_name('run', run)}/{checked_name('note', name)}.json"
+
+    @property
+    def locks(self) -> str:
+        """Prefix of the numbered lock objects."""
+        return f"{self.application_id}/locks/"
+
+    @property
+    def holds(self) -> str:
+        """Prefix of the numbered hold records."""
+        return f"{self.application_id}/holds/"
+
+    @property
+    def quiesce_records(self) -> str:
+        """Prefix of the numbered records of the application being held still."""
+        return f"{self.application_id}/quiesce-records/"
+
+    def journal(self, restore_id: str) -> str:
+        """Prefix of the numbered journal entries of one restore."""
+        return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/journal/"
+
+    def report(self, restore_id: str) -> str:
+        """The evidence of one restore."""
+        return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.json"
+
+    def report_page(self, restore_id: str) -> str:
+        """The same for people."""
+        return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.md"
+
+    @property
+    def quarantines(self) -> str:
+        """Prefix of all quarantines."""
+        return f"{self.application_id}/quarantines/"
+
+    def quarantine(self, restore_id: str) -> str:
+        """Prefix of the numbered entries about the later input that one restore has set aside."""
+        return f"{self.quarantines}{checked_name('restore id', restore_id)}/"
+
+    @property
+    def drills(self) -> str:
+        """Prefix of the numbered entries of the application's drills."""
+        return f"{self.application_id}/drills/"
+
+    @property
+    def slots(self) -> str:
+        """Prefix of the numbered entries of slots that intervals took and gave back."""
+        return f"{self.application_id}/slots/"
+
+    @property
+    def reprocessed(self) -> str:
+        """Prefix of the numbered entries of intervals that were processed again."""
+        return f"{self.application_id}/reprocessed/"
+
+    @property
+    def ownership(self) -> str:
+        """Prefix of the numbered records of what the application is to the outputs: who writes them."""
+        return f"{self.application_id}/ownership/"
+
+    @property
+    def read_up_to(self) -> str:
+        """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
+        return f"{self.application_id}/read-up-to/"
+
+    def check(self, check_id: str) -> str:
+        """Prefix of the numbered verdicts of one check: one, or more when its last step was repeated."""
+        return f"{self.application_id}/checks/{checked_name('check id', check_id)}/"
+
+    @property
+    def segments(self) -> str:
+        """Prefix of all segments."""
+        return f"{self.application_id}/segments/"
+
+    @property
+    def pins(self) -> str:
+        """Prefix of the numbered words of people on single savepoints."""
+        return f"{self.application_id}/pins/"
+
+    @property
+    def retired_prefix(self) -> str:
+        """Prefix of the manifests of savepoints that have expired."""
+        return f"{self.application_id}/expired/"
+
+    def retired(self, savepoint_id: str, at: int) -> str:
+        """A copy of an expired savepoint's manifest, kept as long as its files may still be wanted back. ``at`` is when it was about to expire."""
+        return f"{self.retired_prefix}{checked_name('savepoint id', savepoint_id)}/manifest.{at:020}.json.zst"
+
+    def retired_at(self, key: str) -> int | None:
+        """The moment in the key of such a copy, None for any other key."""
+        found = re.fullmatch(r"([^/]+)/manifest\.([0-9]{20})\.json\.zst", key.removeprefix(self.retired_prefix))
+        return int(found[2]) if found and is_id(found[1]) else None
+
+    @property
+    def offset_snapshots(self) -> str:
+        """Prefix of all offset snapshots."""
+        return f"{self.application_id}/offsets/"
+
+    def offset_snapshot(self, snapshot_id: str) -> str:
+        """Prefix of the numbered versions of one offset snapshot: one, or more when a step of its savepoint was repeated."""
+        return f"{self.offset_snapshots}{checked_name('snapshot id', snapshot_id)}/"
+
+    def table(self, savepoint_id: str, store: str, run: str, partition: int) -> str:
+        """A part of a store's table that somebody asked for. Nothing in the repository needs it."""
+        names = checked_name("savepoint id", savepoint_id), checked_name("store", store), checked_name("run", run)
+        return f"{self.application_id}/tables/{'/'.join(names)}/part-{partition:05}.parquet"
+
+    @property
+    def restores(self) -> str:
+        """Prefix of all restores."""
+        return f"{self.application_id}/restores/"
+
+
+class SafetyLayout(Layout):
+    """Safety savepoints stand apart, so that none is ever a default for restores, a parent of a savepoint, or one that retention counts."""
+
+    __slots__ = ()
+
+    @property
+    def savepoints(self) -> str:
+        """Prefix of all safety savepoints."""
+        return f"{self.application_id}/safety/"

@@ -1,0 +1,200 @@
+"""The manifest of a savepoint: format version 4, as docs/format.md lays it down.
+
+A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
+them asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from streams_recovery.core.compaction.proof import CompactedFrom
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import (
+    ClaimedTopic,
+    CommittedOffset,
+    Consistency,
+    Guarantee,
+    Profile,
+    QuiesceMode,
+    StoreKind,
+    TopicPartition,
+    TopicRole,
+)
+from streams_recovery.core.repository.ranges import Ranges, TableRef
+from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
+
+__all__ = [
+    "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
+]  # fmt: skip
+
+FORMAT_VERSION: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage:
+    """One partition at the cut.
+
+    ``log_start``, ``last_stable`` and ``end`` are what the broker said at the cut (``end`` is the cut's end E, exclusive).
+    ``ranges`` tile the archived part of the log in offset order; they are empty when the topic's records are not archived.
+    """
+
+    partition: int
+    log_start: int
+    last_stable: int
+    end: int
+    leader_epoch: int | None
+    committed: CommittedOffset | None
+    ranges: Ranges
+    gaps: tuple[Gap, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranges", Ranges.of(self.ranges))
+        numbers = (self.partition, self.log_start, self.last_stable, self.end, self.committed.offset if self.committed else 0)
+        if min(numbers) < 0:
+            raise Damaged(
+                f"partition, log start, last stable offset, end and committed offset cannot be {', '.join(map(str, numbers))}",
+                next_step="do not use this savepoint; verify the repository",
+            )
+
+    def files(self) -> Iterator[SegmentFile]:
+        """The segment files in offset order."""
+        return (copied.file for copied in self.ranges if copied.file is not None)
+
+    @property
+    def rows(self) -> int:
+        """Records archived for this partition."""
+        return self.ranges.facts.rows
+
+    @property
+    def archived_from(self) -> int:
+        """Where its first range begins; its end when it has none."""
+        start = self.ranges.facts.start
+        return self.end if start is None else start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
+    in the savepoint; an input that is not archived still has its committed offsets here. ``full_since`` is the capture time of the savepoint
+    that last copied it from the start of its log. ``tables`` hold the ranges of its partitions, those of older savepoints first.
+    """
+
+    name: str
+    role: TopicRole
+    topic_id: str
+    replication_factor: int
+    config: dict[str, str]
+    store: StoreKind | None
+    archived: bool
+    full_since: int
+    partitions: tuple[PartitionImage, ...]
+    tables: tuple[TableRef, ...] = field(default=(), compare=False)
+
+    @property
+    def rows(self) -> int:
+        """Records archived for this topic."""
+        return sum(partition.rows for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutProof:
+    """Why the label is what it is. ``reasons`` name what stood against ``exact``; empty when the label is exact."""
+
+    mode: QuiesceMode
+    committed_unchanged: bool
+    stable_reached: bool
+    still_between_reads: bool
+    held_seconds: float
+    attempts: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who asked for this savepoint, why, and with which versions. ``compacted_from`` is None for one that was taken from a cluster. ``intended`` are
+    changes of state since the savepoint before that would be damage, had nobody said that they were meant.
+    """
+
+    run_id: str
+    requested_by: str
+    reason: str
+    software: dict[str, str]
+    compacted_from: CompactedFrom | None = None
+    intended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
+    ``captured_at`` is the moment of the cut and the savepoint's time. ``claimed`` topics are not among its topics.
+    ``previous_sha256`` and ``encryption_key_id`` are reserved.
+    """
+
+    format_version: Literal[4]
+    savepoint_id: str
+    application_id: str
+    cluster_id: str
+    captured_at: int
+    consistency: Consistency
+    proof: CutProof
+    guarantee: Guarantee
+    group_type: str
+    parent_id: str | None
+    topics: tuple[TopicImage, ...]
+    claimed: tuple[ClaimedTopic, ...]
+    provenance: Provenance
+    previous_sha256: None = None
+    encryption_key_id: None = None
+
+    @property
+    def records(self) -> int:
+        """Records in the savepoint, all topics together."""
+        return sum(topic.rows for topic in self.topics)
+
+    @property
+    def profile(self) -> Profile:
+        """``minimal`` when records of an internal topic are left out, or when there was none: such a savepoint has no state. That topics are missing
+        from a damaged one says nothing about what it was to be.
+        """
+        archived = [topic.archived for topic in self.topics if topic.role.internal]
+        stateless = not archived and self.consistency is not Consistency.DAMAGED
+        return Profile.MINIMAL if stateless or not all(archived) else Profile.FULL
+
+    @property
+    def replaces(self) -> str | None:
+        """The savepoint of the same cut and state that this one was compacted from and can stand for, None when there is none."""
+        source = self.provenance.compacted_from
+        return source.savepoint_id if source is not None and source.proven else None
+
+    def topic(self, name: str) -> TopicImage | None:
+        """The image of a topic, or None when the savepoint does not know it."""
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def committed(self) -> dict[TopicPartition, CommittedOffset]:
+        """Committed offsets of every partition that had one at the cut."""
+        return {
+            TopicPartition(topic.name, partition.partition): partition.committed
+            for topic in self.topics
+            for partition in topic.partitions
+            if partition.committed is not None
+        }
+
+    def files(self) -> Iterator[tuple[TopicPartition, SegmentFile]]:
+        """Every segment file the savepoint needs."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                for file in partition.files():
+                    yield TopicPartition(topic.name, partition.partition), file
+
+    @property
+    def file_count(self) -> int:
+        """How many files it needs."""
+        return sum(image.ranges.facts.files for topic in self.topics for image in topic.partitions)
+
+    def whole(self, sizes: Mapping[str, int]) -> bool:
+        """True when every file it needs is among ``sizes`` (bytes by key) with its size."""
+        pieces = (image.ranges for topic in self.topics for image in topic.partitions)
+        return all(sizes.get(key) == size for ranges in pieces for key, size in ranges.sizes())

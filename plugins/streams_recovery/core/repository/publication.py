@@ -1,0 +1,88 @@
+"""What is written when a savepoint is published: proof that it was, and a summary, so that listings and pages open no manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.checked_names import check_names
+from streams_recovery.core.repository.checked_tables import check_refs
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.ranges import TableRef
+from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.core.timestamps import LAST_MOMENT
+
+MOST_REASONS = 20
+_LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """``manifest`` is the manifest's key, ``bytes`` and ``sha256`` are those of the object as it was stored; the rest is what the manifest says, see
+    there. ``tables`` are those of each topic. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring the application back,
+    none when it does.
+    """
+
+    savepoint_id: str
+    application_id: str
+    manifest: str
+    bytes: int
+    sha256: str
+    captured_at: int
+    consistency: Consistency
+    profile: Profile
+    parent_id: str | None
+    replaces: str | None
+    run_id: str
+    requested_by: str
+    records: int
+    files: int
+    tables: dict[str, tuple[TableRef, ...]]
+    lost_with_cluster: tuple[str, ...]
+
+    @property
+    def survives_cluster_loss(self) -> bool:
+        """True when the savepoint is enough once the whole cluster is lost."""
+        return not self.lost_with_cluster
+
+    def is_of(self, key: str, size: int) -> bool:
+        """False when this cannot be about the manifest at ``key``, of this many bytes."""
+        return (self.manifest, self.bytes) == (key, size)
+
+
+def check_publication(record: Publication, *, where: str) -> None:
+    """Raise ``Damaged`` for a record that no savepoint has: expiry opens the tables that it names."""
+    check_names("topic", list(record.tables), where=where)
+    for topic, tables in record.tables.items():
+        check_refs(topic, tables, where=where)
+    if not 0 <= record.captured_at <= LAST_MOMENT or min(record.records, record.files, record.bytes) < 0:
+        raise Damaged(
+            f"{where} has the moment {record.captured_at} ms, {record.records} records and {record.files} files, which cannot be",
+            next_step="remove it, and find out who wrote it: the savepoint is known by its manifest",
+            where=where,
+        )
+
+
+def publication(manifest: Manifest, key: str, stored: bytes) -> Publication:
+    """The record of a savepoint whose manifest was stored as these bytes."""
+    reasons = tuple(reason[:_LONGEST_REASON] for reason in lost_with_cluster(manifest)[:MOST_REASONS])
+    return Publication(
+        savepoint_id=manifest.savepoint_id,
+        application_id=manifest.application_id,
+        manifest=key,
+        bytes=len(stored),
+        sha256=hashlib.sha256(stored).hexdigest(),
+        captured_at=manifest.captured_at,
+        consistency=manifest.consistency,
+        profile=manifest.profile,
+        parent_id=manifest.parent_id,
+        replaces=manifest.replaces,
+        run_id=manifest.provenance.run_id,
+        requested_by=manifest.provenance.requested_by,
+        records=manifest.records,
+        files=manifest.file_count,
+        tables={topic.name: topic.tables for topic in manifest.topics if topic.tables},
+        lost_with_cluster=reasons,
+    )

@@ -1,0 +1,196 @@
+"""Which savepoints stay, and which files nobody needs any more. Decisions only; nothing is removed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from streams_recovery.core.kafka_types import Consistency, Profile
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepRules:
+    """``last`` newest ones, and the newest of each of so many hours, days, ISO weeks and months (UTC) that have one. ``minimum`` newest ones
+    stay whatever the rules say. Only ``exact`` savepoints count: a rule that is met by one that may count input twice, or whose state is damaged, is
+    not met.
+    """
+
+    last: int
+    hourly: int
+    daily: int
+    weekly: int
+    monthly: int
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldSavepoint:
+    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
+    ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when there is none. ``profile`` tells whether it has state,
+    ``survives`` whether it is enough when the whole cluster is lost.
+    """
+
+    savepoint_id: str
+    captured_at: int
+    consistency: Consistency
+    whole: bool
+    in_use: bool
+    replaces: str | None = None
+    profile: Profile = Profile.FULL
+    survives: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """That one savepoint is to be kept whatever the rules say, or no longer. ``restore_id`` is the restore whose later input it has, None when a
+    person said it. Who said it ends it: each of them has a mark of its own.
+    """
+
+    savepoint_id: str
+    keep: bool
+    at: int
+    requested_by: str
+    reason: str
+    restore_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What happens to one savepoint, and why. It stays when there is a reason to keep it. ``survives_cluster_loss`` decides nothing; it is for whoever
+    reads the list.
+    """
+
+    savepoint_id: str
+    captured_at: int
+    why_kept: tuple[str, ...]
+    survives_cluster_loss: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """An object in the repository. ``modified`` is in milliseconds."""
+
+    key: str
+    bytes: int
+    modified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectLock:
+    """What the store says about an object. ``until`` (ms) is None when no time is set; ``mode`` is its name for how strictly it holds."""
+
+    mode: str
+    until: int | None
+    legal_hold: bool
+
+    def holds(self, now: int) -> str | None:
+        """Why the object may not go at ``now`` (ms), None when it may."""
+        if self.legal_hold:
+            return "locked by a legal hold"
+        if self.until is not None and self.until > now:
+            return f"locked until {datetime.fromtimestamp(self.until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC ({self.mode.lower()})"
+        return None
+
+
+_BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
+
+
+def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Iterable[Pin], *, now: int) -> list[Decision]:
+    """One decision for every savepoint, newest first, at ``now`` (ms).
+
+    A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
+    stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
+    compacted from meets no rule: the two are one moment, and the other one stands for it. One of a moment that has not come meets no rule
+    and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with state and minimal ones are judged apart: one
+    without state never takes the place of one that has it.
+    """
+    known = list(pins)
+    apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
+    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, known, now)]
+    return sorted(decisions, key=lambda decision: (decision.captured_at, decision.savepoint_id), reverse=True)
+
+
+def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Sequence[Pin], now: int) -> list[Decision]:
+    reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
+    newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
+    replaced = _replaced(savepoints)
+    exact = [
+        h
+        for h in newest_first
+        if h.consistency is Consistency.EXACT and h.whole and h.captured_at <= now and h.savepoint_id not in replaced
+    ]
+    for held in exact[: rules.last]:
+        reasons[held.savepoint_id].append("last")
+    for held in exact[: rules.minimum]:
+        reasons[held.savepoint_id].append("minimum")
+    for rule, form in _BUCKETS.items():
+        for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
+            reasons[held.savepoint_id].append(f"{rule} {bucket}")
+    for savepoint_id, restores in pinned(pins).items():
+        if savepoint_id in reasons:
+            reasons[savepoint_id] += [
+                "pinned" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
+            ]
+    kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
+    for held in newest_first:
+        recent = held.captured_at <= now and (kept_since is None or held.captured_at >= kept_since)
+        if held.consistency is not Consistency.EXACT and recent and held.savepoint_id not in replaced:
+            reasons[held.savepoint_id].append("not exact, but recent")
+    for held in newest_first:
+        reasons[held.savepoint_id] += [] if held.whole else ["damaged: check it"]
+        reasons[held.savepoint_id] += ["of a time that has not come: check it"] if held.captured_at > now else []
+        reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
+    return [
+        Decision(
+            savepoint_id=held.savepoint_id,
+            captured_at=held.captured_at,
+            why_kept=tuple(reasons[held.savepoint_id]),
+            survives_cluster_loss=held.survives,
+        )
+        for held in newest_first
+    ]
+
+
+def _replaced(savepoints: Sequence[HeldSavepoint]) -> set[str]:
+    """Savepoints that another one stands for: a whole one of the same moment and the same label."""
+    known = {held.savepoint_id: held for held in savepoints}
+    pairs = ((held, known.get(held.replaces or "")) for held in savepoints if held.whole)
+    return {
+        source.savepoint_id
+        for held, source in pairs
+        if source is not None and (source.captured_at, source.consistency) == (held.captured_at, held.consistency)
+    }
+
+
+def _newest_of_each(newest_first: Sequence[HeldSavepoint], form: str, count: int) -> dict[str, HeldSavepoint]:
+    found: dict[str, HeldSavepoint] = {}
+    for held in newest_first:
+        bucket = datetime.fromtimestamp(held.captured_at / 1000, UTC).strftime(form)
+        if bucket not in found and len(found) < count:
+            found[bucket] = held
+    return found
+
+
+def pinned(pins: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
+    """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``marks`` in the order in which they were
+    made.
+    """
+    latest = {(mark.savepoint_id, mark.restore_id): mark.keep for mark in pins}
+    found: dict[str, tuple[str | None, ...]] = {}
+    for (savepoint_id, restore_id), keep in latest.items():
+        if keep:
+            found[savepoint_id] = (*found.get(savepoint_id, ()), restore_id)
+    return found
+
+
+def removable(unnamed: Iterable[StoredFile], *, now: int, grace_ms: int) -> list[StoredFile]:
+    """Of files that no savepoint names those that are older than the grace period: a younger one may belong to a savepoint in the making."""
+    return [file for file in unnamed if file.modified < now - grace_ms]
+
+
+def past_grace(expired: Mapping[str, int], *, now: int, grace_ms: int) -> set[str]:
+    """Of savepoints that have expired, with the moment they did, those whose files may go for good."""
+    return {savepoint_id for savepoint_id, at in expired.items() if at < now - grace_ms}

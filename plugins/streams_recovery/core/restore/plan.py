@@ -1,0 +1,247 @@
+"""The plan of a restore: everything it will create, delete, set and wipe, as a value that is shown before anything happens.
+
+The hash identifies what will be *done*. What merely was observed (offsets before, which instances run) may move while a person reads the
+plan; it is shown but does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streams_recovery.core import codec
+from streams_recovery.core.approval import hash_of
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.in_place import InPlace
+from streams_recovery.core.restore.point_in_time import AsOf, RowCut
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.sandbox.interval import IntervalSlice
+
+# What a plan does, by the names that an operator knows. The order is part of every approval.
+_PARTS: Final = {
+    "the application": ("application_id",),
+    "the savepoint (`--source`, `--savepoint`)": ("source_application_id", "savepoint_id", "captured_at", "consistency"),
+    "what is saved first (`--safety`)": ("safety",),
+    "topics that are deleted (`--delete`)": ("delete",),
+    "topics that are created, and those that they replace": ("create",),
+    "how the input offsets are chosen (`--offsets`)": ("strategy",),
+    "the offsets that are set": ("offsets",),
+    "the moment (`--as-of`, `--by`)": ("point",),
+    "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
+    "topics that belong to the application only by their names": ("claimed",),
+    "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoad:
+    """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes. ``compacted`` ones are the same state, not the same log."""
+
+    partition: int
+    files: tuple[SegmentFile, ...]
+    cut: RowCut | None = None
+    compacted: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Records to write."""
+        return sum(file.rows for file in self.files) if self.cut is None else self.cut.rows
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of their keys and values; of a cut file the part that its rows are of all."""
+        size, rows = sum(file.payload_bytes for file in self.files), sum(file.rows for file in self.files)
+        return size * self.rows // max(1, rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToCreate:
+    """A topic to create and load. It is created with ``held_config`` and gets ``final_config`` once nothing would expire by it.
+    ``replaces`` is the id of an existing topic that is deleted first, None when there is none.
+    """
+
+    name: str
+    role: TopicRole
+    replication_factor: int
+    held_config: dict[str, str]
+    final_config: dict[str, str]
+    replaces: str | None
+    partitions: tuple[PartitionLoad, ...]
+
+    @property
+    def rows(self) -> int:
+        """Records to write."""
+        return sum(partition.rows for partition in self.partitions)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of keys and values to write."""
+        return sum(partition.payload_bytes for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToDelete:
+    """An internal topic that the savepoint does not know: left in place, the application would take up what is in it."""
+
+    name: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetToSet:
+    """A committed offset to set, metadata included. One that is not ``fixed`` is where a moving log was when it was looked at: approving the
+    plan approves the rule, and the number may be another one when it is set.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+    fixed: bool = True
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What was seen while planning and may change until the plan is carried out: instances that run, the newest committed input offsets
+    of the group as it is, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, and how long it
+    is expected to take.
+    """
+
+    instances: tuple[str, ...]
+    offsets_replaced: dict[str, int]
+    offsets_before: dict[str, int]
+    records_to_catch_up: int
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointInTime:
+    """The moment that an application is brought to: the state of the plan's savepoint, or none unless ``with_state``, and its input up to there, from
+    the files of the savepoint ``archive``. The application processes it to its end and stops. With a ``slice`` the input is that of an interval, and
+    the moment is the last one that is taken.
+    """
+
+    as_of: AsOf
+    with_state: bool
+    archive: str
+    slice: IntervalSlice | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """A whole restore of an application from one savepoint, its own or that of ``source_application_id``; or, without a savepoint, from the input
+    alone: then nothing is loaded, and the application builds its state again. ``strategy`` says how the inputs' offsets were chosen, as it was
+    asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are
+    loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
+    unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names: they stay as they are, unless they are
+    also in ``create`` or ``delete``.
+    """
+
+    application_id: str
+    source_application_id: str
+    savepoint_id: str | None
+    captured_at: int | None
+    consistency: Consistency | None
+    safety: SafetyPolicy
+    delete: tuple[TopicToDelete, ...]
+    create: tuple[TopicToCreate, ...]
+    offsets: tuple[OffsetToSet, ...]
+    strategy: str
+    offsets_agree: bool
+    warnings: tuple[str, ...]
+    observed: Observed
+    point: PointInTime | None = None
+    in_place: InPlace | None = None
+    claimed: tuple[ClaimedTopic, ...] = ()
+    inputs_from: str | None = None
+
+    @property
+    def hash(self) -> str:
+        """Identifies what the plan does; equal plans have equal hashes wherever they were made."""
+        return hash_of(self._done())
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable: what ``hash`` covers. A field that has no name here is not lost."""
+        done = self._done()
+        named = {name: [done.pop(field) for field in fields] for name, fields in _PARTS.items()}
+        return {**named, "something else": done}
+
+    def _done(self) -> dict[str, object]:
+        done: dict[str, object] = {
+            key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings", "offsets_agree")
+        }
+        done["offsets"] = [codec.encode(item) if item.fixed else str(item.tp) for item in self.offsets]
+        if self.point is not None:
+            # Every savepoint extends the archive; as long as the same rows are taken it is the same plan.
+            done["point"] = codec.encode(replace(self.point, archive=""))
+        return done
+
+    @property
+    def rows(self) -> int:
+        """Records to write, all topics together."""
+        return sum(topic.rows for topic in self.create)
+
+    @property
+    def from_input(self) -> bool:
+        """True when no state is loaded."""
+        return self.savepoint_id is None
+
+    @property
+    def loads(self) -> bool:
+        """True when records are loaded, and have to be compared with those of a savepoint."""
+        return not self.from_input or self.inputs_from is not None
+
+    @property
+    def written_by_others(self) -> frozenset[str]:
+        """Inputs and globals that are made and that producers write to: a record in one may be the only copy there is. Copies that end at a moment have
+        names that no producer knows.
+        """
+        if self.point is not None and self.in_place is None:
+            return frozenset()
+        return frozenset(step.name for step in self.create if step.role in (TopicRole.INPUT, TopicRole.GLOBAL))
+
+    @property
+    def deferred(self) -> dict[TopicPartition, int]:
+        """Inputs of an interval of which the application gets only so many records at first, those before the first of the interval or later, and the
+        others once it has processed these. Empty where it has processed all that comes before, or nothing comes behind.
+
+        A foreign-key join gives a result that is caused by the table the timestamp of the table's record, even when the other side's record is newer
+        (``ForeignTableJoinProcessorSupplier`` of Kafka Streams). Both would be read at once otherwise, and results of the interval could come with a
+        time from long before it.
+        """
+        processed = {item.tp: item.offset for item in self.offsets}
+        cuts = {
+            TopicPartition(topic.name, part.partition): (part.cut.rows, part.cut.slice.lead)
+            for topic in self.create
+            if topic.role is TopicRole.INPUT
+            for part in topic.partitions
+            if part.cut is not None and part.cut.slice is not None
+        }
+        if all(lead <= processed.get(tp, 0) for tp, (_, lead) in cuts.items()):
+            return {}
+        return {tp: lead for tp, (rows, lead) in cuts.items() if lead < rows}
+
+    @property
+    def own_records(self) -> int:
+        """Input records of the interval that is processed again, 0 when it is none."""
+        cuts = [part.cut for topic in self.create if topic.role is TopicRole.INPUT for part in topic.partitions]
+        return sum(cut.slice.own for cut in cuts if cut is not None and cut.slice is not None)
+
+
+def require_agreement(plan: RestorePlan, safeguards: Safeguards) -> None:
+    """Raise ``Refused`` when the plan's offsets disagree with its state and nobody has typed that this is meant."""
+    if not plan.offsets_agree and safeguards.confirm != plan.application_id:
+        raise Refused(
+            f"offsets set by {plan.strategy!r} disagree with the restored state: {'; '.join(plan.warnings)}",
+            next_step=f"nothing was changed; use exact, or type the application id {plan.application_id} to confirm it",
+            strategy=plan.strategy,
+        )

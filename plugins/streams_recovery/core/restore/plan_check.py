@@ -1,0 +1,44 @@
+"""What every plan must be, whoever has written it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.checked_names import check_names, check_numbered, check_partitions, check_segment_key
+from streams_recovery.core.restore.in_place import LaterTopic
+from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
+
+
+def check_plan(planned: RestorePlan, *, where: str) -> None:
+    """Raise ``Damaged`` for a name that is not on the allow-list, a topic or a partition that the plan has twice, and a file that is not one of the
+    application's whose savepoint it is.
+    """
+    check_names("application id", {planned.application_id, planned.source_application_id}, where=where)
+    check_names("topic", [*(topic.name for topic in planned.create), *(topic.name for topic in planned.delete)], where=where)
+    for topic in planned.create:
+        check_numbered(topic.name, [part.partition for part in topic.partitions], where=where)
+    check_partitions("offsets", [item.tp for item in planned.offsets], where=where)
+    if planned.in_place:
+        check_later(planned.in_place.later, application_id=planned.source_application_id, where=where)
+    groups = planned.in_place.groups if planned.in_place else ()
+    by_group: dict[str, list[TopicPartition]] = {}
+    for one in groups:
+        by_group.setdefault(one.group, []).append(one.tp)
+    for group, partitions in by_group.items():
+        check_partitions(f"offsets of group {group}", partitions, where=where)
+    _check_files(planned.create, planned.source_application_id, where)
+
+
+def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str) -> None:
+    """The same for records that were taken out of the application's inputs, and go back into them."""
+    check_names("topic", [topic.name for topic in later], where=where)
+    check_partitions("records", [TopicPartition(topic.name, part.partition) for topic in later for part in topic.partitions], where=where)
+    _check_files(later, application_id, where)
+
+
+def _check_files(topics: Sequence[TopicToCreate] | Sequence[LaterTopic], application_id: str, where: str) -> None:
+    for topic in topics:
+        for part in topic.partitions:
+            for file in part.files:
+                check_segment_key(file.key, application_id, TopicPartition(topic.name, part.partition), where=where)

@@ -1,0 +1,282 @@
+"""Transferring outputs from an application to its clone, or back: what blocks it, and what comes twice by it. Pure.
+
+Whatever input the clone had read wrote to outputs of its own, so before it writes the real ones, the old application must have read at least as much:
+then nothing is missing there. What it had read beyond that, the clone reads again: so much comes twice. On the way back the old application goes
+on where it stopped, and what the clone has read since comes twice.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.approval import hash_of
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.ownership import Role
+
+Counts = Mapping[str, int]
+_NAMED = 10
+
+
+class Step(enum.StrEnum):
+    """``cut_over``: the clone writes the outputs from now on. ``roll_back``: the old application does again, and the clone is stopped."""
+
+    CUT_OVER = "cut_over"
+    ROLL_BACK = "roll_back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two applications. ``other`` is the one its role is towards, None when no outputs were ever transferred to it. ``alive`` and ``unknown`` name
+    instances; ``clean`` tells that every one that is gone was seen to close cleanly. Offsets committed on inputs and unread records of repartition
+    topics are by ``<topic> <partition>``. ``retired_offsets`` are the offsets it had when it was retired, None unless it is.
+    ``unfinished`` is a restore of it that failed half way.
+    """
+
+    application_id: str
+    role: Role
+    other: str | None
+    alive: tuple[str, ...]
+    unknown: tuple[str, ...]
+    clean: bool
+    transactional: bool
+    inputs: tuple[str, ...]
+    globals: tuple[str, ...]
+    outputs: tuple[str, ...]
+    committed: dict[str, int]
+    unread: dict[str, int]
+    retired_offsets: dict[str, int] | None
+    unfinished: str | None
+
+    @property
+    def trusted(self) -> bool:
+        """True when its state is what its committed offsets say. Transactions prove it; without them only a clean close does."""
+        return self.transactional or self.clean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The restore that made the clone."""
+
+    restore_id: str
+    source: str
+    savepoint_id: str | None
+    consistency: Consistency | None
+    offsets: str
+    proven: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Both applications and their inputs as they are. ``outputs`` has the names that the clone's own outputs stand for. ``lag`` counts input that the clone
+    has not read, ``old_ahead`` what of it the old application has read, ``clone_ahead`` what the clone has read and the old application has not.
+    ``old_has_read`` tells that an earlier attempt has seen the old application process everything that the clone's input had caused, repartition topics
+    included, and that the clone has read nothing since.
+    ``same_cluster`` tells that both work on one cluster.
+    """
+
+    old: Side
+    clone: Side
+    outputs: dict[str, str]
+    starts: dict[str, int]
+    lag: dict[str, int]
+    old_ahead: dict[str, int]
+    clone_ahead: dict[str, int]
+    origin: Origin | None
+    old_has_read: bool
+    same_cluster: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverPlan:
+    """What a cut-over would do. Of the counts, which move while a person reads the plan, ``again`` is input whose output comes twice, ``tail`` what lies
+    unread in repartition topics of the one that is to be started, and ``lag`` how far the clone is behind its input.
+    """
+
+    step: Step
+    old: str
+    clone: str
+    outputs: dict[str, str]
+    running: dict[str, tuple[str, ...]]
+    offsets: dict[str, dict[str, int]]
+    again: dict[str, int]
+    tail: dict[str, int]
+    lag: dict[str, int]
+    warnings: tuple[str, ...]
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is done, not what was merely counted."""
+        return hash_of({"step": self.step, "old": self.old, "clone": self.clone, "outputs": self.outputs})
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "the direction (cut-over or roll-back)": self.step,
+            "the old application": self.old,
+            "the clone": self.clone,
+            "the outputs that change hands": self.outputs,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradePlan:
+    """An upgrade in one go: the old application is stopped for a savepoint, and the clone is started from it, with the real outputs."""
+
+    old: str
+    clone: str
+    outputs: dict[str, str]
+    running: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is done. Which instances run is only shown."""
+        return hash_of({"step": "upgrade", "old": self.old, "clone": self.clone, "outputs": self.outputs})
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {"the old application": self.old, "the clone": self.clone, "the outputs that change hands": self.outputs}
+
+
+def upgrade_plan(pair: Pair) -> UpgradePlan:
+    """The plan as of now."""
+    return UpgradePlan(
+        old=pair.old.application_id,
+        clone=pair.clone.application_id,
+        outputs=pair.outputs,
+        running=pair.old.alive,
+        warnings=tuple(_warnings(pair, Step.CUT_OVER)),
+    )
+
+
+def beyond(offsets: Counts, others: Counts) -> dict[str, int]:
+    """By how much ``offsets`` lie above ``others``, where they do. Nothing committed counts from 0."""
+    return {name: more for name, offset in sorted(offsets.items()) if (more := offset - others.get(name, 0)) > 0}
+
+
+def cutover_plan(pair: Pair, step: Step) -> CutoverPlan:
+    """The plan as of now. Whether it may be carried out is for ``problems`` to say."""
+    old, clone = pair.old, pair.clone
+    cut_over = step is Step.CUT_OVER
+    done = clone.role is Role.LIVE if cut_over else old.role is Role.LIVE
+    return CutoverPlan(
+        step=step,
+        old=old.application_id,
+        clone=clone.application_id,
+        outputs=pair.outputs,
+        running={side.application_id: side.alive for side in (old, clone)},
+        offsets={side.application_id: side.committed for side in (old, clone)},
+        again={} if done else pair.old_ahead if cut_over else pair.clone_ahead,
+        tail={} if done else clone.unread if cut_over else old.unread,
+        lag=pair.lag,
+        warnings=tuple(_warnings(pair, step)),
+    )
+
+
+def _warnings(pair: Pair, step: Step) -> Iterable[str]:
+    unwritten = sorted(set(pair.old.outputs) - set(pair.outputs.values()))
+    if unwritten and step is Step.CUT_OVER:
+        yield f"outputs of {pair.old.application_id} that {pair.clone.application_id} does not write: {', '.join(unwritten)}"
+    if step is Step.ROLL_BACK and not pair.old.alive and not pair.old.trusted:
+        yield f"{pair.old.application_id} was not seen to close cleanly: its state may hold more than its offsets say, and that is counted twice"
+
+
+def problems(pair: Pair, step: Step, *, max_lag: int, restore_first: bool = False) -> tuple[str, ...]:
+    """Everything that blocks a cut-over, all at once. With ``restore_first`` a way back leaves the old application down, to be restored."""
+    if step is Step.CUT_OVER:
+        return (*_both(pair), *_against_cut_over(pair, max_lag))
+    return (*_both(pair), *(() if restore_first else _against_roll_back(pair)))
+
+
+def upgrade_problems(pair: Pair) -> tuple[str, ...]:
+    """Everything that blocks stopping the old application and starting the clone from that very savepoint, with the real outputs."""
+    found = [*_both(pair), *_same_topics(pair)]
+    if pair.clone.role is not Role.STANDBY:
+        found.append(f"{pair.clone.application_id} is {pair.clone.role} already")
+    found += [_broken_off(pair.old)] if pair.old.unfinished else []
+    if pair.clone.alive:
+        found.append(f"{pair.clone.application_id} runs ({', '.join(pair.clone.alive)}); its state is replaced, so it must be down")
+    return tuple(found)
+
+
+def _both(pair: Pair) -> Iterable[str]:
+    for side, other in ((pair.old, pair.clone), (pair.clone, pair.old)):
+        if side.unknown:
+            yield f"instances of {side.application_id} cannot be seen from here: {', '.join(side.unknown)}"
+        if side.other not in (None, other.application_id):
+            yield f"{side.application_id} is {side.role} towards {side.other}, not {other.application_id}"
+    if not pair.same_cluster:
+        yield "the two applications are not on one cluster"
+
+
+def _same_topics(pair: Pair) -> Iterable[str]:
+    for what in ("inputs", "globals"):
+        mine, theirs = set(getattr(pair.clone, what)), set(getattr(pair.old, what))
+        if mine != theirs:
+            yield f"{what} differ: {', '.join(sorted(mine ^ theirs))} are read by one of the two only"
+
+
+def _against_cut_over(pair: Pair, max_lag: int) -> Iterable[str]:
+    old, clone = pair.old, pair.clone
+    yield from _same_topics(pair)
+    if clone.role is Role.LIVE:
+        return
+    yield from _state_problems(pair)
+    if sum(pair.lag.values()) > max_lag:
+        yield f"{clone.application_id} is {sum(pair.lag.values())} records behind its input, more than {max_lag}: {counts_text(pair.lag)}"
+    if not old.alive:
+        if pair.clone_ahead:
+            yield (
+                f"{old.application_id} is down, and {clone.application_id} has read input that it has not, whose output would be missing: "
+                f"{counts_text(pair.clone_ahead)}"
+            )
+        if old.unread and not pair.old_has_read:
+            yield f"{old.application_id} is down with unread records in repartition topics, whose output would be missing: {counts_text(old.unread)}"
+
+
+def _state_problems(pair: Pair) -> Iterable[str]:
+    clone, origin = pair.clone, pair.origin
+    yield from (_broken_off(side) for side in (pair.old, pair.clone) if side.unfinished)
+    if not clone.alive and not clone.trusted:
+        yield f"{clone.application_id} was not seen to close cleanly, so its state may hold more than its offsets say: clone it again"
+    if origin is None:
+        yield f"{clone.application_id} was not restored from a savepoint: nothing is known of its state"
+        return
+    if origin.source != pair.old.application_id:
+        yield f"the state of {clone.application_id} is that of {origin.source}, not of {pair.old.application_id}"
+    if origin.consistency is not Consistency.EXACT or not origin.proven:
+        yield f"the state of {clone.application_id} comes from savepoint {origin.savepoint_id}, which is {origin.consistency}" + (
+            "" if origin.proven else ", and it was not proven equal"
+        )
+    if origin.offsets != "exact":
+        yield f"{clone.application_id} began at offsets by `{origin.offsets}`, which are not those of its state"
+
+
+def _broken_off(side: Side) -> str:
+    return f"restore {side.unfinished} of {side.application_id} failed half way"
+
+
+def _against_roll_back(pair: Pair) -> Iterable[str]:
+    old = pair.old
+    if old.alive:
+        return
+    instead = "roll back with `restore_first`, which leaves it down, and restore it from a savepoint"
+    if old.unfinished:
+        yield f"{_broken_off(old)}; {instead}"
+    gone = beyond(pair.starts, old.committed)
+    if gone:
+        yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"
+    moved = [name for name, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(name, 0) != offset]
+    if moved:
+        yield f"offsets of {old.application_id} are not those it had when it was retired: {', '.join(moved[:_NAMED])}; {instead}"
+
+
+def counts_text(counts: Counts) -> str:
+    """Partitions with their counts, the first few."""
+    shown = ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())[:_NAMED])
+    more = len(counts) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown

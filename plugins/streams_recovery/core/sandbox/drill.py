@@ -1,0 +1,105 @@
+"""What drills measured: one entry for each, whatever became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillEntry:
+    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: so much input would have had to be processed again.
+    ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Both are None when it did not get so far.
+    ``reached`` is the last phase of its restore, None when none was begun. ``left`` names what could not be removed; a drill that left
+    something has not succeeded.
+    """
+
+    run: str
+    requested_by: str
+    began_at: int
+    restore_id: str | None
+    savepoint_id: str | None
+    plan_hash: str | None
+    captured_at: int | None
+    reached: Phase | None
+    rows: int
+    keys_compared: int
+    rpo_seconds: float | None
+    rto_seconds: float | None
+    succeeded: bool
+    left: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        """In a few words."""
+        if self.succeeded:
+            return "succeeded"
+        got = "before it began" if self.reached is None else f"after {self.reached}"
+        return f"failed {got}{', something is left' if self.left else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What is known of the restore of a drill. ``proven`` unless it has no evidence, or evidence of something else than equality."""
+
+    restore_id: str
+    savepoint_id: str | None
+    plan_hash: str
+    captured_at: int | None
+    journal: tuple[JournalEntry, ...]
+    rows: int
+    keys_compared: int
+    proven: bool
+
+
+def furthest(journal: Collection[JournalEntry]) -> Phase:
+    """The last phase a restore came to by itself: one that was interrupted is closed without having recovered."""
+    phases = {entry.phase for entry in journal}
+    own = phases if Phase.RECOVERED in phases else phases - {Phase.CLOSED}
+    return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)
+
+
+def drill_entry(*, run: str, requested_by: str, began_at: int, restored: Restored | None, left: tuple[str, ...]) -> DrillEntry:
+    """The entry of a drill. It has succeeded when the application recovered, something was compared, and nothing is left."""
+    if restored is None:
+        return DrillEntry(
+            run=run,
+            requested_by=requested_by,
+            began_at=began_at,
+            restore_id=None,
+            savepoint_id=None,
+            plan_hash=None,
+            captured_at=None,
+            reached=None,
+            rows=0,
+            keys_compared=0,
+            rpo_seconds=None,
+            rto_seconds=None,
+            succeeded=False,
+            left=left,
+        )
+    reached = furthest(restored.journal)
+    recovered_at = next((entry.at for entry in restored.journal if entry.phase is Phase.RECOVERED), None)
+    return DrillEntry(
+        run=run,
+        requested_by=requested_by,
+        began_at=began_at,
+        restore_id=restored.restore_id,
+        savepoint_id=restored.savepoint_id,
+        plan_hash=restored.plan_hash,
+        captured_at=restored.captured_at,
+        reached=reached,
+        rows=restored.rows,
+        keys_compared=restored.keys_compared,
+        rpo_seconds=None if restored.captured_at is None else _seconds(restored.captured_at, began_at),
+        rto_seconds=None if recovered_at is None else _seconds(began_at, recovered_at),
+        succeeded=reached is Phase.CLOSED and restored.proven and restored.rows > 0 and not left,
+        left=left,
+    )
+
+
+def _seconds(since: int, until: int) -> float:
+    # Clocks of two machines: a moment that seems to lie ahead is now.
+    return round(max(0, until - since) / 1000, 1)

@@ -1,0 +1,184 @@
+"""A slice of event time: which archived records an interval is processed again from, whether all of them are archived, and which are its own.
+
+The input of an interval ``[start, end)`` begins ``overlap`` before it, so that windows and joins are filled, and goes on ``beyond`` it, so that
+windows close. Each log is read in its order up to the first record that is ``lateness`` later than that: what arrives behind it is too late, and
+left. Tables and globals are taken from their first record on: what a key was set to long ago is still what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
+from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.timestamps import LAST_MOMENT
+
+_SECOND = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """``[start, end)`` of event time, milliseconds since the epoch. Raises ``ConfigInvalid`` for one that has no moment in it, begins before 1970 or ends
+    after the year 9999.
+    """
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.start < self.end <= LAST_MOMENT:
+            raise ConfigInvalid(
+                f"from {self.start} to {self.end} (milliseconds since 1970) is no interval",
+                next_step="give a start after 1970, and an end after the start and before the year 10000; the end itself is not part of the interval",
+            )
+
+    @property
+    def name(self) -> str:
+        """``20261121T120000Z``, the start, for names of topics and applications; with milliseconds when it has any."""
+        begins = datetime.fromtimestamp(self.start // _SECOND, UTC).strftime("%Y%m%dT%H%M%S")
+        part = self.start % _SECOND
+        return f"{begins}.{part:03}Z" if part else f"{begins}Z"
+
+    def __contains__(self, timestamp: int) -> bool:
+        return self.start <= timestamp < self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalSlice:
+    """An interval and how far its input reaches, in milliseconds. ``tables`` are inputs that are taken from their beginning, by the names they have for
+    the application itself, besides those that are compacted.
+    """
+
+    interval: Interval
+    overlap: int = 0
+    beyond: int = 0
+    lateness: int = 0
+    tables: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.overlap, self.beyond, self.lateness) < 0:
+            raise ConfigInvalid("overlap, beyond and lateness cannot be negative", next_step="write durations such as PT10M")
+
+    @property
+    def since(self) -> int:
+        """The first moment whose records are taken."""
+        return max(0, self.interval.start - self.overlap)
+
+    @property
+    def last(self) -> int:
+        """The last moment whose records are taken."""
+        return self.interval.end + self.beyond - 1
+
+    @property
+    def closed(self) -> int:
+        """A record of this moment or later ends the reading of its log."""
+        return self.last + 1 + self.lateness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What is taken of one log: timestamps from ``since`` (None: from the beginning) to ``last``, offsets from ``first`` (None: from the beginning) to the
+    first record of ``closed`` or later. Those of the interval ``own`` are counted apart.
+    """
+
+    own: Interval
+    since: int | None
+    last: int
+    closed: int
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalLook:
+    """One file within bounds. ``rows`` are taken, ``behind`` of them come behind ``first_later``, the first record later than the last moment; ``own`` of
+    them are of the interval. ``lead`` of them come before the first taken one of the interval or later. ``stop`` is the first record that ends the
+    log, None when the file has none; nothing counts from there on.
+    """
+
+    rows: int
+    behind: int
+    own: int
+    lead: int
+    first_later: int | None
+    stop: int | None
+
+
+LookIntoFile = Callable[[SegmentFile, Bounds], IntervalLook]
+"""Reads a file. Only asked of files that their description leaves open."""
+
+
+def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None) -> Bounds:
+    """What is taken of a log; ``whole`` for one that is taken from its beginning."""
+    return Bounds(own=wanted.interval, since=None if whole else wanted.since, last=wanted.last, closed=wanted.closed, first=first)
+
+
+def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) -> LogCut:
+    """The part of a partition that is taken. ``files`` are all that are archived of it, in offset order."""
+    taken: list[SegmentFile] = []
+    first_later: int | None = None
+    stop: int | None = None
+    rows = late = own = lead = 0
+    for file in files:
+        if stop is not None:
+            break
+        found = _known(file, bounds) or look(file, bounds)
+        if found.rows:
+            taken.append(file)
+        lead += found.lead if lead == rows else 0
+        rows, own, stop = rows + found.rows, own + found.own, found.stop
+        late += found.behind if first_later is None else found.rows
+        if first_later is None:
+            first_later = found.first_later
+    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own, lead=lead)
+    return LogCut(
+        files=tuple(taken),
+        rows=RowCut(by=CutBy.TIMESTAMP, moment=bounds.last, first_later=first_later, rows=rows, late=late, slice=cut),
+    )
+
+
+def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
+    """What a file's description tells already: all of it is taken, or none. None when it has to be read."""
+    nothing = IntervalLook(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
+    if file.min_timestamp >= bounds.closed:
+        return replace(nothing, first_later=file.first_offset, stop=file.first_offset)
+    if file.max_timestamp >= bounds.closed:
+        return None
+    if file.min_timestamp > bounds.last:
+        return replace(nothing, first_later=file.first_offset)
+    if file.max_timestamp > bounds.last:
+        return None
+    if (bounds.since is not None and file.max_timestamp < bounds.since) or (bounds.first is not None and file.last_offset < bounds.first):
+        return nothing
+    whole = (bounds.since is None or file.min_timestamp >= bounds.since) and (bounds.first is None or file.first_offset >= bounds.first)
+    inside = file.min_timestamp in bounds.own and file.max_timestamp in bounds.own
+    before = file.max_timestamp < bounds.own.start
+    if whole and (inside or before or file.min_timestamp >= bounds.own.end):
+        return replace(nothing, rows=file.rows, own=file.rows if inside else 0, lead=file.rows if before else 0)
+    return None
+
+
+def why_incomplete(
+    tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: IntervalSlice, first_timestamp: Callable[[SegmentFile], int]
+) -> str | None:
+    """Why records of the slice may be missing from what is archived of a partition, or None when none can be.
+
+    Offsets that were never archived matter unless they lie behind the end of the slice, or are followed by a record so old that one of the slice
+    before it would mean more lateness than there is said to be. A log that is taken from its beginning has to be whole.
+    """
+    part = cut.slice
+    begins = archive.archived_from
+    holes = [(0, begins, "before the archive begins")] if begins else []
+    holes += [(gap.start, gap.end, gap.reason) for gap in archive.gaps if gap.end > begins]
+    for start, end, reason in holes:
+        if part is not None and part.stop is not None and start >= part.stop:
+            continue
+        behind = next((file for file in archive.files() if file.first_offset >= end), None)
+        whole = part is None or part.since is None
+        if not whole and behind is not None and first_timestamp(behind) < wanted.since - wanted.lateness:
+            continue
+        return f"offsets {start}..{end - 1} of {tp} are not archived ({reason})"
+    return None

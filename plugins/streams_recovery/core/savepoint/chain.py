@@ -1,0 +1,168 @@
+"""Which offsets a savepoint has to copy, and which files it shares with the savepoint before it.
+
+A manifest lists every file it needs, so a chain is only a matter of sharing: losing the parent's manifest breaks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.jobs import RangeToCopy
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.savepoint.truncation import truncation
+
+_DAY_MS = 86_400_000
+_POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"
+# Kafka's default of delete.retention.ms, for brokers that do not tell what is in force: how long the cleaner keeps a tombstone after first cleaning
+# past it.
+_DEFAULT_DELETE_RETENTION_MS = _DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainPolicy:
+    """When sharing ends. ``max_savepoints`` bounds how many savepoints' files a restore reads per partition, ``max_age_days`` the age of the oldest
+    of them: with either, updates that later ones have replaced are dropped in the end.
+    """
+
+    max_savepoints: int
+    max_age_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCopy:
+    """What to do for one partition: keep what the parent has if it ``shares`` that, and ``gaps``; copy ``missing``. ``full_because`` says why it does not."""
+
+    shares: bool
+    gaps: tuple[Gap, ...]
+    missing: RangeToCopy | None
+    full_because: str | None
+
+
+def plan_partition(
+    cut: PartitionCut,
+    role: TopicRole,
+    parent: PartitionImage | None,
+    why_full: str | None,
+    *,
+    epoch_end: int | None = None,
+    expires: bool = True,
+) -> PartitionCopy:
+    """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic. ``epoch_end`` is where, by the broker, the log ends now
+    that the parent saw: what was written up to the parent's leader epoch; None when it cannot tell. ``expires``: see ``may_expire``.
+    """
+    if role is TopicRole.REPARTITION:
+        # Tails are never shared: what was unread then is not what is unread now.
+        return _copy_from(cut, cut.tail_start, why="unread tail")
+    reason = why_full or _cannot_share(cut, role, parent, epoch_end, expires)
+    if reason is not None or parent is None:
+        return _copy_from(cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal)
+    gaps = parent.gaps
+    start = parent.end
+    # The log's start is read after its end, and may have passed it by then.
+    begin = min(cut.log_start, cut.end)
+    if begin > start:
+        gaps += (Gap(start=start, end=begin, reason="deleted by retention before it was copied"),)
+        start = begin
+    return PartitionCopy(shares=True, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
+
+
+def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
+    """Whether the broker may have deleted old records of a topic since the savepoint that has it as ``before``, by the policy of now or of then."""
+    then = before.config.get(_POLICY, "") if before is not None else ""
+    return "delete" in settings.get(_POLICY, "delete") or "delete" in then
+
+
+def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, epoch_end: int | None, expires: bool) -> str | None:
+    if parent is None:
+        return "new partition"
+    if cut.end < parent.end:
+        return f"the log ends at {cut.end}, before the last savepoint's {parent.end}: it was truncated"
+    cut_back = truncation(seen=parent.leader_epoch, upto=parent.end, now=cut.leader_epoch, epoch_end=epoch_end)
+    if cut_back is not None:
+        return f"the log was truncated since the last savepoint: {cut_back}"
+    start = parent.ranges.facts.start
+    if start is None and not parent.gaps and parent.end > parent.log_start:
+        return "the last savepoint did not archive it"
+    first = min((parent.archived_from, *(gap.start for gap in parent.gaps)))
+    if cut.log_start < first:
+        return f"the log starts at {cut.log_start}, before the archive's {first}: another replica leads it now"
+    if role is TopicRole.CHANGELOG and not expires and cut.log_start > parent.log_start:
+        # A restore would bring back what somebody has deleted.
+        return f"the log starts at {cut.log_start}, the last savepoint's at {parent.log_start}, and its policy deletes nothing"
+    if role is TopicRole.CHANGELOG and cut.log_start > parent.end:
+        return f"the log starts at {cut.log_start}, after the last savepoint's end {parent.end}"
+    return None
+
+
+def topic_full_reason(
+    role: TopicRole, topic_id: str, settings: Mapping[str, str], captured_at: int, parent: Manifest | None, name: str, policy: ChainPolicy
+) -> str | None:
+    """Why nothing of this topic may be shared with ``parent``, or None. ``settings`` are those in force, the broker's defaults included;
+    ``captured_at`` is when the compaction guard was in force.
+    """
+    before = parent.topic(name) if parent else None
+    if parent is None or before is None:
+        return "first savepoint"
+    if not before.archived:
+        return "the last savepoint did not archive it"
+    if before.topic_id != topic_id:
+        return f"the topic was created again: id {before.topic_id} became {topic_id}"
+    compacted = role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in (settings, before.config))
+    if compacted and (forgotten := _forgotten(settings, before, captured_at, parent.captured_at)) is not None:
+        return forgotten
+    if role is not TopicRole.CHANGELOG:
+        # An archived input can be shared as long as its topic lives: it may reach further back than the log does.
+        return None
+    longest = max((image.ranges.facts.savepoints for image in before.partitions), default=0)
+    if longest >= policy.max_savepoints:
+        return f"files of {longest} savepoints reached the limit of {policy.max_savepoints}"
+    age = captured_at - before.full_since
+    if age >= policy.max_age_days * _DAY_MS:
+        return f"the last full copy is {age // _DAY_MS} days old, the limit is {policy.max_age_days}"
+    return None
+
+
+def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int, last: int) -> str | None:
+    """Why a log may have forgotten that keys were deleted since the last savepoint: then what that one has would bring them back."""
+    if captured_at < last:
+        return f"the last savepoint was taken {last - captured_at} ms from now by its clock: tombstones may be gone"
+    # The cleaner notes when a tombstone may go as it first comes past it, by the setting of that time.
+    known = [int(found[_DELETE_RETENTION]) for found in (settings, before.config) if _DELETE_RETENTION in found]
+    retention = min(known, default=_DEFAULT_DELETE_RETENTION_MS)
+    if captured_at - last >= retention:
+        return f"tombstones may be gone: {captured_at - last} ms since the last savepoint, {_DELETE_RETENTION} is {retention}"
+    return None
+
+
+def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
+    """``whole`` in pieces that span at most ``max_records`` offsets each, in order: each is a file of its own and copied by itself, so that one big partition
+    keeps more than one core busy.
+    """
+    return tuple(
+        replace(whole, start=start, end=min(start + max_records, whole.end), size_hint=min(max_records, whole.end - start))
+        for start in range(whole.start, whole.end, max_records)
+    )
+
+
+def _copy_from(cut: PartitionCut, start: int, *, why: str, may_lose: bool = False) -> PartitionCopy:
+    return PartitionCopy(shares=False, gaps=(), missing=_range(cut, start, may_lose), full_because=why)
+
+
+def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
+    # State with a hole in it is worth nothing. A hole in an input is not closed by taking no savepoint.
+    if start >= cut.end:
+        return None
+    return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
+
+
+def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
+    """Copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
+    merged: list[CopiedRange] = []
+    for piece in sorted(pieces, key=lambda one: one.start):
+        last = merged[-1] if merged else None
+        idle = last and piece.file is None and last.file is None and last.end == piece.start and last.compacted == piece.compacted
+        merged.append(replace(piece, start=merged.pop().start) if idle else piece)
+    return tuple(merged)

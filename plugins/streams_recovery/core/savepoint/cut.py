@@ -1,0 +1,172 @@
+"""The cut: what is read, in which order, and what it proves.
+
+The order, the same for every guarantee:
+
+1. C1, the committed offsets, once no transaction can change them any more;
+2. E, the high watermark of each internal partition: there the cut goes through it;
+3. L, the last stable offset of each internal partition, when it has reached E;
+4. C2, the committed offsets again, read like C1;
+5. H, the high watermark of each internal partition again;
+6. the high watermarks of outputs, then a wait until they are decided too. Only for a cut that is used.
+
+**Every cut is complete.** Kafka Streams commits an offset after all that the input below it caused was acknowledged. So the effects of input below C1 are
+below E, and after step 3 their transactions are decided.
+
+**A cut of transactions is exact when E = L = H in every internal partition, and C1 = C2.** The high watermark of a log never falls, so between its readings
+in steps 2 and 5 nothing was acknowledged in a partition whose E equals H, neither a record nor the marker that ends a transaction. All of step 2 is over
+when step 4 begins, and step 5 begins when it is over: during step 4 every internal partition ended at E, at the same moment. Since L = E, no transaction was
+open in any of them then.
+
+- A committed transaction with one record below E is in the cut as a whole. Its marker in that partition is below E, so it had ended before. A producer ends
+  a transaction after all of its records were acknowledged, so its records in other partitions are below E too, and since nothing is open there, so are its
+  markers, in whichever order they were written. It sent its offsets before it ended, so C2 has them: it was read later, and waits for offsets that are sent
+  and not decided.
+- A transaction whose offsets are in C2 is in the cut. It had ended when C2 was read, so its records were acknowledged by then and are below H, which is E.
+
+The cut is then the work of whole transactions, and C is where exactly these had come to. That holds for transactions that move no offset, as a punctuation's
+without new input: C1 = C2 says nothing about them, only E = L = H does. What they wrote to outputs was acknowledged before step 6 and is below the ends read
+there, perhaps with what later transactions wrote.
+
+**Without transactions** a log between two of its records looks like one that is complete. Only an application that was held is exact then: it had processed
+nothing since before C1, and had committed all it had processed.
+
+Readings count for logs that stay what they are: the caller compares topics, partitions and leaders before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.repository.manifest import CutProof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCut:
+    """One partition at the cut; see ``PartitionImage`` for the fields."""
+
+    topic: str
+    partition: int
+    log_start: int
+    last_stable: int
+    end: int
+    leader_epoch: int | None
+    committed: CommittedOffset | None
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def tail_start(self) -> int:
+        """Where the unread part of a repartition partition begins. Without a commit nothing was read yet."""
+        return self.log_start if self.committed is None else self.committed.offset
+
+
+Offsets = Mapping[TopicPartition, int]
+Committed = Mapping[TopicPartition, CommittedOffset | None]
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What one attempt at a cut read, in this order; see above. ``captured_at`` (ms) is by this machine's clock, after ``committed_before``. ``ends``,
+    ``last_stable`` and ``ends_after`` are of the internal partitions.
+    """
+
+    committed_before: Committed
+    captured_at: int
+    ends: Offsets
+    last_stable: Offsets
+    committed_after: Committed
+    ends_after: Offsets
+
+    @property
+    def committed_unchanged(self) -> bool:
+        """True when no committed offset or metadata moved between the two reads."""
+        return dict(self.committed_before) == dict(self.committed_after)
+
+    @property
+    def open_across(self) -> tuple[TopicPartition, ...]:
+        """Internal partitions in which a transaction was open at the cut's end: its marker came later, or is still to come."""
+        return _differing(self.ends, self.last_stable)
+
+    @property
+    def moved(self) -> tuple[TopicPartition, ...]:
+        """Internal partitions that did not end at the cut's end any more when the attempt was over."""
+        return _differing(self.ends, self.ends_after)
+
+    @property
+    def exact(self) -> bool:
+        """True when nothing that was read is against an exact cut."""
+        return self.committed_unchanged and self.still
+
+    @property
+    def still(self) -> bool:
+        """True when all internal partitions ended where the cut goes through them, at one moment, with no transaction open in any."""
+        return not self.open_across and not self.moved
+
+
+def _differing(ends: Offsets, others: Offsets) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(tp for tp in {*ends, *others} if ends.get(tp) != others.get(tp)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one attempt at a cut saw. ``held`` is True when the application was proven still for the whole attempt: closed cleanly in mode
+    ``stop``; in mode ``pause`` the same members paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
+    ``writers_transactional`` needs no answer where the readings are against an exact cut already.
+    """
+
+    mode: QuiesceMode
+    guarantee: Guarantee
+    readings: Readings
+    held: bool
+    why_not_held: str
+    writers_transactional: bool
+
+
+def judge(evidence: Evidence) -> tuple[Consistency, tuple[str, ...]]:
+    """The label the evidence supports, and the reasons against ``exact``."""
+    readings = evidence.readings
+    if not readings.committed_before:
+        return Consistency.AHEAD, ("no committed offsets were found to compare",)
+    reasons = []
+    if not readings.committed_unchanged:
+        reasons.append("committed offsets moved between the two reads")
+    if readings.open_across:
+        reasons.append(f"a transaction was open at the end of {_named(readings.open_across)}")
+    elif readings.moved:
+        reasons.append(f"internal topics were written to while the cut was read: {_named(readings.moved)}")
+    transactional = evidence.guarantee is Guarantee.EXACTLY_ONCE_V2 and evidence.writers_transactional
+    # With transactions, what the readings show is the reason; who writes is asked only when they show nothing.
+    if not evidence.held and not transactional and (not reasons or evidence.guarantee is Guarantee.AT_LEAST_ONCE):
+        reasons.append(f"{evidence.why_not_held}, and the changelog writers are not proven transactional")
+    return (Consistency.AHEAD if reasons else Consistency.EXACT), tuple(reasons)
+
+
+def _named(partitions: tuple[TopicPartition, ...]) -> str:
+    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
+    return ", ".join(map(str, partitions[:_NAMED])) + more
+
+
+def proof(evidence: Evidence, *, held_seconds: float, attempts: int) -> tuple[Consistency, CutProof]:
+    """The label with the proof that goes into the manifest. Only for cuts whose last stable offsets reached their ends: no other may be published."""
+    consistency, reasons = judge(evidence)
+    return consistency, CutProof(
+        mode=evidence.mode,
+        committed_unchanged=evidence.readings.committed_unchanged,
+        stable_reached=True,
+        still_between_reads=evidence.readings.still,
+        held_seconds=round(held_seconds, 3),
+        attempts=attempts,
+        reasons=reasons,
+    )
+
+
+def purged_tails(partitions: Mapping[TopicPartition, PartitionCut]) -> tuple[TopicPartition, ...]:
+    """Repartition partitions whose unread records were deleted below the committed offset: such a cut cannot be used, take another."""
+    return tuple(tp for tp, cut in partitions.items() if cut.log_start > cut.tail_start)

@@ -1,0 +1,197 @@
+"""State that changed between two savepoints although no restore of ours was at work: a cut of it may be proven exact and is still one of damaged state.
+
+Kafka Streams creates a changelog that is gone again, empty and without an error, and goes on from its committed offsets.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import StateDamaged
+from streams_recovery.core.kafka_types import ClaimedTopic, TopicPartition, TopicRole
+from streams_recovery.core.repository.journal import JournalEntry, Phase, created_by
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.savepoint.truncation import truncation
+
+
+class ChangedState(enum.StrEnum):
+    """What a savepoint does when the application's state changed in such a way: it is refused, or published as ``damaged``; or the change was
+    ``intended``, and what is there now is the state.
+    """
+
+    REFUSE = "refuse"
+    DAMAGED = "damaged"
+    INTENDED = "intended"
+
+
+class DamageKind(enum.StrEnum):
+    """``missing``: a declared store has no changelog. The others are about topics that the last savepoint has: ``vanished``, ``recreated`` under the
+    same name, ``truncated``; ``claimed``: there, and taken for another application's by now.
+    """
+
+    MISSING = "missing"
+    VANISHED = "vanished"
+    RECREATED = "recreated"
+    TRUNCATED = "truncated"
+    CLAIMED = "claimed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """One internal topic that is not what it should be. ``topic_id`` is that of now, None when there is no such topic."""
+
+    kind: DamageKind
+    topic: str
+    topic_id: str | None
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTopic:
+    """An internal topic as the cluster has it. ``expires`` tells whether its policy lets the broker delete records because they are old."""
+
+    name: str
+    role: TopicRole
+    topic_id: str
+    expires: bool
+    partitions: tuple[PartitionCut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What restores of ours explain. ``created`` has the ids of all topics that they made, by name. ``since`` has those of the restore that replaced
+    the state last, if that was after the last savepoint, else it is None; it is empty when that restore left it to the application to make its topics, or
+    somebody brought the application back in another way.
+    """
+
+    created: Mapping[str, Collection[str]]
+    since: Mapping[str, Collection[str]] | None
+
+    def explains(self, damage: Damage) -> bool:
+        """True when the topic is as it is because of a restore."""
+        if damage.kind is DamageKind.RECREATED and damage.topic_id in self.created.get(damage.topic, ()):
+            return True
+        replaced = damage.kind in (DamageKind.RECREATED, DamageKind.VANISHED) and self.since is not None
+        return replaced and damage.topic not in (self.since or {})
+
+
+def restored(journals: Iterable[tuple[JournalEntry, ...]], moment: int) -> Restored:
+    """What these journals, oldest first, explain of changes since ``moment``."""
+    created: dict[str, set[str]] = {}
+    since: Mapping[str, Collection[str]] | None = None
+    for entries in journals:
+        mine = created_by(entries)
+        for name, ids in mine.items():
+            created.setdefault(name, set()).update(ids)
+        if any(entry.phase is Phase.DESTROYING and entry.at > moment for entry in entries):
+            finished = any(entry.phase is Phase.RECOVERED for entry in entries)
+            since = mine if finished else {}
+    return Restored(created=created, since=since)
+
+
+def missing_changelogs(changelogs: Mapping[str, str], existing: Collection[str]) -> tuple[Damage, ...]:
+    """Declared stores, with the names of their changelogs, of which those are not among ``existing`` ones."""
+    return tuple(
+        Damage(
+            kind=DamageKind.MISSING,
+            topic=changelog,
+            topic_id=None,
+            problem=f"store {store} is declared, and its changelog {changelog} does not exist",
+        )
+        for store, changelog in sorted(changelogs.items())
+        if changelog not in existing
+    )
+
+
+def changed_topics(
+    last: Manifest,
+    topics: Iterable[StateTopic],
+    claimed: Iterable[ClaimedTopic],
+    epoch_ends: Mapping[TopicPartition, int | None],
+) -> tuple[Damage, ...]:
+    """Internal topics of the savepoint ``last`` that are not what they were. ``topics`` are all that the application has now, ``epoch_ends`` where by
+    the broker the records end that were written up to the leader epochs in ``last``.
+    """
+    now = {topic.name: topic for topic in topics}
+    others = {one.topic: one for one in claimed}
+    found = []
+    for image in last.topics:
+        if image.role.internal:
+            here = now.get(image.name)
+            damage = _gone(last, image, others.get(image.name)) if here is None else _replaced(last, image, here, epoch_ends)
+            found += [damage] if damage is not None else []
+    return tuple(found)
+
+
+def _gone(last: Manifest, image: TopicImage, claim: ClaimedTopic | None) -> Damage:
+    if claim is None:
+        what = f"topic {image.name} (id {image.topic_id}) is in savepoint {last.savepoint_id} and does not exist any more"
+        return Damage(kind=DamageKind.VANISHED, topic=image.name, topic_id=None, problem=what)
+    what = (
+        f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is taken for a topic of {claim.group}, because there is a "
+        "consumer group of that name"
+    )
+    return Damage(kind=DamageKind.CLAIMED, topic=image.name, topic_id=None, problem=what)
+
+
+def _replaced(last: Manifest, image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Damage | None:
+    if here.topic_id != image.topic_id:
+        what = f"topic {image.name} was created again since savepoint {last.savepoint_id}: id {image.topic_id} became {here.topic_id}"
+        return Damage(kind=DamageKind.RECREATED, topic=image.name, topic_id=here.topic_id, problem=what)
+    why = [f"partition {number}: {why}" for number, why in _cut_back(image, here, epoch_ends)]
+    if not why:
+        return None
+    what = f"topic {image.name} lost records since savepoint {last.savepoint_id}: {'; '.join(why[:5])}"
+    return Damage(kind=DamageKind.TRUNCATED, topic=image.name, topic_id=here.topic_id, problem=what)
+
+
+def _cut_back(image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Iterator[tuple[int, str]]:
+    cuts = {cut.partition: cut for cut in here.partitions}
+    # What was read of a repartition topic is deleted by the application itself, and old records of a windowed store's changelog by the broker.
+    stays = image.role is TopicRole.CHANGELOG and not here.expires and "delete" not in image.config.get("cleanup.policy", "")
+    for before in image.partitions:
+        cut = cuts.get(before.partition)
+        if cut is None:
+            yield before.partition, "it does not exist any more"
+        elif cut.end < before.end:
+            yield before.partition, f"it ended at {before.end} and ends at {cut.end}"
+        elif stays and cut.log_start > before.log_start:
+            yield before.partition, f"it began at {before.log_start} and begins at {cut.log_start}, and its policy deletes nothing"
+        else:
+            end = epoch_ends.get(cut.tp)
+            why = truncation(seen=before.leader_epoch, upto=before.end, now=cut.leader_epoch, epoch_end=end)
+            if why is not None:
+                yield before.partition, why
+
+
+def require_whole(application_id: str, found: Collection[Damage], wanted: ChangedState) -> None:
+    """Raise ``StateDamaged`` with all of ``found`` unless the request allows it. That a declared store has no changelog is never intended."""
+    refused = [
+        one for one in found if wanted is ChangedState.REFUSE or (wanted is ChangedState.INTENDED and one.kind is DamageKind.MISSING)
+    ]
+    if not refused:
+        return
+    kinds = {one.kind for one in refused}
+    steps = ["nothing was changed"]
+    if DamageKind.MISSING in kinds:
+        steps.append("correct `stores` in the configuration if that store has no changelog (logged: false, or its source)")
+    if DamageKind.CLAIMED in kinds:
+        steps.append("name the stores of topics that are this application's under `stores` in the configuration")
+    if kinds - {DamageKind.MISSING, DamageKind.CLAIMED}:
+        steps.append("if state was lost, restore or rebuild the application")
+    if wanted is ChangedState.REFUSE and DamageKind.MISSING not in kinds:
+        steps.append("if what is there now is meant to be the state, take one savepoint with changed_state `intended`")
+    steps.append(
+        f"to save what is left, take one with changed_state `damaged`; either needs the application id {application_id} as confirm"
+    )
+    raise StateDamaged(
+        f"the state of {application_id} is damaged: {'; '.join(map(str, refused[:10]))}",
+        next_step="; ".join(steps),
+        topics=[one.topic for one in refused],
+    )

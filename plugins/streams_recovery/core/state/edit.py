@@ -1,0 +1,213 @@
+"""A store's changelog made anew from an edited table: which rows it gets, in which partition, and the savepoint that holds them.
+
+Everything but this one changelog stays as it is in the savepoint that the table was made from. A row that was not edited keeps its bytes, its
+offset, its timestamp and its headers. What is added comes behind the end of the log: nobody reads these offsets but the load of a restore.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.compaction.plan import WINDOWED, why_never
+from streams_recovery.core.compaction.proof import Compaction
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
+from streams_recovery.core.state.partitioner import default_partition
+from streams_recovery.core.state.table import Entry, Headers, Identity, undeleted
+from streams_recovery.core.state.windowed_keys import split_key
+
+WRITABLE = WINDOWED | {StoreKind.KEY_VALUE}
+# The subscriptions of a foreign-key join lie in the partition of the foreign key, which is only a part of theirs.
+_FOREIGN_KEY_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+|.+-subscription-store")
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A row of the table, encoded: the changelog's whole key, and the value that it is to have. ``timestamp`` (ms) is None where none was given."""
+
+    key: bytes
+    value: bytes
+    timestamp: int | None
+    headers: Headers | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What a changelog holds now: the newest entry of each key, deleted ones included, and of each partition the last of the entries with the latest
+    timestamp, which carries the time of a windowed store.
+    """
+
+    kind: StoreKind
+    images: tuple[PartitionImage, ...]
+    entries: Mapping[Identity, Entry]
+    latest: Mapping[int, Entry]
+    captured_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """The entries of every partition in the order of offsets, and what was done to keys. ``compared`` is how many keys showed where the application
+    puts them: with none, the partitions of what was added are what Kafka does by default, and nobody saw that this application does.
+    """
+
+    partitions: Mapping[int, tuple[Entry, ...]]
+    kept: int
+    changed: int
+    added: int
+    removed: int
+    compared: int
+
+    @property
+    def rows(self) -> int:
+        """Living keys of the table."""
+        return self.kept + self.changed + self.added
+
+
+def check_writable(source: Manifest, topic: TopicImage, store: str, kind: StoreKind) -> None:
+    """Raise ``Refused`` for a store whose changelog cannot be made exactly from a table, and for a savepoint that is no good base."""
+    if source.consistency not in (Consistency.EXACT, Consistency.EDITED):
+        raise Refused(
+            f"savepoint {source.savepoint_id} is `{source.consistency}`: {'; '.join(source.proof.reasons)}",
+            next_step="edit an exact savepoint",
+            savepoint=source.savepoint_id,
+        )
+    why = why_never(topic, kind)
+    if why is None and kind not in WRITABLE:
+        why = f"what a {kind} store logs is more than keys and values"
+    if why is None and _FOREIGN_KEY_STORE.fullmatch(store):
+        why = "it holds the subscriptions of a foreign-key join, which are not in the partition of their key"
+    if why is None and any(image.gaps for image in topic.partitions):
+        why = "its changelog has a gap"
+    if why is not None:
+        raise Refused(
+            f"store {store} cannot be written from a table: {why}",
+            next_step="nothing was changed; rebuild such a store from its input",
+            store=store,
+        )
+
+
+def edited(base: Base, table: Sequence[Wanted]) -> Edit:
+    """The changelog that holds exactly the keys of ``table``.
+
+    In a windowed store deleted keys and what is deleted now stay as tombstones, because the time of such a store comes from its keys. Raises
+    ``ConfigInvalid`` for a key that is twice in the table or a timestamp that cannot be written, ``Refused`` when a key lies where Kafka's default
+    partitioner would not put it.
+    """
+    compared = _check_partitions(base)
+    now: dict[Identity, Wanted] = {}
+    for row in table:
+        at = (_partition(base, row.key), row.key, 0)
+        if at in now:
+            raise ConfigInvalid(f"the key {row.key.hex()} is in the table twice", next_step="leave one row of each key in it")
+        now[at] = row
+    alive, ends = undeleted(base.entries), {image.partition: image.end for image in base.images}
+    partitions: dict[int, list[Entry]] = {image.partition: [] for image in base.images}
+    changed = 0
+    for at, entry in base.entries.items():
+        if at in alive and at in now:
+            again = _changed(entry, now[at])
+            changed += again != entry
+            partitions[at[0]].append(again)
+        elif base.kind in WINDOWED:
+            partitions[at[0]].append(entry if entry.value is None else replace(entry, value=None, headers=None))
+    added = sorted(set(now) - set(alive))
+    for at in added:
+        partitions[at[0]] = [entry for entry in partitions[at[0]] if entry.key != at[1]]
+        partitions[at[0]].append(_added(base, now[at], at[0], ends[at[0]]))
+        ends[at[0]] += 1
+    for number, entry in base.latest.items() if base.kind in WINDOWED else ():
+        if entry.offset not in {other.offset for other in partitions[number]}:
+            partitions[number].append(entry)
+    return Edit(
+        partitions={number: tuple(sorted(rows, key=lambda one: one.offset)) for number, rows in partitions.items()},
+        kept=len(now) - len(added) - changed,
+        changed=changed,
+        added=len(added),
+        removed=len(set(alive) - set(now)),
+        compared=compared,
+    )
+
+
+def _check_partitions(base: Base) -> int:
+    """How many keys lie where the default partitioner puts them; all of them have to."""
+    wrong = [entry for entry in base.entries.values() if _partition(base, entry.key) != entry.partition]
+    if wrong:
+        named = ", ".join(f"{entry.key.hex()} in {entry.partition}, not {_partition(base, entry.key)}" for entry in wrong[:_NAMED])
+        raise Refused(
+            f"{len(wrong)} of {len(base.entries)} keys do not lie where Kafka's default partitioner puts them: {named}",
+            next_step="this application chooses partitions in its own way, so its state cannot be written from outside; correct a wrong kind of the store",
+        )
+    return len(base.entries)
+
+
+def _partition(base: Base, key: bytes) -> int:
+    return default_partition(split_key(base.kind, key).key, len(base.images))
+
+
+def _changed(entry: Entry, row: Wanted) -> Entry:
+    same = row.timestamp in (None, entry.timestamp)
+    timestamp = entry.timestamp if row.timestamp is None or same else _checked_time(row.timestamp, row.key)
+    return replace(entry, value=row.value, timestamp=timestamp, headers=row.headers)
+
+
+def _added(base: Base, row: Wanted, partition: int, offset: int) -> Entry:
+    parts = split_key(base.kind, row.key)
+    # Without a time of its own a row is as old as its window, or as the savepoint.
+    own = parts.end if parts.end is not None else parts.start if parts.start is not None else base.captured_at
+    timestamp = _checked_time(own if row.timestamp is None else row.timestamp, row.key)
+    return Entry(partition=partition, offset=offset, timestamp=timestamp, key=row.key, value=row.value, headers=row.headers)
+
+
+def _checked_time(timestamp: int, key: bytes) -> int:
+    if timestamp <= 0:
+        raise ConfigInvalid(
+            f"the key {key.hex()} would get timestamp {timestamp}, and only those above 0 can be written",
+            next_step="give that row of the table a timestamp",
+        )
+    return timestamp
+
+
+def described(edit: Edit, store: str, source_id: str) -> str:
+    """What was done, in a sentence that stays with the savepoint."""
+    where = "" if edit.compared else "; no key showed which partitioner the application uses"
+    return (
+        f"store {store} was edited: of {source_id} {edit.kept} keys are as they were, {edit.changed} changed, {edit.added} added and "
+        f"{edit.removed} removed{where}"
+    )
+
+
+def edited_from(image: PartitionImage) -> int:
+    """Where the one range of an edited partition begins."""
+    return image.archived_from if image.ranges.facts.ranges else min(image.log_start, image.end)
+
+
+def edited_range(image: PartitionImage, entries: Sequence[Entry], file: SegmentFile | None) -> tuple[int, tuple[CopiedRange, ...]]:
+    """Where the edited log of a partition ends, and the one range that it is."""
+    start = edited_from(image)
+    end = max(image.end, entries[-1].offset + 1 if entries else 0)
+    if end == start:
+        return end, ()
+    return end, (CopiedRange(start=start, end=end, file=file, compacted=Compaction.LATEST_PER_KEY),)
+
+
+def edited_manifest(
+    source: Manifest, topic: TopicImage, images: Sequence[PartitionImage], what: str, *, savepoint_id: str, provenance: Provenance
+) -> Manifest:
+    """The savepoint of the same cut as ``source`` with these partitions of ``topic``. It is labelled as edited, and says what was done, by whom and why."""
+    earlier = source.proof.reasons if source.consistency is Consistency.EDITED else ()
+    changed = replace(topic, partitions=tuple(images), full_since=source.captured_at)
+    manifest = replace(
+        source,
+        savepoint_id=savepoint_id,
+        parent_id=None,
+        consistency=Consistency.EDITED,
+        proof=replace(source.proof, reasons=(*earlier, what)),
+        topics=tuple(changed if one.name == topic.name else one for one in source.topics),
+        provenance=provenance,
+    )
+    shares = any(image.rows for one in source.topics if one.name != topic.name for image in one.partitions)
+    return replace(manifest, parent_id=source.savepoint_id) if shares else manifest

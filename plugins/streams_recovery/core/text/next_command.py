@@ -1,0 +1,48 @@
+"""Commands to run next, complete and ready to copy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+PROGRAM = "streams-recovery"
+_APPROVE, _PLAN, _CONFIGS = "--approve", "--plan", "--configs"
+
+
+def command(*words: str) -> str:
+    """A command of this program, quoted for a shell."""
+    return shlex.join([PROGRAM, *words])
+
+
+def approved(words: Sequence[str], approval: str, *, more: Sequence[str] = ()) -> str:
+    """The command that was given, ``words`` of it without the program, so that it carries out the approved plan. It gets ``more`` options too."""
+    return command(*_without_approval(words), *more, _APPROVE, approval)
+
+
+def without_plan(words: Sequence[str]) -> str:
+    """The command that was given, so that it does what it showed."""
+    return command(*_without_approval(words))
+
+
+def added(words: Sequence[str], option: str) -> str:
+    """The command that was given, with one more option."""
+    return command(*(word for word in words if word != option), option)
+
+
+def with_configs(words: Sequence[str], command: str) -> str:
+    """A command for the same configuration files as the one that was given in ``words``."""
+    for number, word in enumerate(words):
+        if word.startswith(f"{_CONFIGS}="):
+            return f"{command} {shlex.quote(word)}"
+        if word == _CONFIGS and number + 1 < len(words):
+            return f"{command} {shlex.join(words[number : number + 2])}"
+    return command
+
+
+def _without_approval(words: Iterable[str]) -> Iterator[str]:
+    rest = iter(words)
+    for word in rest:
+        if word == _APPROVE:
+            next(rest, None)
+        elif word != _PLAN and not word.startswith(f"{_APPROVE}="):
+            yield word

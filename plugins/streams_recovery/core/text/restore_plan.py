@@ -1,0 +1,256 @@
+"""A restore plan for people: markdown that reads well on an approval page and in a terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.restore.estimate import duration_text
+from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
+from streams_recovery.core.restore.request import SafetyPolicy
+
+# A page that is read before something irreversible should be read to its end.
+_SHOWN_OFFSETS = 40
+
+
+_TOPICS = ("| topic | role | partitions | records | bytes | replaces |", "|---|---|---:|---:|---:|---|")
+_SAFETY = {
+    SafetyPolicy.REQUIRED: "**Save** what is there as a safety savepoint, so that `undo` can bring it back.",
+    SafetyPolicy.BEST_EFFORT: "**Try to save** what is there as a safety savepoint; go on without one if that fails.",
+    SafetyPolicy.SKIP: "**Save nothing**: what is there now is lost, and `undo` cannot bring it back.",
+}
+
+
+def markdown(plan: RestorePlan) -> str:
+    """The plan in the order in which it would be carried out."""
+    return "\n".join(
+        [
+            *_head(plan),
+            "",
+            *_duration(plan),
+            *_point(plan),
+            *_in_place(plan),
+            *_warnings(plan),
+            *_claimed(plan),
+            f"1. **Stop** {_instances(plan)} and prove that they are gone.",
+            f"2. {_SAFETY[plan.safety]}",
+            *(_rebuilt(plan) if plan.from_input else _loaded(plan)),
+            f"5. **Set {len(plan.offsets)} committed offsets**, the inputs' by `{plan.strategy}`:",
+            "",
+            "| partition | before | after |",
+            "|---|---:|---:|",
+            *(f"| {o.tp} | {plan.observed.offsets_before.get(str(o.tp), '-')} | {o.offset} |" for o in plan.offsets[:_SHOWN_OFFSETS]),
+            *_further(plan),
+            "",
+            "6. **Wipe** the local state of every instance.",
+            f"7. **Start**, and wait until {_catching_up(plan)}.",
+            *([] if plan.from_input else ["", _elsewhere(plan)]),
+        ]
+    )
+
+
+def _claimed(plan: RestorePlan) -> list[str]:
+    if not plan.claimed:
+        return []
+    explanation = (
+        f"By their names these could be internal topics of `{plan.application_id}`. Each is taken for one of another application, because a consumer "
+        "group of that name exists. Name its store under `stores` in the configuration if it is this application's."
+    )
+    becomes = {topic.name: "created again" for topic in plan.create} | {topic.name: "deleted" for topic in plan.delete}
+    return [
+        explanation,
+        "",
+        "| topic | taken for one of | here |",
+        "|---|---|---|",
+        *(f"| {one.topic} | {one.group} | {_fate(becomes.get(one.topic))} |" for one in plan.claimed),
+        "",
+    ]
+
+
+def _fate(becomes: str | None) -> str:
+    return "stays as it is" if becomes is None else f"**{becomes}**"
+
+
+def _catching_up(plan: RestorePlan) -> str:
+    count = f"{plan.observed.records_to_catch_up:,} input records"
+    if plan.point is not None:
+        return f"{count} are processed and every repartition topic is read to its end; then **stop**"
+    return f"{count} are processed" if plan.from_input else f"{count} past the savepoint are processed again"
+
+
+def _head(plan: RestorePlan) -> list[str]:
+    if plan.point is not None and plan.point.slice is not None:
+        interval = plan.point.slice.interval
+        state = f"the state of savepoint `{plan.savepoint_id}`" if plan.point.with_state else "no state"
+        return [
+            f"### Process {moment(interval.start)} to {moment(interval.end)} again as `{plan.application_id}`{_source(plan)}",
+            "",
+            f"From {state}. Plan `{plan.hash[:12]}`.",
+        ]
+    if plan.captured_at is None:
+        source = (
+            "Without a savepoint" if plan.inputs_from is None else f"What is lost of the input comes from savepoint `{plan.inputs_from}`"
+        )
+        return [f"### Rebuild the state of `{plan.application_id}` from its input", "", f"{source}. Plan `{plan.hash[:12]}`."]
+    return [
+        f"### Restore `{plan.application_id}` from savepoint `{plan.savepoint_id}`{_source(plan)}",
+        "",
+        f"Captured **{moment(plan.captured_at)}**, consistency **{plan.consistency}**. Plan `{plan.hash[:12]}`.",
+    ]
+
+
+def _duration(plan: RestorePlan) -> list[str]:
+    expected = plan.observed.estimate
+    if expected is None:
+        return []
+    steps = ", ".join(f"{step} {duration_text(seconds)}" for step, seconds in expected.seconds.items())
+    basis = f"by the last {expected.measured} restores and drills" if expected.measured else "by default rates: none was measured here yet"
+    return [f"Estimated time: **{duration_text(expected.total)}** ({steps}), {basis}.", ""]
+
+
+def _loaded(plan: RestorePlan) -> list[str]:
+    return [
+        *_deletions(plan),
+        f"3. **Create and load** {len(plan.create)} topics with {plan.rows:,} records:",
+        "",
+        *_TOPICS,
+        *(_topic_row(topic, plan) for topic in plan.create),
+        "",
+        "4. **Verify** every record against the savepoint.",
+    ]
+
+
+def _rebuilt(plan: RestorePlan) -> list[str]:
+    if not plan.loads:
+        return [*_emptied(plan), "", "4. **Prove** that no internal topic is left."]
+    return [
+        f"3. **Delete** {len(plan.delete)} internal topics, **create and load** {len(plan.create)} topics with {plan.rows:,} records:",
+        "",
+        *_TOPICS,
+        *(f"| {topic.name} | internal | - | - | - | deleted |" for topic in plan.delete),
+        *(_topic_row(topic, plan) for topic in plan.create),
+        "",
+        "4. **Verify** every record against the savepoint, and **prove** that no internal topic is left.",
+    ]
+
+
+def _emptied(plan: RestorePlan) -> list[str]:
+    gone = [(topic.name, "deleted") for topic in plan.delete] + [(topic.name, "created again, empty") for topic in plan.create]
+    return [
+        f"3. **Delete** {len(plan.delete)} internal topics" + (f" and **empty** {len(plan.create)} outputs:" if plan.create else ":"),
+        "",
+        "| topic | offsets in it | then |",
+        "|---|---:|---|",
+        *(f"| {name} | {plan.observed.offsets_replaced.get(name, 0):,} | {then} |" for name, then in gone),
+    ]
+
+
+def _point(plan: RestorePlan) -> list[str]:
+    if plan.point is None:
+        return []
+    as_of = plan.point.as_of
+    state = "the state of this savepoint and its" if plan.point.with_state else "no state, and all archived"
+    cuts = [(topic.name, part.partition, part.cut) for topic in plan.create for part in topic.partitions if part.cut is not None]
+    more = len(cuts) - _SHOWN_OFFSETS
+    leads = plan.deferred
+    held = sum(cut.rows - leads[tp] for name, number, cut in cuts if (tp := TopicPartition(name, number)) in leads)
+    when = f"As of **{moment(as_of.moment)}** ({as_of.moment} ms) by **{as_of.by}**: {state} input up to there"
+    if plan.point.slice is not None:
+        when = f"**{plan.own_records:,} input records of the interval**, and the input around it up to {moment(as_of.moment)}"
+    last = f" {held:,} of these records are given to the application once it has processed what comes before the interval." if held else ""
+    return [
+        f"{when}, from the archive of `{plan.point.archive}`.{last}",
+        "",
+        "| partition | records taken | late ones among them | first later record |",
+        "|---|---:|---:|---|",
+        *(
+            f"| {name}-{number} | {cut.rows:,} | {cut.late:,} | {'none archived' if cut.first_later is None else cut.first_later} |"
+            for name, number, cut in cuts[:_SHOWN_OFFSETS]
+        ),
+        *([f"| {more} more, all of them in `restore --plan --json` | | | |"] if more > 0 else []),
+        "",
+    ]
+
+
+def _in_place(plan: RestorePlan) -> list[str]:
+    here = plan.in_place
+    if here is None or plan.point is None:
+        return []
+    later = sum(topic.rows for topic in here.later)
+    moved = [f"| {one.group} | {one.tp} | {one.before} | {one.offset} | {one.again:,} |" for one in here.groups[:_SHOWN_OFFSETS]]
+    more = len(here.groups) - _SHOWN_OFFSETS
+    return [
+        f"**In place: {later:,} later records come out of the inputs**, for everybody who reads them: these are deleted and made again.",
+        f"Nobody wrote to any input for {here.still_seconds:g} s, and no transaction is open there.",
+        "Producers must stay stopped until this is over, and that they will cannot be proven.",
+        "",
+        f"What comes out stays in savepoint `{plan.point.archive}`, which is kept, until `append-quarantine` puts it behind the inputs again.",
+        "Its order to what came before it and since is another one then. What was made of it, in outputs and by other readers, stays.",
+        "",
+        "| input | later records |",
+        "|---|---:|",
+        *(f"| {topic.name} | {topic.rows:,} |" for topic in here.later),
+        "",
+        *(
+            ["| other group | partition | before | after | later records it had read |", "|---|---|---:|---:|---:|", *moved]
+            if moved
+            else []
+        ),
+        *([f"| {more} more, all of them in `restore --plan --json` | | | | |"] if more > 0 else []),
+        *([""] if moved else []),
+    ]
+
+
+def _source(plan: RestorePlan) -> str:
+    return "" if plan.source_application_id == plan.application_id else f" of `{plan.source_application_id}`"
+
+
+def _elsewhere(plan: RestorePlan) -> str:
+    made = {topic.name for topic in plan.create}
+    kept = sorted({item.topic for item in plan.offsets} - made)
+    stay = (
+        f"The inputs {', '.join(kept)} stay as they are. "
+        if kept
+        else "All inputs come from the savepoint: what came later is not in them. "
+    )
+    return stay + "Results of the input that is processed again are written to the outputs once more."
+
+
+def _further(plan: RestorePlan) -> list[str]:
+    more = len(plan.offsets) - _SHOWN_OFFSETS
+    return [f"| {more} more, all of them in `restore --plan --json` | | |"] if more > 0 else []
+
+
+def moment(milliseconds: int) -> str:
+    """A timestamp as people read it, in UTC; one that no calendar has, as the number that it is."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError):
+        return f"{milliseconds} ms"
+
+
+def _instances(plan: RestorePlan) -> str:
+    names = plan.observed.instances
+    return f"{len(names)} running instances ({', '.join(names)})" if names else "all instances (none is running now)"
+
+
+def _deletions(plan: RestorePlan) -> list[str]:
+    if not plan.delete:
+        return []
+    names = ", ".join(topic.name for topic in plan.delete)
+    return [f"   **Delete** {len(plan.delete)} internal topics that the savepoint does not know: {names}."]
+
+
+def _topic_row(topic: TopicToCreate, plan: RestorePlan) -> str:
+    existing = plan.observed.offsets_replaced.get(topic.name)
+    replaced = f"**{existing:,} offsets**" if existing else "an empty topic" if topic.replaces else "nothing"
+    return f"| {topic.name} | {topic.role} | {len(topic.partitions)} | {topic.rows:,} | {topic.payload_bytes:,} | {replaced} |"
+
+
+def _warnings(plan: RestorePlan) -> list[str]:
+    warnings = list(plan.warnings)
+    if plan.consistency is Consistency.DAMAGED:
+        warnings.insert(0, "This savepoint is `damaged`: what was gone when it was taken will be gone again, and its stores begin empty.")
+    if plan.consistency is Consistency.AHEAD:
+        warnings.insert(0, "This savepoint is `ahead`: some input may be counted twice after the restore.")
+    return [f"> **Warning:** {warning}" for warning in warnings] + ([""] if warnings else [])

@@ -1,0 +1,134 @@
+"""The compaction guard: topic settings that keep the log cleaner away while somebody copies a log.
+
+Several savepoints may guard one topic at the same time, of several applications with repositories of their own. Each has a mark on the guard, and the last
+one to go puts the owner's settings back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.kafka_types import TopicDescription
+from streams_recovery.core.topic_holds.held_value import (
+    FORMS,
+    MAX_COMPACTION_LAG,
+    MIN_COMPACTION_LAG,
+    TIMESTAMP_BEFORE,
+    held_value,
+    read_held,
+)
+
+Overrides = Mapping[str, str]
+# What to set on a topic; None deletes the override.
+Changes = Mapping[str, str | None]
+
+RESTORE_MARK = 0
+COPY_MARKS = range(1, 16)
+# No copy takes as long. A guard that is older was forgotten by a run that is dead.
+FORGOTTEN_DAYS = 7
+
+TIMESTAMP_TYPE, CREATE_TIME = "message.timestamp.type", "CreateTime"
+# Its place in here is the note of the setting that limits old timestamps: a type is no number, and cannot carry anything itself.
+TIMESTAMP_TYPES = (None, CREATE_TIME, "LogAppendTime")
+GUARD_SETTINGS = (MIN_COMPACTION_LAG, MAX_COMPACTION_LAG)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What keeps the cleaner away from a topic: the marks of those who need it, and the day (since the epoch) on which the first copy put it there, 0 while
+    no copy needs it.
+    """
+
+    marks: frozenset[int]
+    since: int
+
+
+def guard_on(config: Overrides) -> Guard | None:
+    """The guard on a topic with these overrides, whoever put it there, or None."""
+    lag = read_held(MIN_COMPACTION_LAG, config.get(MIN_COMPACTION_LAG))
+    if lag is None:
+        return None
+    marks = frozenset(mark for mark in (RESTORE_MARK, *COPY_MARKS) if lag.note >> mark & 1)
+    day = read_held(MAX_COMPACTION_LAG, config.get(MAX_COMPACTION_LAG))
+    return Guard(marks=marks, since=day.note if day else 0)
+
+
+def marked(config: Overrides, mark: int) -> bool:
+    """True while a topic with these overrides has this mark on its guard."""
+    guard = guard_on(config)
+    return guard is not None and mark in guard.marks
+
+
+def free_marks(configs: Iterable[Overrides], today: int) -> list[int]:
+    """Marks for a copy that none of these topics has on its guard. ``today`` is the day since the epoch."""
+    taken = {mark for config in configs if (guard := guard_on(config)) and not _forgotten(guard, today) for mark in guard.marks}
+    return [mark for mark in COPY_MARKS if mark not in taken]
+
+
+def joined(config: Overrides, mark: int, today: int) -> Changes:
+    """What to set so that the cleaner leaves the topic alone as long as ``mark`` is on its guard; nothing when it is. Marks on a forgotten guard are
+    dropped, but for that of a restore: its application knows when to take it away.
+    """
+    guard = guard_on(config) or Guard(marks=frozenset(), since=0)
+    forgotten = _forgotten(guard, today)
+    if mark in guard.marks and not forgotten:
+        return {}
+    marks = guard.marks & {RESTORE_MARK} if forgotten else guard.marks
+    return guarded(owner_config(config), marks | {mark}, today if forgotten else guard.since or today)
+
+
+def _forgotten(guard: Guard, today: int) -> bool:
+    return guard.since > 0 and not today - FORGOTTEN_DAYS < guard.since <= today + 1
+
+
+def left(config: Overrides, mark: int) -> Changes:
+    """What to set so that ``mark`` is on the topic's guard no more: the owner's settings when it was the last one."""
+    guard = guard_on(config)
+    if guard is None or guard.marks <= {mark}:
+        return put_back(config, GUARD_SETTINGS)
+    if mark not in guard.marks:
+        return {}
+    marks = guard.marks - {mark}
+    return guarded(owner_config(config), marks, 0 if marks == {RESTORE_MARK} else guard.since)
+
+
+def guarded(owner: Overrides, marks: Collection[int], since: int) -> dict[str, str]:
+    """The guard with these marks. The cleaner compares a lag with record timestamps, which are event time: only one that reaches back before all of them
+    protects late data (LogCleanerManager#cleanableOffsets), and that of a hold does.
+    """
+    return {
+        MIN_COMPACTION_LAG: held_value(MIN_COMPACTION_LAG, owner.get(MIN_COMPACTION_LAG), sum(1 << mark for mark in marks)),
+        MAX_COMPACTION_LAG: held_value(MAX_COMPACTION_LAG, owner.get(MAX_COMPACTION_LAG), since),
+    }
+
+
+def needs_guard(config: Overrides, default_policy: str) -> bool:
+    """True for a topic the cleaner may compact. ``default_policy`` is the broker's ``log.cleanup.policy`` for topics without an override. An owner
+    who has set a lag of centuries keeps the cleaner away himself.
+    """
+    lag = owner_config(config).get(MIN_COMPACTION_LAG, "0")
+    return "compact" in config.get("cleanup.policy", default_policy) and int(lag) <= FORMS[MIN_COMPACTION_LAG].largest
+
+
+def unguarded(topics: Iterable[TopicDescription], mark: int, default_policy: str) -> list[TopicDescription]:
+    """Those of the topics that the cleaner may compact because their guard does not have this mark."""
+    return [topic for topic in topics if needs_guard(topic.config, default_policy) and not marked(topic.config, mark)]
+
+
+def owner_config(config: Overrides) -> dict[str, str]:
+    """A topic's overrides as its owner set them: what a manifest should show while a hold, whosever, is in force."""
+    changes = put_back(config, FORMS)
+    return {key: value for key, value in config.items() if key not in changes} | {
+        key: value for key, value in changes.items() if value is not None
+    }
+
+
+def put_back(config: Overrides, keys: Iterable[str]) -> Changes:
+    """The owner's values of ``keys``. Only of those that a hold has set: a setting that somebody has changed since is the owner's."""
+    carried = {key: held for key in keys if (held := read_held(key, config.get(key))) is not None}
+    changes: dict[str, str | None] = {key: held.owner for key, held in carried.items()}
+    kind = carried[TIMESTAMP_BEFORE].note if TIMESTAMP_BEFORE in carried else len(TIMESTAMP_TYPES)
+    if kind < len(TIMESTAMP_TYPES) and config.get(TIMESTAMP_TYPE) == CREATE_TIME:
+        changes[TIMESTAMP_TYPE] = TIMESTAMP_TYPES[kind]
+    return changes

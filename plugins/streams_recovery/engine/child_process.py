@@ -1,0 +1,79 @@
+"""Running spark-submit as a child process, for the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.spark_submit import submit_argv
+from streams_recovery.engine.submitter import RESULTS, SparkJob, prepared
+from streams_recovery.storage.receipts import read_receipt
+
+_TAIL_BYTES: Final = 4000
+_STOP_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSubmit:
+    """See Submitter. Jobs go to ``master``; what they print is appended to a file in ``logs``."""
+
+    master: str
+    logs: Path
+    allow_insecure_rpc: bool = False
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        """Run it in a process of its own."""
+        log = self.logs / f"{job.name}.log"
+        with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
+            run_submit(submit_argv(call, self.master), call.environment, log=log)
+            return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
+
+
+def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> None:
+    """Run ``argv`` to its end with ``environment`` and nothing of this process's own, output appended to ``log``. How it exits does not count: only what it
+    left does.
+
+    Raises ``ConfigInvalid`` when spark-submit cannot be started. When this process is interrupted the job, its JVM and its tasks are ended first.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                argv, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        except OSError as error:
+            raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
+        try:
+            process.wait()
+        finally:
+            _end(process)
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    # It leads a session of its own, so this reaches the JVM and nobody else. Python workers end when their JVM does.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

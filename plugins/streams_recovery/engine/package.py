@@ -1,0 +1,78 @@
+"""The code that tasks need, as one zip that is the same bytes for the same sources."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid
+
+HOME: Final = "STREAMS_RECOVERY_HOME"
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_RINGS: Final = ("core", "kafka", "segments", "serdes", "storage")
+# Zip has no time zone and no time before 1980.
+_ALWAYS: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def project_root(environment: Mapping[str, str] = os.environ) -> Path:
+    """The directory that holds ``spark_jobs``: what ``STREAMS_RECOVERY_HOME`` says, else the one this package was checked out in.
+
+    Raises ``ConfigInvalid`` when it does not hold them, as after an installation without the project around it.
+    """
+    named = environment.get(HOME)
+    root = Path(named) if named else _PACKAGE.parents[1]
+    if not (root / "spark_jobs" / "backup.py").is_file():
+        raise ConfigInvalid(
+            f"{root} does not hold spark_jobs",
+            next_step=f"set {HOME} to the directory of the project that holds spark_jobs",
+            path=str(root),
+        )
+    return root
+
+
+def build_package(directory: Path, *, root: Path | None = None) -> Path:
+    """The zip for ``--py-files`` in ``directory``, made when it is not there yet. Its name has the hash of its content.
+
+    Old ones stay: a running job may still need its own.
+    """
+    sources = dict(_sources(root or project_root()))
+    data = _zipped(sources)
+    path = directory / f"streams-recovery-{hashlib.sha256(data).hexdigest()[:16]}.zip"
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        _write_beside(path, data)
+    return path
+
+
+def _sources(root: Path) -> Iterator[tuple[str, Path]]:
+    yield "streams_recovery/__init__.py", _PACKAGE / "__init__.py"
+    for base, below in [(_PACKAGE.parent, _PACKAGE / ring) for ring in _RINGS] + [(root, root / "spark_jobs")]:
+        for path in sorted(below.rglob("*.py")):
+            yield path.relative_to(base).as_posix(), path
+
+
+def _zipped(sources: Mapping[str, Path]) -> bytes:
+    buffer = io.BytesIO()
+    # Stored, not deflated: the bytes must not depend on the version of zlib.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(sources):
+            entry = zipfile.ZipInfo(name, _ALWAYS)
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3
+            archive.writestr(entry, sources[name].read_bytes())
+    return buffer.getvalue()
+
+
+def _write_beside(path: Path, data: bytes) -> None:
+    # Two submitters may build at once: each writes its own file, and the rename makes one of two equal ones visible, whole.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    Path(name).chmod(0o644)
+    Path(name).rename(path)

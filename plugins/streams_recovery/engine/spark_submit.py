@@ -1,0 +1,120 @@
+"""A call of spark-submit, in pieces: the Airflow operator and the command line put the same ones together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from streams_recovery.core import codec
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.environment import driver_environment
+from streams_recovery.engine.master import is_local, shuffle_partitions
+from streams_recovery.engine.package import project_root
+from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from streams_recovery.engine.spark_home import find_spark_home
+
+JobName = Literal["backup", "restore", "verify", "check", "compact", "state"]
+
+SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
+SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
+_LOOPBACK: Final = "127.0.0.1"
+# A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool.
+_MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The last one is in a directory that
+    nobody else may write to.
+    """
+
+    package: Path
+    secrets: Path
+    receipt: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkCall:
+    """What to submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret. The driver
+    leaves its ``receipt`` on this machine.
+    """
+
+    name: str
+    application: Path
+    arguments: tuple[str, ...]
+    py_files: Path
+    conf: dict[str, str]
+    environment: dict[str, str]
+    receipt: Path
+
+
+def spark_call(
+    job: JobName,
+    *,
+    spec: ArtifactRef,
+    result_key: str,
+    location: StorageLocation,
+    files: JobFiles,
+    master: str,
+    allow_insecure_rpc: bool = False,
+) -> SparkCall:
+    """The call for one job. Workers of a local master run this interpreter, those of a cluster ``python3``.
+
+    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``.
+    """
+    application = project_root() / "spark_jobs" / f"{job}.py"
+    about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
+    about["--receipt"] = str(files.receipt)
+    return SparkCall(
+        name=f"streams-recovery-{job}",
+        application=application,
+        arguments=tuple(part for option in about.items() for part in option),
+        py_files=files.package,
+        conf=_conf(job, master) | rpc_settings(master, spark_defaults(), allow_insecure=allow_insecure_rpc),
+        environment=_environment(files.secrets, local=is_local(master)),
+        receipt=files.receipt,
+    )
+
+
+def submit_argv(call: SparkCall, master: str, *, spark_home: Path | None = None, extra: Mapping[str, str] | None = None) -> list[str]:
+    """The command line for ``call``. ``extra`` is configuration laid over the call's, for what a cluster needs; it cannot replace the call's."""
+    home = spark_home or find_spark_home()
+    conf = {**(extra or {}), **call.conf}
+    settings = [part for key in sorted(conf) for part in ("--conf", f"{key}={conf[key]}")]
+    where = ["--master", master, "--deploy-mode", "client", "--name", call.name, "--py-files", str(call.py_files)]
+    return [str(home / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
+
+
+def _conf(job: JobName, master: str) -> dict[str, str]:
+    conf = {
+        "spark.speculation": "false",  # two tasks would write one partition
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions(master)),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    conf |= {f"spark.executorEnv.{name}": value for name, value in _MEMORY.items()}
+    if job == "restore":
+        # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
+        conf["spark.task.maxFailures"] = "1"
+    if is_local(master):
+        conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    return conf
+
+
+def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
+    environment = {
+        **driver_environment(),
+        SECRETS_FILE: str(secrets_file),
+        SUBMITTER: str(os.getpid()),
+        "SPARK_HOME": str(find_spark_home()),
+        "PYSPARK_PYTHON": sys.executable if local else "python3",
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **_MEMORY,
+    }
+    return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})

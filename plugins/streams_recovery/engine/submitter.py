@@ -1,0 +1,83 @@
+"""Who runs a Spark job: what it is given, and what it owes whoever asked for it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from streams_recovery.core.compaction.plan import CompactResult
+from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.core.repository.check import CheckResult
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.state.export_job import StateResult
+from streams_recovery.engine.package import build_package
+from streams_recovery.engine.secrets import secrets_file
+from streams_recovery.engine.spark_submit import JobFiles, JobName, SparkCall, spark_call
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.repository import Repository
+
+RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
+    {
+        "backup": BackupResult,
+        "restore": RestoreResult,
+        "verify": VerifyResult,
+        "check": CheckResult,
+        "compact": CompactResult,
+        "state": StateResult,
+    }
+)
+"""What each job leaves."""
+
+_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "state"})
+
+
+def needs_cluster(name: JobName) -> bool:
+    """False for jobs that read and write files of the repository only."""
+    return name not in _OF_THE_REPOSITORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkJob:
+    """One job: its specification is in ``repository``, and its result will be. Connection and credentials are secrets; a job that has nothing to do with the
+    cluster gets no connection.
+    """
+
+    name: JobName
+    spec: ArtifactRef
+    result_key: str
+    repository: Repository
+    connection: KafkaConnection | None
+    credentials: StorageCredentials | None
+
+
+class Submitter(Protocol):
+    """Runs jobs. The product's are spark-submit, from the command line and from Airflow."""
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        """Return the result of ``job`` when it has left it.
+
+        Raises the error that the job tells of instead, and ``SparkJobFailed`` when it told nothing.
+        """
+
+
+@contextmanager
+def prepared(job: SparkJob, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
+    """The call of spark-submit for ``job``. Its package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises
+    what ``spark_call`` does.
+    """
+    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, secrets_file(job.connection, job.credentials) as secrets:
+        yield spark_call(
+            job.name,
+            spec=job.spec,
+            result_key=job.result_key,
+            location=job.repository.location,
+            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=Path(work) / "receipt.json"),
+            master=master,
+            allow_insecure_rpc=allow_insecure_rpc,
+        )

@@ -1,0 +1,29 @@
+"""What every Airflow component of ours needs: a configured application opened with Airflow's connections, and our errors as Airflow's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from streams_recovery.config.directory import load_application
+from streams_recovery.core.errors import PermanentError
+from streams_recovery.hooks.connections import AirflowConnections
+from streams_recovery.operations.context import RecoveryContext, open_context
+
+
+@contextmanager
+def context_of(application_name: str) -> Iterator[RecoveryContext]:
+    """The context of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
+    with open_context(load_application(application_name), AirflowConnections()) as recovery:
+        yield recovery
+
+
+@contextmanager
+def airflow_errors() -> Iterator[None]:
+    """Fail at once on errors that would come again. All others pass unchanged, and Airflow retries them while the task has retries left."""
+    try:
+        yield
+    except PermanentError as error:
+        raise AirflowFailException(str(error)) from error

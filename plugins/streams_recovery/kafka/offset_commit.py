@@ -1,0 +1,151 @@
+"""Replacing a group's committed offsets: all of them, or none.
+
+Kafka knows no such thing. A commit is answered partition by partition, some may be taken while others are refused, and an answer can be lost
+after the broker acted on it. So what was there is read first, and put back, byte for byte, when anything went wrong. Not an atomic change: a
+reader can see it half done for a moment, and a process that is killed in that moment leaves it so, until the same call is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as PurePartition
+
+from streams_recovery.core.errors import Damaged, RecoveryError
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.kafka import errors
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.committed_offsets import Committed, read_committed_offsets, read_unsettled
+from streams_recovery.kafka.group_listing import describe_group, in_use
+
+Wanted = Mapping[TopicPartition, CommittedOffset | None]
+Refusals = dict[TopicPartition, int]
+
+# The protocol's "unknown error", for a partition that an answer leaves out.
+_NO_ANSWER = -1
+_MEMBER_JOINED = frozenset({errors.UNKNOWN_MEMBER_ID, errors.NON_EMPTY_GROUP, errors.GROUP_SUBSCRIBED_TO_TOPIC})
+_SHOWN = 20
+
+
+def replace_offsets(clients: Clients, group_id: str, wanted: Wanted, *, absent: bool) -> None:
+    """Make these the group's committed offsets, None meaning that there is none, and read them back. Other partitions stay. ``absent``
+    tells that the group does not exist yet: then it does not exist after an error either.
+
+    Raises ``OffsetsUnstable`` before anything is written while an open transaction could still overwrite them. Any other error names every
+    partition that was not taken, and says that all were put back as they were; where that failed too, it is ``Damaged`` and names what
+    each partition had and has.
+    """
+    before = read_committed_offsets(clients, group_id, wanted.keys())
+    refused: Refusals = {}
+    try:
+        refused |= _write(clients, group_id, before, wanted)
+        if refused:
+            raise _not_taken(clients, group_id, wanted, refused)
+        _check_read_back(clients, group_id, wanted)
+    except RecoveryError as error:
+        # A partition that was refused has what it had; one without an answer may have anything.
+        suspects = {tp: known for tp, known in before.items() if refused.get(tp, _NO_ANSWER) == _NO_ANSWER}
+        raise _put_back(clients, group_id, suspects, error, delete_group=absent) from error
+
+
+def _write(clients: Clients, group_id: str, now: Mapping[TopicPartition, CommittedOffset | None], wanted: Wanted) -> Refusals:
+    """Send it; deletions last, and only of what is there. Returns the code of every partition that was refused."""
+    setting = {PurePartition(*tp): _sent(found) for tp, found in sorted(wanted.items()) if found is not None}
+    deleting = [PurePartition(*tp) for tp, found in sorted(wanted.items()) if found is None and now[tp] is not None]
+    refused: Refusals = {}
+    if setting:
+        with clients.requesting(f"setting the offsets of group {group_id}"):
+            refused |= _refusals(setting, clients.pure.alter_group_offsets(group_id, setting))
+    if deleting and not refused:
+        refused |= _delete(clients, group_id, deleting)
+    return refused
+
+
+def _delete(clients: Clients, group_id: str, partitions: list[PurePartition]) -> Refusals:
+    with clients.requesting(f"deleting offsets of group {group_id}"):
+        try:
+            return _refusals(partitions, clients.pure.delete_group_offsets(group_id, partitions))
+        except errors.CLIENT_ERRORS as error:
+            # One answer for the whole group, where a commit has one for each partition.
+            code = errors.code_of(error)
+            if code not in _MEMBER_JOINED:
+                raise
+            return {TopicPartition(*tp): code for tp in partitions}
+
+
+def _sent(found: CommittedOffset) -> OffsetAndMetadata:
+    return OffsetAndMetadata(found.offset, found.metadata, -1 if found.leader_epoch is None else found.leader_epoch)
+
+
+def _refusals(requested: Mapping[PurePartition, Any] | list[PurePartition], answers: Mapping[PurePartition, Any]) -> Refusals:
+    codes = {TopicPartition(*tp): int(answers[tp].errno) if tp in answers else _NO_ANSWER for tp in requested}
+    return {tp: code for tp, code in codes.items() if code != 0}
+
+
+def _not_taken(clients: Clients, group_id: str, wanted: Wanted, refused: Refusals) -> RecoveryError:
+    if _MEMBER_JOINED & set(refused.values()):
+        name = errors.name_of(next(code for code in refused.values() if code in _MEMBER_JOINED))
+        why = f"a member joined while its offsets were set ({name}): offsets are taken from outside only while a group is empty"
+        return in_use(describe_group(clients, group_id), why)
+    text = ", ".join(f"{tp} ({errors.name_of(code)})" for tp, code in sorted(refused.items())[:_SHOWN])
+    worst = min(refused.values(), key=errors.transient)
+    error = errors.by_code(worst, f"group {group_id}: {len(refused)} of {len(wanted)} offsets were not taken: {text}")
+    error.facts["refused"] = {str(tp): errors.name_of(code) for tp, code in refused.items()}
+    return error
+
+
+def _check_read_back(clients: Clients, group_id: str, wanted: Wanted) -> None:
+    found = read_unsettled(clients, group_id, wanted.keys())
+    wrong = [f"{tp}: wanted {_shown(want)}, found {_shown(found[tp])}" for tp, want in sorted(wanted.items()) if not _same(found[tp], want)]
+    if wrong:
+        raise Damaged(
+            f"group {group_id} does not have the offsets that were set: {'; '.join(wrong[:_SHOWN])}",
+            next_step="make sure that nothing else commits for this group, then set them again",
+            group=group_id,
+            wrong=len(wrong),
+        )
+
+
+def _put_back(clients: Clients, group_id: str, before: Committed, error: RecoveryError, *, delete_group: bool) -> RecoveryError:
+    """``error``, told together with what became of the partitions that had been written when it happened."""
+    try:
+        left = _restored(clients, group_id, before)
+        if delete_group and not left:
+            with clients.requesting(f"deleting group {group_id}"):
+                clients.pure.delete_groups([group_id])
+    except RecoveryError as worse:
+        left = dict.fromkeys(before, f"unknown: {worse.reason}")
+    if not left:
+        return type(error)(f"{error.reason}; all offsets are as they were before", next_step=error.next_step, **error.facts)
+    text = "; ".join(f"{tp} had {_shown(before[tp])}, now {now}" for tp, now in sorted(left.items())[:_SHOWN])
+    return Damaged(
+        f"{error.reason}; and {len(left)} offsets of group {group_id} could not be put back: {text}",
+        next_step="keep the application stopped, stop every member of the group, and run this step again",
+        group=group_id,
+        left={str(tp): now for tp, now in left.items()},
+    )
+
+
+def _restored(clients: Clients, group_id: str, before: Committed) -> dict[TopicPartition, str]:
+    """Put ``before`` back where it is different now; returns what the rest of them has instead."""
+    if not before:
+        return {}
+    now = read_unsettled(clients, group_id, before.keys())
+    changed = {tp: known for tp, known in before.items() if now[tp] != known}
+    if not changed:
+        return {}
+    _write(clients, group_id, now, changed)
+    after = read_unsettled(clients, group_id, changed.keys())
+    return {tp: _shown(after[tp]) for tp, known in changed.items() if after[tp] != known}
+
+
+def _same(found: CommittedOffset | None, wanted: CommittedOffset | None) -> bool:
+    if found is None or wanted is None:
+        return found is wanted
+    return found.offset == wanted.offset and found.metadata.encode() == wanted.metadata.encode()
+
+
+def _shown(committed: CommittedOffset | None) -> str:
+    return "nothing" if committed is None else f"{committed.offset} {committed.metadata!r}"

@@ -1,0 +1,173 @@
+"""One librdkafka consumer that reads ranges of logs by hand: no group, no commits."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import KafkaError as LibrdkafkaError
+from confluent_kafka import TopicPartition as LibrdkafkaPartition
+
+from streams_recovery.core.errors import TransientError
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.kafka import errors
+from streams_recovery.kafka.connection import KafkaConnection
+
+# One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
+# large records follow small ones.
+HAND_OVER_SECONDS: Final = 0.005
+MAX_BATCH_ROWS: Final = 20_000
+STATISTICS_SECONDS: Final = 10.0
+LEADER_SECONDS: Final = 10.0
+_REASON_POLLS: Final = 20
+_STATISTICS_MS: Final = 50
+_SMALLEST, _LARGEST = 64, 4_096
+
+
+def size_class(offsets: int) -> int:
+    """The class, in offsets, of a range of so many: what is fetched ahead, so also what may be fetched beyond a range's end, goes by it."""
+    found = _SMALLEST
+    while found < min(offsets, _LARGEST):
+        found *= 4
+    return found
+
+
+class ReadingClient:
+    """A consumer for ranges of one size class. It reads a partition once: asked for a second range of it, it could still name the position of the
+    first (librdkafka forgets that some time after the partition was taken away), and the second would end before it began.
+    """
+
+    def __init__(self, connection: KafkaConnection, size: int) -> None:
+        """``size`` is a ``size_class``. Raises ``ConfigInvalid`` when the client does not take the connection's settings."""
+        self.size = size
+        self.last_error = ""
+        self._connection = connection
+        self._statistics = ""
+        self._last_failure: LibrdkafkaError | None = None
+        self._known: set[TopicPartition] = set()
+        try:
+            self._consumer = Consumer(self._config(size))
+        except KafkaException as error:
+            raise errors.translated(error, connection, "making a consumer", timeout=0) from error
+
+    def close(self) -> None:
+        """End it."""
+        self._consumer.close()
+
+    def knows(self, tp: TopicPartition) -> bool:
+        """Whether it has read this partition."""
+        return tp in self._known
+
+    def assign(self, ranges: Collection[OffsetRange]) -> None:
+        """Read these partitions from their ranges' starts, and nothing else any more."""
+        if again := [each.tp for each in ranges if each.tp in self._known]:
+            raise RuntimeError(f"this consumer has read {again[0]} before")
+        self.last_error = ""
+        self._known |= {each.tp for each in ranges}
+        self._consumer.assign([LibrdkafkaPartition(each.tp.topic, each.tp.partition, each.start) for each in ranges])
+
+    def consume(self, rows: int, doing: str) -> list[Message]:
+        """What has arrived, ``rows`` messages at most, errors among them."""
+        try:
+            return self._consumer.consume(rows, HAND_OVER_SECONDS)
+        except KafkaException as error:
+            raise errors.translated(error, self._connection, doing, timeout=HAND_OVER_SECONDS) from error
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The next offset of each; below 0 until something of it was handed over. Past transaction markers too, which never are."""
+        found = self._consumer.position([LibrdkafkaPartition(*tp) for tp in partitions])
+        return {TopicPartition(each.topic, each.partition): each.offset for each in found}
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch no more of these."""
+        self._consumer.pause([LibrdkafkaPartition(*tp) for tp in partitions])
+
+    def watermarks(self, tp: TopicPartition, *, timeout: float) -> tuple[int, int]:
+        """The log's first offset and its end, asked of the broker now. ``timeout`` in seconds."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(LibrdkafkaPartition(*tp), timeout=timeout, cached=False)
+        except KafkaException as error:
+            for _ in range(_REASON_POLLS + 1):  # what went wrong with each broker can be delivered after the answer
+                if self._last_failure is not None and errors.turned_away(self._last_failure):
+                    # Not the newest error: that may only be that all brokers are down.
+                    raise errors.rejected(self._connection, self._last_failure.str()) from error
+                self._consumer.poll(0.1)
+            raise errors.translated(error, self._connection, f"asking for the offsets of {tp}", timeout=timeout) from error
+        return int(low), int(high)
+
+    def look_for_leader(self, tp: TopicPartition) -> None:
+        """Ask who leads the partition now. The client goes on asking the leader that it knows, however long that one has been gone."""
+        with suppress(KafkaException):
+            self._consumer.list_topics(tp.topic, timeout=LEADER_SECONDS)
+
+    def received(self, handed_over: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """How many records of each partition came from the broker, by librdkafka's own count (``rxmsgs``): from statistics that are newer than the last
+        record that was ``handed_over``. They come from the client itself, so a dead broker cannot hold them up.
+
+        The partitions are paused first, and what the pause still lets through is dropped. Raises ``TransientError``.
+        """
+        self.pause(handed_over.keys())
+        seen = dict(handed_over)
+        self._statistics = ""
+        give_up = time.monotonic() + STATISTICS_SECONDS
+        while time.monotonic() < give_up:
+            for message in self._consumer.consume(MAX_BATCH_ROWS, HAND_OVER_SECONDS):
+                if message.error() is None and (tp := partition_of(message)) in seen:
+                    seen[tp] += 1
+            found = _received(self._statistics, seen.keys())
+            # A report that was under way when the last record was handed over may count less.
+            if all(found.get(tp, -1) >= count for tp, count in seen.items()):
+                return found
+        raise TransientError(f"the client gave no statistics for {', '.join(map(str, sorted(seen)[:5]))}", next_step="try again")
+
+    def _keep_statistics(self, text: str) -> None:
+        self._statistics = text
+
+    def _keep_error(self, error: LibrdkafkaError) -> None:
+        self.last_error = error.str()
+        if error.code() != errors.ALL_BROKERS_DOWN:
+            self._last_failure = error
+
+    def _config(self, offsets: int) -> dict[str, object]:
+        return self._connection.client_config(
+            **{
+                "group.id": "streams-recovery-reader",  # the client wants one; nothing is ever joined or committed
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                # The default, latest, would skip a range that retention takes away under the reader, and call it complete.
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "check.crcs": True,
+                # What may be fetched ahead, so also what may be fetched beyond the end.
+                "queued.min.messages": 100_000 if offsets >= _LARGEST else offsets,
+                "queued.max.messages.kbytes": 16 << 10,
+                "max.partition.fetch.bytes": offsets * 1024,
+                "fetch.max.bytes": 16 << 20,  # of all partitions, however many
+                # The next range waits for the answer to the last request for this one.
+                "fetch.wait.max.ms": 10,
+                "fetch.queue.backoff.ms": 5,  # the default is a second of silence each time the queue is full
+                "statistics.interval.ms": _STATISTICS_MS,
+                "stats_cb": self._keep_statistics,
+                "error_cb": self._keep_error,
+            }
+        )
+
+
+def partition_of(message: Message) -> TopicPartition | None:
+    """Where a message, or an error, belongs; None for an error of the client."""
+    topic, partition = message.topic(), message.partition()
+    return None if topic is None or partition is None else TopicPartition(topic, partition)
+
+
+def _received(statistics: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    if not statistics:
+        return {}
+    topics: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(statistics)["topics"]
+    found = {tp: topics.get(tp.topic, {}).get("partitions", {}).get(str(tp.partition), {}).get("rxmsgs") for tp in partitions}
+    return {tp: count for tp, count in found.items() if count is not None}

@@ -1,0 +1,142 @@
+"""Copying one range of a partition into the repository. Used by Spark tasks and, for what cannot wait for Spark, by the cut itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from streams_recovery.core.errors import Damaged, OffsetsGone
+from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
+from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.consumers import Consumers
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.segments.files import write_segment
+
+
+class SegmentStore(Protocol):
+    """What a copy needs of a repository."""
+
+    def put_file(self, key: str, path: Path, /) -> None:
+        """Store a file under a key that must not exist yet."""
+
+
+def copy_range(
+    source: KafkaConnection | Consumers,
+    store: SegmentStore,
+    layout: Layout,
+    wanted: RangeToCopy,
+    *,
+    compression_level: int,
+    attempt: str,
+    stall_seconds: float = 60.0,
+) -> RangeCopied:
+    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``.
+
+    ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
+    Whether the log's start has passed the range meanwhile is reported, not judged.
+    """
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds)
+    _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
+    if piece is None:
+        raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
+    return piece
+
+
+def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
+    """These ranges will be copied, in this order."""
+    consumers.announce(OffsetRange(each.tp, each.start, each.end) for each in wanted)
+
+
+def copy_what_is_left(
+    source: KafkaConnection | Consumers,
+    store: SegmentStore,
+    layout: Layout,
+    wanted: RangeToCopy,
+    *,
+    compression_level: int,
+    attempt: str,
+    stall_seconds: float = 60.0,
+) -> RangeOutcome:
+    """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole."""
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds)
+    copied: list[RangeCopied] = []
+    lost: list[RangeLost] = []
+    start = wanted.start
+    while start < wanted.end:
+        reached, piece, gone = _copy_piece(how, wanted, start)
+        copied += [piece] if piece is not None else []
+        start = wanted.end if gone is None else min(_offset(gone, "gone_end"), wanted.end)
+        if reached < start:
+            lost.append(RangeLost(topic=wanted.topic, partition=wanted.partition, start=reached, end=start))
+    return RangeOutcome(copied=tuple(copied), lost=tuple(lost))
+
+
+def _offset(gone: OffsetsGone, name: str) -> int:
+    return int(str(gone.facts[name]))
+
+
+class _How(NamedTuple):
+    source: KafkaConnection | Consumers
+    store: SegmentStore
+    layout: Layout
+    compression_level: int
+    attempt: str
+    stall_seconds: float
+
+
+def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeCopied | None, OffsetsGone | None]:
+    """Copy from ``start`` to the end or to where offsets are gone. Returns how far it came, what it stored, and why it went no further."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
+        reader = stack.enter_context(RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
+        readable = _Readable(reader, wanted.may_lose)
+        segment = write_segment(readable, directory / "segment.parquet", compression_level=how.compression_level)
+        end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
+        if start == end:
+            return end, None, readable.gone
+        fetched, log_start = reader.fetched, reader.log_start()
+        key = how.layout.segment(wanted.tp, start, end, how.attempt)
+        if segment is not None:
+            how.store.put_file(key, segment.path)
+    piece = RangeCopied(
+        topic=wanted.topic,
+        partition=wanted.partition,
+        copied=CopiedRange(start=start, end=end, file=None if segment is None else segment.stored_as(key)),
+        fetched=fetched,
+        log_start_after=log_start,
+        worker=worker_name(),
+    )
+    return end, piece, readable.gone
+
+
+@dataclass
+class _Readable:
+    """A reader's batches up to where the log was deleted under it; without ``may_lose`` that is the error it was."""
+
+    reader: RangeReader
+    may_lose: bool
+    gone: OffsetsGone | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.reader
+        except OffsetsGone as error:
+            if not self.may_lose:
+                raise
+            self.gone = error
+
+
+def worker_name() -> str:
+    """Host and parent process. Workers of one Spark executor share their parent, and no two executors do."""
+    return f"{socket.gethostname()}:{os.getppid()}"

@@ -1,0 +1,132 @@
+"""Everything a step works with, opened together: configuration, cluster, group, repository, lock, application, clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+from streams_recovery.application.port import StreamsApplication
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import HolderProcess
+from streams_recovery.core.repository.ownership import OwnershipEntry
+from streams_recovery.core.topic_holds.log import HoldEntry
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.kafka.transactions import Transactions
+from streams_recovery.operations.lock_holder import is_dead
+from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import RunArtifacts
+from streams_recovery.storage.savepoints import SavepointStore
+
+
+class ConnectionSource(Protocol):
+    """Where secrets come from: Airflow's connections, or the environment when Airflow is lost."""
+
+    def kafka(self, connection_id: str) -> KafkaConnection:
+        """The Kafka connection of this id. Raises ``NotFound``."""
+
+    def storage(self, connection_id: str | None) -> StorageCredentials | None:
+        """Credentials for the repository, None when the place needs none. Raises ``NotFound``."""
+
+    def spark_master(self, connection_id: str) -> str:
+        """The master that the Spark connection of this id names. Raises ``NotFound``, and ``ConfigInvalid`` when it names none."""
+
+
+def wall_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryContext:
+    """The open tools of one application. Not shared between threads."""
+
+    config: ApplicationConfig
+    connections: ConnectionSource
+    connect: Callable[[], KafkaConnection]
+    credentials: StorageCredentials | None
+    cluster: KafkaCluster
+    groups: ConsumerGroups
+    transactions: Transactions
+    repository: Repository
+    layout: Layout
+    savepoints: SavepointStore
+    safety: SavepointStore
+    artifacts: RunArtifacts
+    hold_log: AppendLog[HoldEntry]
+    ownership: AppendLog[OwnershipEntry]
+    lock: ApplicationLock
+    application: StreamsApplication
+    clock: Callable[[], int]
+
+    @property
+    def connection(self) -> KafkaConnection:
+        """How the cluster is reached. Raises ``NotFound`` when the connection is not defined: those who only read the repository never ask for it."""
+        return self.connect()
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``, which is also the consumer group."""
+        return self.config.application.id
+
+    def spark_master(self) -> str:
+        """Where Spark jobs go. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""
+        return self.connections.spark_master(self.config.spark.connection)
+
+    def savepoints_of(self, application_id: str) -> SavepointStore:
+        """The savepoints of an application in the same repository: this one's own, or another one's to begin from."""
+        return self.savepoints if application_id == self.application_id else SavepointStore(self.repository, Layout(application_id))
+
+
+@contextmanager
+def open_context(
+    config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock, process: HolderProcess | None = None
+) -> Iterator[RecoveryContext]:
+    """The context of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
+    cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live. ``process`` is this one
+    where it is a whole run, so that the next run can prove that it is dead.
+    """
+
+    @cache
+    def connect() -> KafkaConnection:
+        return connections.kafka(config.source.connection)
+
+    credentials = connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
+    repository = Repository(config.storage.location, credentials)
+    layout = Layout(config.application.id)
+    timeout = float(config.source.timeout_seconds)
+    ownership = ownership_log(repository, layout)
+    with (
+        KafkaCluster(connect, timeout=timeout) as cluster,
+        ConsumerGroups(connect, timeout=timeout) as groups,
+        Transactions(connect, timeout=timeout) as transactions,
+    ):
+        yield RecoveryContext(
+            config=current_owner(config, ownership),
+            connections=connections,
+            connect=connect,
+            credentials=credentials,
+            cluster=cluster,
+            groups=groups,
+            transactions=transactions,
+            repository=repository,
+            layout=layout,
+            savepoints=SavepointStore(repository, layout),
+            safety=SavepointStore(repository, layout.safety),
+            artifacts=RunArtifacts(repository, layout),
+            hold_log=AppendLog(repository, layout.holds, HoldEntry),
+            ownership=ownership,
+            lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
+            application=StartedByRole(config, ownership),
+            clock=clock,
+        )

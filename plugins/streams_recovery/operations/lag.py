@@ -1,0 +1,72 @@
+"""How far an application is behind in the logs that it reads, on the cluster: by records, not by offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streams_recovery.core import lag as lagging
+from streams_recovery.core.errors import OffsetsGone
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.lag import Found, Lag
+from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.kafka.consumers import Consumers
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import repartition_partitions
+
+# Ranges that one look at a running application reads: by the next look most of the others will have moved.
+_AT_ONCE = 50
+
+
+class RecordLag:
+    """Looks again and again how far an application is behind. What one look has found in a partition that does not move the next one need not read."""
+
+    def __init__(self, recovery: RecoveryContext, known: Mapping[TopicPartition, Lag] | None = None) -> None:
+        """``known`` is what the last look of another one has found."""
+        self._context = recovery
+        self.known: Mapping[TopicPartition, Lag] = known or {}
+
+    def look(
+        self, ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, CommittedOffset | None], *, down: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Partitions that are behind their ends, and by how many offsets. Those without a record up to there are left out: at once when the application
+        is ``down``, and else when they have not moved since the look before.
+        """
+        found = lagging.lags(self.known, ends, committed)
+        looks, most = (1, len(found)) if down else (2, _AT_ONCE)
+        self.known = lagging.read(found, next_records(self._context, lagging.to_read(found, looks=looks, most=most)))
+        return lagging.behind(self.known, ends)
+
+
+def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Found]:
+    """The first committed record in each range of offsets, as far as transactions are decided. What was deleted holds none."""
+    if not ranges:
+        return {}
+    starts = recovery.cluster.log_starts(list(ranges))
+    stable = recovery.cluster.last_stable_offsets(list(ranges))
+    wanted = [OffsetRange(tp, max(start, starts[tp]), min(end, stable[tp])) for tp, (start, end) in sorted(ranges.items())]
+    with Consumers(recovery.connection, cluster=recovery.cluster) as consumers:
+        consumers.announce(wanted)
+        found = {each.tp: _next_record(consumers, each) for each in wanted}
+    return {tp: result for tp, result in found.items() if result is not None}
+
+
+def _next_record(consumers: Consumers, wanted: OffsetRange) -> Found | None:
+    try:
+        with RangeReader(consumers, *wanted) as reader:
+            for batch in reader:
+                return Found(upto=batch.column("offset")[0].as_py(), record=True)
+    except OffsetsGone:
+        # A running application deletes what it has read of its repartition topics: it has moved, and the next look sees that.
+        return None
+    return Found(upto=max(wanted.start, wanted.end), record=False)
+
+
+def own_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
+    """Partitions of topics that the application writes for itself to read: repartition topics, and outputs that are inputs too."""
+    read_back = sorted({*recovery.config.topics.inputs} & {*recovery.config.topics.outputs})
+    found = recovery.cluster.describe_topics(read_back) if read_back else {}
+    return [
+        *repartition_partitions(recovery),
+        *(TopicPartition(name, number) for name in found for number in range(found[name].partitions)),
+    ]

@@ -1,0 +1,68 @@
+"""What instances that are gone leave behind on the cluster: members of their group, and open transactions."""
+
+from __future__ import annotations
+
+import re
+
+from streams_recovery.application.port import StopReport
+from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.waiting import poll
+
+# Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
+_STREAM_THREAD = re.compile(r"-StreamThread-\d+-consumer$")
+
+
+def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
+    """Evict the members that instances proven gone left behind, and wait until the group stays empty.
+
+    A classic member stays in the group after a clean close until its session times out. Evicting the member of a running instance would
+    show an empty group for a moment, let offsets be written, and then the instance would rejoin on top of them: so only what the
+    application port has proven gone is evicted, never a member that is no stream thread. Raises ``ApplicationRunning`` naming members that
+    stay: those, or all when the port cannot prove that its instances are gone.
+    """
+    group = recovery.groups.describe(recovery.application_id)
+    if group.empty:
+        return
+    gone = bool(report.instances) and report.gone
+    if gone and group.kind != "classic":
+        # Only members of the classic protocol can be removed. Others leave when they close, and else when their sessions end.
+        recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery))
+        return
+    proven = gone and bool(group.members)
+    staying = [member for member in group.members if not proven or not _STREAM_THREAD.search(member.client_id)]
+    if staying or not proven:
+        hosts = ", ".join(f"{member.client_id} at {member.host}" for member in staying) or f"a {group.kind} group in state {group.state}"
+        raise ApplicationRunning(
+            f"the group {recovery.application_id} is in use: {hosts}",
+            next_step="stop these instances; they are not among those this configuration can stop",
+            members=hosts,
+        )
+    recovery.groups.evict(recovery.application_id, group.members)
+    recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery))
+
+
+def _patience(recovery: RecoveryContext) -> float:
+    # A member that still lives rejoins within a heartbeat; one session timeout covers it.
+    return recovery.config.application.session_timeout_ms / 1000 + 5
+
+
+# A killed instance's transaction is aborted after transaction.timeout.ms (10 s in Kafka Streams) at the coordinator's next look (10 s).
+_TRANSACTION_SECONDS = 60.0
+
+
+def await_decided(recovery: RecoveryContext) -> None:
+    """Wait until no transaction of the application is open any more.
+
+    A coordinator that aborts one later writes its marker to the topic of that name as it is *then*: restored topics would get records nobody
+    counted. Raises ``OffsetsUnstable`` naming the transactional ids.
+    """
+    # {application.id}-{process id}-{thread}; the id alone as a prefix would also match other applications (ActiveTaskCreator).
+    ids = re.compile(re.escape(recovery.application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
+    if poll(lambda: True if not recovery.transactions.undecided(ids) else None, seconds=_TRANSACTION_SECONDS, interval=0.5) is None:
+        left = ", ".join(recovery.transactions.undecided(ids))
+        raise OffsetsUnstable(
+            f"transactions of {recovery.application_id} are still open: {left}",
+            next_step="wait until they time out, or abort them with kafka-transactions.sh abort, then run again",
+            transactional_ids=left,
+        )

@@ -1,0 +1,49 @@
+"""Waiting until an application that was started is at work: RUNNING, and with its input read as far as it went at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streams_recovery.core.errors import ApplicationNotReady
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lag import RecordLag
+from streams_recovery.operations.quiesce_record import start_timeout
+from streams_recovery.waiting import poll_falling, while_falling
+
+
+def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], *, again: str) -> None:
+    """Wait until every instance is RUNNING and every record of the inputs up to their ends is processed. As long as the instances report fewer and
+    fewer records that are left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when
+    nothing has moved for the configured time; ``again`` is what an operator does to wait once more.
+    """
+    patience = float(recovery.config.restore.catch_up_timeout_seconds)
+    # Stores are read from their changelogs before an instance is RUNNING. How far that has come only the instances themselves can tell.
+    if poll_falling(lambda: _running(recovery), patience=max(start_timeout(recovery), patience)) is None:
+        raise _not_ready(recovery, "not every instance is RUNNING", again)
+    lag, inputs = RecordLag(recovery), list(ends)
+    left = while_falling(
+        lambda: sum(lag.look(ends, recovery.groups.committed(recovery.application_id, inputs)).values()), patience=patience
+    )
+    if left:
+        reason = f"its inputs are {left} offsets behind the ends they had, and nothing was processed for {patience:.0f} s"
+        raise _not_ready(recovery, reason, again)
+
+
+def _not_ready(recovery: RecoveryContext, reason: str, again: str) -> ApplicationNotReady:
+    """The error, with what every instance says."""
+    states = ", ".join(
+        f"{i.name}: {i.state}, {i.streams_state}{f', {i.restoring} records left to restore' if i.restoring else ''} ({i.detail})"
+        for i in recovery.application.status()
+    )
+    return ApplicationNotReady(
+        f"{recovery.application_id}: {reason}. Instances: {states}",
+        next_step=f"look at the instances' logs; {again} starts what is down and waits again",
+        states=states,
+    )
+
+
+def _running(recovery: RecoveryContext) -> tuple[bool | None, int]:
+    statuses = recovery.application.status()
+    running = bool(statuses) and all(i.streams_state == "RUNNING" for i in statuses)
+    return running or None, sum(i.restoring or 0 for i in statuses)

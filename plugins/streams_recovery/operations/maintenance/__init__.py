@@ -1,0 +1,24 @@
+"""Looking after a repository: checking what it holds, and expiring what nobody needs."""
+
+from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
+from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, pin, plan_expiry
+from streams_recovery.operations.maintenance.text import expiry_text
+from streams_recovery.operations.maintenance.undelete import UndeletePlan, plan_undelete, undelete
+
+__all__ = [
+    "ALL",
+    "CheckTicket",
+    "ExpirePlan",
+    "ExpireReport",
+    "UndeletePlan",
+    "conclude_check",
+    "expire",
+    "expiry_text",
+    "pin",
+    "plan_check",
+    "plan_expiry",
+    "plan_reading",
+    "plan_undelete",
+    "raise_unless_good",
+    "undelete",
+]

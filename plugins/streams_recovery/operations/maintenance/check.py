@@ -1,0 +1,235 @@
+"""A check in three steps: plan, read (the Spark job, when files are to be read), conclude. Changes nothing but its own notes and its report.
+
+Whatever is wrong with one object becomes a finding, and all others are looked at: damage, an object that cannot be read, a manifest that must
+be there and is not. Only a repository that does not answer at all ends a check.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.kafka_types import Profile
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository import check_findings as findings
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck
+from streams_recovery.core.repository.check_findings import Cause, Finding
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
+from streams_recovery.operations.savepoint.values import JobPlan
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.range_tables import PartitionRanges
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
+
+ALL = "all"
+STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """What manifests, records and sizes told. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present``
+    files are there with their size.
+    """
+
+    savepoints: int
+    minimal: int
+    records: int
+    present: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckTicket:
+    """A check under way, and the job to run for it. It needs no lock: savepoints never change, and one that expires meanwhile is found missing.
+    ``structure`` is what was found so far. ``job`` has no place for a result: ``plan_reading`` gives each attempt its own.
+    """
+
+    check_id: str
+    level: str
+    structure: ArtifactRef
+    job: JobPlan
+
+
+def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id: str) -> CheckTicket:
+    """Read manifests and records, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id or ``all``.
+
+    Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to check, ``RepositoryUnavailable``. Damage is noted, not
+    raised: one damaged savepoint must not hide the others.
+    """
+    depth = check.parse_level(level)
+    whole = savepoint == ALL
+    wanted = [(store, one) for store in (recovery.savepoints, recovery.safety) for one in store.ids() if whole or one == savepoint]
+    gone = _lost(recovery, None if whole else savepoint)
+    if not wanted and not gone:
+        raise _nothing_there(recovery) if whole else _no_such(recovery, savepoint)
+    opened: dict[str, PartitionRanges] = {}
+    manifests, found = _manifests(recovery, wanted, opened)
+    logs = check_logs(recovery, every_entry=depth.percent == check.EVERYTHING) if whole else RecordsChecked(read=0, findings=())
+    files, described = check.files_of(manifests, opened)
+    present, misfits = _present(recovery, files)
+    check_id = new_id(recovery.clock(), run_id)
+    structure = Structure(
+        savepoints=len(manifests),
+        minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
+        records=logs.read,
+        present=len(present),
+        findings=(*gone, *found, *described, *misfits, *logs.findings),
+    )
+    return CheckTicket(
+        check_id=check_id,
+        level=depth.name,
+        structure=recovery.artifacts.write(check_id, STRUCTURE, structure),
+        job=_job(recovery, check_id, check.sampled(present, depth.percent)),
+    )
+
+
+def _nothing_there(recovery: RecoveryContext) -> NotFound:
+    orphans = len(recovery.repository.listed(recovery.layout.segments))
+    return NotFound(
+        f"{recovery.application_id} has no savepoint in {recovery.repository.location}"
+        + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
+        next_step="take one first, or check the storage section of the configuration",
+    )
+
+
+def _no_such(recovery: RecoveryContext, savepoint_id: str) -> NotFound:
+    return NotFound(
+        f"there is no savepoint {savepoint_id} of {recovery.application_id} in {recovery.repository.location}",
+        next_step="see `streams-recovery savepoints list`; one without a manifest was never finished and cannot be used",
+        savepoint=savepoint_id,
+    )
+
+
+def _lost(recovery: RecoveryContext, only: str | None) -> list[Finding]:
+    return [
+        Finding(cause=Cause.LOST_MANIFEST, key=_where_it_was(recovery, savepoint_id), problem=why, savepoints=(savepoint_id,))
+        for savepoint_id, why in lost(recovery).items()
+        if only in (None, savepoint_id)
+    ]
+
+
+def _where_it_was(recovery: RecoveryContext, savepoint_id: str) -> str:
+    try:
+        return recovery.savepoints.publication(savepoint_id).manifest
+    except (Damaged, NotFound, *UNREADABLE):
+        return recovery.layout.manifest(savepoint_id)
+
+
+def _manifests(
+    recovery: RecoveryContext, wanted: list[tuple[SavepointStore, str]], opened: dict[str, PartitionRanges]
+) -> tuple[list[Manifest], list[Finding]]:
+    manifests, found = [], []
+    for store, savepoint_id in wanted:
+        key = store.key(savepoint_id)
+        try:
+            manifests.append(store.read(savepoint_id, opened))
+            found += _altered(recovery, store, savepoint_id)
+        except NotFound:
+            # It has expired since it was listed.
+            continue
+        except Damaged as error:
+            found.append(findings.manifest_finding(key, savepoint_id, error))
+        except UNREADABLE as error:
+            problem = only_this_one(recovery.repository, recovery.layout, error)
+            found.append(Finding(cause=Cause.NOT_READ, key=key, problem=problem, savepoints=(savepoint_id,)))
+    return manifests, found
+
+
+def _altered(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str) -> list[Finding]:
+    record = recovery.layout.published(savepoint_id)
+    try:
+        altered = store.altered(savepoint_id)
+    except NotFound:
+        # Taken by a release that kept no record, or by a run that was killed right after it had published.
+        return []
+    except Damaged as error:
+        return [Finding(cause=Cause.DAMAGED_RECORD, key=record, problem=error.reason, savepoints=())]
+    except UNREADABLE as error:
+        return [
+            Finding(cause=Cause.NOT_READ, key=record, problem=only_this_one(recovery.repository, recovery.layout, error), savepoints=())
+        ]
+    problem = "is not what was published"
+    return (
+        [Finding(cause=Cause.DAMAGED_MANIFEST, key=store.key(savepoint_id), problem=problem, savepoints=(savepoint_id,))] if altered else []
+    )
+
+
+def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[FileToCheck], list[Finding]]:
+    present, found = [], []
+    sizes = recovery.repository.sizes(recovery.layout.segments) if files else {}
+    for wanted in files:
+        try:
+            # A listing passes over what is no plain object. Asked for by its name, it tells what is the matter.
+            size = sizes[wanted.file.key] if wanted.file.key in sizes else recovery.repository.size(wanted.file.key)
+            problem = check.size_problem(wanted, size)
+        except UNREADABLE as error:
+            problem = check.finding(wanted, Cause.NOT_READ, only_this_one(recovery.repository, recovery.layout, error))
+        if problem is None:
+            present.append(wanted)
+        else:
+            found.append(problem)
+    return present, found
+
+
+def _job(recovery: RecoveryContext, check_id: str, files: tuple[FileToCheck, ...]) -> JobPlan:
+    spec = recovery.artifacts.write(check_id, SPEC, CheckSpec(application_id=recovery.application_id, files=files)) if files else None
+    offsets = sum(wanted.end - wanted.start for wanted in files)
+    return JobPlan(spec=spec, result_key=None, ranges=len(files), offsets=offsets)
+
+
+def plan_reading(recovery: RecoveryContext, ticket: CheckTicket) -> JobPlan:
+    """The job of one attempt, with a place of its own for its result: an earlier attempt that still runs somewhere, or has left its failure, is
+    never taken for this one. ``conclude_check`` gets the result of the attempt that counts.
+    """
+    if ticket.job.spec is None:
+        return ticket.job
+    return replace(ticket.job, result_key=recovery.artifacts.reserve(ticket.check_id, f"{RESULT}-{uuid.uuid4().hex}"))
+
+
+def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: ArtifactRef | None) -> CheckReport:
+    """The verdict, kept in the repository whatever it is. ``result`` is that of the attempt that counts, None when no job was run. Does not raise for
+    damage: see ``raise_unless_good``.
+    """
+    structure = recovery.artifacts.read(Structure, ticket.structure)
+    read: tuple[FileToCheck, ...] = ()
+    checked = {}
+    if ticket.job.spec is not None:
+        read = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
+        if result is not None:
+            checked = {done.key: done for done in recovery.artifacts.read_own(CheckResult, ticket.check_id, result).files}
+    report = CheckReport(
+        check_id=ticket.check_id,
+        application_id=recovery.application_id,
+        level=ticket.level,
+        savepoints=structure.savepoints,
+        minimal=structure.minimal,
+        records=structure.records,
+        files=structure.present,
+        files_read=sum(done.read for done in checked.values()),
+        rows_read=sum(done.rows for done in checked.values()),
+        findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, checked)))),
+    )
+    AppendLog(recovery.repository, recovery.layout.check(ticket.check_id), CheckReport, most_bytes=MOST_BYTES).append(report)
+    return report
+
+
+def raise_unless_good(report: CheckReport) -> None:
+    """Raise ``Damaged`` with the first findings, and for a report that checked nothing. Its next step is that of the worst cause."""
+    if report.good:
+        return
+    counted = f"{report.savepoints} savepoints, {report.files} files, {report.files_read} read, {report.rows_read} rows"
+    first = "; ".join(str(found) for found in report.findings[:3])
+    raise Damaged(
+        f"{len(report.findings)} findings in the repository of {report.application_id} ({counted}): {first}"
+        if report.findings
+        else f"the check of {report.application_id} checked nothing ({counted})",
+        next_step=report.causes[0].next_step,
+        check=report.check_id,
+        causes=[cause.value for cause in report.causes],
+    )

@@ -1,0 +1,165 @@
+"""What a repository holds, as retention has to know it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.repository import retention
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.ranges import TableRef
+from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile
+from streams_recovery.operations import pins
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.records import lost
+from streams_recovery.operations.unfinished import needed_savepoints
+from streams_recovery.storage.range_tables import RangeTables
+from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.summaries import expired_summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """A savepoint that exists no more. ``at`` is when it was last about to expire; ``copies`` are the keys of its manifest's copies. ``summary`` is None
+    when its files may go: then nobody asks any more which they are.
+    """
+
+    at: int
+    summary: Publication | None
+    copies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """Savepoints that can be read, safety savepoints, expired ones of both, segments, range tables, and what cannot be read or is lost: ids of manifests,
+    keys of tables. ``needed`` has the keys of tables that a savepoint names, ``named`` a byte for each segment: 1 when one of these tables does.
+    ``broken`` are hashes of tables that are not whole. ``in_use`` has those that an unfinished restore needs: the one it brings back, and the one that
+    leads back from it.
+    """
+
+    savepoints: tuple[Publication, ...]
+    safety: tuple[Publication, ...]
+    expired: dict[str, Expired]
+    segments: tuple[StoredFile, ...]
+    tables: tuple[StoredFile, ...]
+    needed: frozenset[str]
+    named: bytes
+    broken: frozenset[str]
+    unreadable: tuple[str, ...]
+    pins: tuple[Pin, ...]
+    in_use: frozenset[str]
+
+    def held(self) -> list[HeldSavepoint]:
+        """The savepoints as retention sees them: one is whole when every table that it names is, and every file that these name is there with its size."""
+        return [
+            HeldSavepoint(
+                savepoint_id=one.savepoint_id,
+                captured_at=one.captured_at,
+                consistency=one.consistency,
+                whole=not any(ref.sha256 in self.broken for refs in one.tables.values() for ref in refs),
+                in_use=one.savepoint_id in self.in_use,
+                replaces=one.replaces,
+                profile=one.profile,
+                survives=one.survives_cluster_loss,
+            )
+            for one in self.savepoints
+        ]
+
+    def unnamed(self) -> list[StoredFile]:
+        """Segments and tables that no savepoint needs, in this order."""
+        return [
+            *(file for file, named in zip(self.segments, self.named, strict=True) if not named),
+            *(table for table in self.tables if table.key not in self.needed),
+        ]
+
+
+def holdings(recovery: RecoveryContext) -> Holdings:
+    """Everything at this moment. Damage is noted, not raised. Each table is opened once, whatever names it, and no manifest of which there is a summary."""
+    savepoints, unreadable = _readable(recovery.savepoints)
+    safety, unreadable_safety = _readable(recovery.safety)
+    unreadable += unreadable_safety
+    expired, torn = _expired(recovery, {*(one.savepoint_id for one in (*savepoints, *safety)), *unreadable})
+    # What a lost manifest named looks as if nobody needed it.
+    gone = [f"{savepoint_id} (lost)" for savepoint_id in lost(recovery)]
+    # Before the segments: a table is there after those that it names.
+    tables = tuple(recovery.repository.listed(recovery.layout.range_tables))
+    segments = tuple(recovery.repository.listed(recovery.layout.segments))
+    needed = (*savepoints, *safety, *(one.summary for one in expired.values() if one.summary is not None))
+    opened = _opened(recovery, {(topic, ref) for one in needed for topic, refs in one.tables.items() for ref in refs}, segments)
+    return Holdings(
+        savepoints=tuple(savepoints),
+        safety=tuple(safety),
+        expired=expired,
+        segments=segments,
+        tables=tables,
+        needed=opened.keys,
+        named=opened.named,
+        broken=opened.broken,
+        unreadable=(*unreadable, *torn, *gone, *opened.unreadable),
+        pins=tuple(pins.pin_log(recovery).read_all()),
+        in_use=needed_savepoints(recovery),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    keys: frozenset[str]
+    named: bytes
+    broken: frozenset[str]
+    unreadable: tuple[str, ...]
+
+
+def _opened(recovery: RecoveryContext, wanted: Iterable[tuple[str, TableRef]], segments: tuple[StoredFile, ...]) -> _Opened:
+    places = {file.key: at for at, file in enumerate(segments)}
+    sizes, named = array("q", (file.bytes for file in segments)), bytearray(len(segments))
+    tables = RangeTables(recovery.repository, recovery.layout)
+    keys, broken, unreadable = set(), set(), []
+    for topic, ref in sorted(wanted, key=lambda one: (one[0], one[1].sha256)):
+        key = recovery.layout.range_table(topic, ref.sha256)
+        keys.add(key)
+        try:
+            found = tables.read(topic, ref)
+        except Damaged:
+            unreadable.append(key)
+            broken.add(ref.sha256)
+            continue
+        for name, size in (file for columns in found.values() for file in columns.sizes()):
+            at = places.get(name)
+            if at is not None:
+                named[at] = 1
+            if at is None or sizes[at] != size:
+                broken.add(ref.sha256)
+    return _Opened(keys=frozenset(keys), named=bytes(named), broken=frozenset(broken), unreadable=tuple(unreadable))
+
+
+def _readable(store: SavepointStore) -> tuple[list[Publication], list[str]]:
+    found = store.summaries()
+    readable = [one for one in found.values() if isinstance(one, Publication)]
+    return readable, [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged)]
+
+
+def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:
+    copies: dict[str, list[StoredFile]] = {}
+    for file in recovery.repository.listed(recovery.layout.retired_prefix):
+        savepoint_id = file.key.removeprefix(recovery.layout.retired_prefix).split("/")[0]
+        if savepoint_id not in alive and recovery.layout.retired_at(file.key) is not None:
+            copies.setdefault(savepoint_id, []).append(file)
+    found, unreadable = {}, []
+    for savepoint_id, files in copies.items():
+        newest = max(files, key=lambda file: file.key)
+        at = recovery.layout.retired_at(newest.key) or 0
+        over = bool(retention.past_grace({savepoint_id: at}, now=recovery.clock(), grace_ms=grace_ms(recovery)))
+        try:
+            summary = None if over else expired_summary(recovery.savepoints, recovery.repository, recovery.layout, savepoint_id, newest)
+        except Damaged:
+            unreadable.append(f"{savepoint_id} (expired)")
+            continue
+        found[savepoint_id] = Expired(at=at, summary=summary, copies=tuple(file.key for file in files))
+    return found, unreadable
+
+
+def grace_ms(recovery: RecoveryContext) -> int:
+    """How long files of an expired savepoint stay."""
+    return recovery.config.retention.grace_days * retention.DAY_MS

@@ -1,0 +1,221 @@
+"""Expiry: savepoints that no rule keeps stop existing; their files go a grace period later. Run again, it finishes what a killed run began.
+
+Order, so that a kill at any point harms nothing: the manifest is copied to ``expired/``, then removed; a savepoint is either whole or
+expired. Files go only when neither a savepoint nor one that expired within the grace period names them, and never while a manifest
+cannot be read: it might name any of them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from streams_recovery.core.approval import check_approved, hash_of
+from streams_recovery.core.errors import NotFound, PermanentError, Refused
+from streams_recovery.core.repository import retention
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.retention import Decision, KeepRules
+from streams_recovery.operations import pins
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.contents import Holdings, grace_ms, holdings
+from streams_recovery.operations.maintenance.remove import Remover
+from streams_recovery.operations.quiesce_record import quiesce_log
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.storage.savepoints import SavepointStore
+
+_RENEWED_EVERY = 500
+# Every step of a run adds one; a log of a year is slow to list.
+_LOG_RECORDS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirePlan:
+    """What an expiry would do now. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be
+    removed for good; ``blocked`` says why no file may go.
+    """
+
+    application_id: str
+    keep: tuple[Decision, ...]
+    expire: tuple[Decision, ...]
+    expire_safety: tuple[str, ...]
+    files: tuple[str, ...]
+    bytes: int
+    forget: tuple[str, ...]
+    blocked: str | None
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is removed."""
+        return hash_of([self.application_id, self.parts])
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "savepoints that expire": [decision.savepoint_id for decision in self.expire],
+            "safety savepoints that expire": self.expire_safety,
+            "files that are removed": self.files,
+            "expired savepoints that are forgotten": self.forget,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireReport:
+    """What an expiry did. ``left`` could not be removed, by key and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket
+    keeps what was removed as older versions, until its own rules let them go.
+    """
+
+    plan: ExpirePlan
+    expired: tuple[str, ...]
+    files_removed: int
+    left: tuple[str, ...]
+    versions_kept: bool
+
+
+def pin(
+    recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
+) -> tuple[str, ...]:
+    """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's pin. Takes the application's lock
+    for a moment, so that no expiry decides meanwhile. Returns the restores whose later input it has, which keep it too. Raises ``NotFound``,
+    also for a restore that has set no pin, and ``LockHeld``.
+    """
+    owner = f"pin {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
+    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"pinning of {savepoint_id}")
+    try:
+        before = _pinned(recovery, savepoint_id)
+        if keep or not before:
+            # One that is pinned can be released whatever became of it.
+            recovery.savepoints.outline(savepoint_id)
+        if restore_id is not None and restore_id not in before:
+            raise NotFound(
+                f"restore {restore_id} keeps no savepoint {savepoint_id}; restores that do: {', '.join(filter(None, before)) or 'none'}",
+                next_step="name one of those, or leave the restore out to end the pin that a person set",
+                savepoint=savepoint_id,
+            )
+        pins.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
+        return tuple(filter(None, _pinned(recovery, savepoint_id)))
+    finally:
+        recovery.lock.release(lock)
+
+
+def _pinned(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, ...]:
+    return retention.pinned(pins.pin_log(recovery).read_all()).get(savepoint_id, ())
+
+
+def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
+    """What the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
+    return _planned(recovery, holdings(recovery))
+
+
+def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
+    now = recovery.clock()
+    decisions = retention.decide(found.held(), _rules(recovery), found.pins, now=now)
+    files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
+    return ExpirePlan(
+        application_id=recovery.application_id,
+        keep=tuple(decision for decision in decisions if decision.why_kept),
+        expire=tuple(decision for decision in decisions if not decision.why_kept),
+        expire_safety=tuple(
+            one.savepoint_id
+            for one in found.safety
+            if one.captured_at < now - recovery.config.retention.safety_days * retention.DAY_MS and one.savepoint_id not in found.in_use
+        ),
+        files=tuple(file.key for file in files),
+        bytes=sum(file.bytes for file in files),
+        forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
+        blocked=f"no file may go while these cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
+    )
+
+
+def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = None) -> ExpireReport:
+    """Carry out what the rules say, under the application's lock: whatever that is, or exactly the plan whose hash is ``approved``. What cannot be
+    removed is reported, not raised. Raises ``LockHeld`` and ``PlanChanged``.
+    """
+    lock = recovery.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
+    try:
+        found = holdings(recovery)
+        plan = _planned(recovery, found)
+        if approved is not None:
+            check_approved(plan, approved)
+        if plan.expire and not plan.keep:
+            raise Refused(
+                "the rules would leave no savepoint at all", next_step="raise retention.minimum", application_id=recovery.application_id
+            )
+        remover = Remover(recovery)
+        left: list[str] = []
+        expired = []
+        going = [(recovery.savepoints, recovery.layout, decision.savepoint_id) for decision in plan.expire]
+        going += [(recovery.safety, recovery.layout.safety, savepoint_id) for savepoint_id in plan.expire_safety]
+        for store, layout, savepoint_id in going:
+            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+            if problem := _retired(recovery, remover, store, layout.manifest(savepoint_id), savepoint_id):
+                left.append(problem)
+            else:
+                expired.append(savepoint_id)
+        files_left = _remove_files(recovery, remover, plan, lock)
+        # While files are left, the copy of the manifest is what tells whose they are.
+        forget = () if files_left or plan.blocked else plan.forget
+        copies_left = [_forgotten_of(recovery, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
+        left += [*files_left, *filter(None, copies_left), *_forgotten(recovery)]
+        return ExpireReport(
+            plan=plan,
+            expired=tuple(expired),
+            files_removed=len(plan.files) - len(files_left),
+            left=tuple(left),
+            versions_kept=remover.keeps_versions,
+        )
+    finally:
+        recovery.lock.release(lock)
+
+
+def _retired(recovery: RecoveryContext, remover: Remover, store: SavepointStore, manifest: str, savepoint_id: str) -> str | None:
+    # A copy of what stays would only be one more object that cannot go.
+    if problem := remover.locked(manifest):
+        return problem
+    store.retire(savepoint_id, at=recovery.clock())
+    return remover.remove(manifest)
+
+
+def _remove_files(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+    left = []
+    for number, key in enumerate(plan.files):
+        if number % _RENEWED_EVERY == 0:
+            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        if problem := remover.remove(key):
+            left.append(problem)
+    return left
+
+
+def _forgotten(recovery: RecoveryContext) -> list[str]:
+    try:
+        recovery.lock.forget(_LOG_RECORDS)
+        quiesce_log(recovery).prune(_LOG_RECORDS)
+    except PermanentError as error:
+        return [f"old records of lock and quiesce: {error.reason}"]
+    return []
+
+
+def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
+    """Why what is left of an expired savepoint could not be removed, None when it is gone."""
+    offsets = list(recovery.repository.keys(recovery.layout.offset_snapshot(savepoint_id)))
+    if locked := next(filter(None, map(remover.locked, (recovery.layout.published(savepoint_id), *copies, *offsets))), None):
+        return locked
+    if problem := next(filter(None, map(remover.remove, offsets)), None):
+        return problem
+    try:
+        recovery.savepoints.forget(savepoint_id, copies)
+    except PermanentError as error:
+        return f"{copies[0]}: {error.reason}"
+    return None
+
+
+def _rules(recovery: RecoveryContext) -> KeepRules:
+    rules = recovery.config.retention
+    return KeepRules(
+        last=rules.keep_last,
+        hourly=rules.keep_hourly,
+        daily=rules.keep_daily,
+        weekly=rules.keep_weekly,
+        monthly=rules.keep_monthly,
+        minimum=rules.minimum,
+    )

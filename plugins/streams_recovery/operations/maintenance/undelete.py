@@ -1,0 +1,88 @@
+"""Bringing back what was deleted from a bucket with versions, or written over in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streams_recovery.core.approval import check_approved, hash_of
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.repository.undelete import Undelete, to_undelete
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+
+if TYPE_CHECKING:
+    from streams_recovery.storage.object_versions import BucketVersions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeletePlan:
+    """What would come back, segments and range tables before the manifests that name them."""
+
+    application_id: str
+    objects: tuple[Undelete, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all objects."""
+        return sum(one.bytes for one in self.objects)
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is brought back."""
+        return hash_of([self.application_id, self.parts])
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {"objects that are brought back": [[one.key, one.version_id] for one in self.objects]}
+
+
+def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
+    """What savepoints and their records have lost. Changes nothing.
+
+    What tells who is at work (locks, holds, notes of running tasks) stays as it is now: an old lock is nobody's. What expired is among
+    it as long as the bucket has its versions: the next expiry takes it again. Raises ``Refused`` for a repository that keeps no versions.
+    """
+    versions = _versions(recovery)
+    layout = recovery.layout
+    # A manifest makes a savepoint exist: everything that it names is there before.
+    prefixes = (layout.segments, layout.range_tables, layout.restores, layout.pins, layout.offset_snapshots, layout.drills)
+    last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
+    found = [one for prefix in (*prefixes, *last) for one in to_undelete(versions.below(prefix))]
+    if not found and not versions.kept:
+        raise Refused(
+            f"{recovery.repository.location} keeps no versions, or does not tell this user",
+            next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
+        )
+    return UndeletePlan(application_id=recovery.application_id, objects=tuple(found))
+
+
+def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None], approved: str | None = None) -> UndeletePlan:
+    """Bring it back, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Returns what was brought back.
+    After an error another call goes on where this one stopped. Raises ``PlanChanged``.
+    """
+    lock = recovery.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
+    try:
+        planned = plan_undelete(recovery)
+        if approved is not None:
+            check_approved(planned, approved)
+        versions = _versions(recovery)
+        with renewed_lock(recovery, HeldLock(lock=lock)):
+            for number, one in enumerate(planned.objects, 1):
+                versions.bring_back(one.key, one.version_id)
+                say(f"{number} of {len(planned.objects)}: {one.key} ({one.harm})")
+        return planned
+    finally:
+        recovery.lock.release(lock)
+
+
+def _versions(recovery: RecoveryContext) -> BucketVersions:
+    location = recovery.repository.location
+    if location.backend != "s3":
+        raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
+    # Slow to import, and nothing but this and expiry needs it.
+    from streams_recovery.storage.object_versions import BucketVersions  # noqa: PLC0415
+
+    return BucketVersions(location, recovery.credentials)

@@ -1,0 +1,134 @@
+"""Offset snapshots in the repository: taken from the cluster, kept beside the savepoints, found again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import NotFound, RecoveryError
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+
+NOTE = "group-offsets"
+
+
+def included_groups(recovery: RecoveryContext) -> tuple[str, ...]:
+    """Other groups of the cluster that ``groups.include`` names. Share groups have no committed offsets."""
+    globs = recovery.config.groups.include
+    if not globs:
+        return ()
+    found = recovery.cluster.groups()
+    chosen = (name for name, kind in found.items() if kind != "share" and any(fnmatchcase(name, glob) for glob in globs))
+    return tuple(sorted(name for name in chosen if name != recovery.application_id))
+
+
+def take(
+    recovery: RecoveryContext,
+    groups: Collection[str],
+    *,
+    snapshot_id: str,
+    topics: Collection[str] | None,
+    savepoint_id: str | None = None,
+    requested_by: str,
+    reason: str,
+) -> OffsetSnapshot:
+    """The offsets that these groups have now, on ``topics`` or wherever they have any. A group that has none there is left out; one that cannot
+    be read is noted with the reason: it is of somebody else, and must not keep anybody from a savepoint.
+    """
+    found: list[GroupOffsets] = []
+    unread: dict[str, str] = {}
+    taken_at = recovery.clock()
+    for group_id in groups:
+        try:
+            read = _read(recovery, group_id, topics)
+        except RecoveryError as error:
+            unread[group_id] = error.reason
+            continue
+        found += [read] if read else []
+    return OffsetSnapshot(
+        format_version=1,
+        snapshot_id=snapshot_id,
+        application_id=recovery.application_id,
+        cluster_id=recovery.cluster.cluster_id(),
+        taken_at=taken_at,
+        savepoint_id=savepoint_id,
+        requested_by=requested_by,
+        reason=reason,
+        groups=tuple(found),
+        unread=unread,
+    )
+
+
+def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | None) -> GroupOffsets | None:
+    committed = [tp for tp in recovery.groups.committed_partitions(group_id) if topics is None or tp.topic in topics]
+    described = recovery.cluster.describe_topics({tp.topic for tp in committed})
+    partitions = [tp for tp in committed if tp.topic in described]
+    if not partitions:
+        return None
+    offsets = recovery.groups.committed(group_id, partitions)
+    return GroupOffsets(
+        group_id=group_id,
+        kind=recovery.groups.describe(group_id).kind,
+        topics={name: found.topic_id for name, found in sorted(described.items())},
+        offsets=tuple(
+            GroupOffset(topic=tp.topic, partition=tp.partition, offset=found.offset, metadata=found.metadata)
+            for tp, found in sorted(offsets.items())
+            if found is not None
+        ),
+    )
+
+
+def keep(recovery: RecoveryContext, snapshot: OffsetSnapshot) -> None:
+    """Store a snapshot. Storing it again adds nothing; another one of the same id becomes the one that counts."""
+    log = _log(recovery, snapshot.snapshot_id)
+    if log.last() != snapshot:
+        log.append(snapshot)
+
+
+def find(recovery: RecoveryContext, snapshot_id: str) -> OffsetSnapshot:
+    """The snapshot of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
+    found = _log(recovery, snapshot_id).last()
+    if found is None:
+        known = ", ".join(ids(recovery)[-5:]) or "none"
+        raise NotFound(
+            f"there is no offset snapshot {snapshot_id} of {recovery.application_id} in {recovery.repository.location}; newest: {known}",
+            next_step="choose one of those, or take one",
+            snapshot=snapshot_id,
+        )
+    return found
+
+
+def ids(recovery: RecoveryContext) -> list[str]:
+    """Ids of all snapshots, newest last."""
+    keys = recovery.repository.keys(recovery.layout.offset_snapshots)
+    return sorted({part for key in keys if is_id(part := key.removeprefix(recovery.layout.offset_snapshots).split("/")[0])})
+
+
+def note_with_savepoint(recovery: RecoveryContext, savepoint_id: str, topics: Collection[str]) -> ArtifactRef | None:
+    """Leave a note of what the included groups have committed on the application's topics, for ``keep_with_savepoint``. None when no group is included."""
+    if not recovery.config.groups.include:
+        return None
+    snapshot = take(
+        recovery,
+        included_groups(recovery),
+        snapshot_id=savepoint_id,
+        topics=topics,
+        savepoint_id=savepoint_id,
+        requested_by="savepoint",
+        reason=f"with savepoint {savepoint_id}",
+    )
+    return recovery.artifacts.write(savepoint_id, NOTE, snapshot)
+
+
+def keep_with_savepoint(recovery: RecoveryContext, noted: ArtifactRef | None) -> None:
+    """Keep such a note, if there is one, before the savepoint exists."""
+    if noted is not None:
+        keep(recovery, recovery.artifacts.read(OffsetSnapshot, noted))
+
+
+def _log(recovery: RecoveryContext, snapshot_id: str) -> AppendLog[OffsetSnapshot]:
+    return AppendLog(recovery.repository, recovery.layout.offset_snapshot(snapshot_id), OffsetSnapshot, most_bytes=MOST_BYTES)

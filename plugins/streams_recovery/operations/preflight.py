@@ -1,0 +1,241 @@
+"""Looking around before a savepoint or a restore: missing rights and unsafe settings, all of them at once. Changes nothing.
+
+What is found is judged by the pure functions of ``core.needs``, ``core.rights`` and ``core.preflight``; here their facts are gathered, as far as
+the connection's user may see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role
+from streams_recovery.core.preflight import checks as judge
+from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
+from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, required
+from streams_recovery.core.preflight.permissions import (
+    ALTER_CONFIGS,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    Answer,
+    RequiredAcl,
+    ResourceKind,
+    Rights,
+    missing,
+)
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.placement import target_name
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import internal_topics
+
+
+def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
+    """What blocks or weakens a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
+    roles, probe = _known(recovery), _probe(recovery)
+    rights = recovery.cluster.rights([*roles, probe], recovery.application_id)
+    facts = _topic_facts(recovery, roles, _described(recovery, roles, rights))
+    topics = [_in_use(recovery, name, role, facts.get(name)) for name, role in sorted(roles.items())]
+    policy = recovery.config.backup.consistency
+    stops = QuiesceMode.STOP in (mode or recovery.config.quiesce_mode, policy.fallback)
+    needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery))
+    unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
+    return (
+        *_spark(recovery),
+        *missing([*needs, *unknown, _see_all(recovery)], rights),
+        *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
+        *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile)),
+        *(
+            judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
+            if mode is None and policy.mode is None
+            else ()
+        ),
+    )
+
+
+def before_restore(
+    recovery: RecoveryContext, manifest: Manifest | None, *, replacing: bool = False, saving: bool = True, cut: Collection[str] = ()
+) -> tuple[PreflightFinding, ...]:
+    """What blocks or weakens a restore of ``manifest``; without one, only what depends on no savepoint. ``replacing`` tells whether
+    topics that hold records may be replaced, ``saving`` whether what is there must be saved first; inputs that are ``cut`` are made again.
+    """
+    images = _images(recovery, manifest) if manifest else {}
+    roles = {name: image.role for name, image in images.items()} if manifest else _known(recovery)
+    rights = recovery.cluster.rights(roles, recovery.application_id)
+    described = _described(recovery, roles, rights)
+    facts = _topic_facts(recovery, roles, described)
+    made = {name: image for name, image in images.items() if name in cut or _is_made(image, described.get(name), rights.topics[name])}
+    saves = saving and any(topic.role.internal for topic in facts.values())
+    topics = [
+        replace(
+            _in_use(recovery, name, role, facts.get(name)) if saves else TopicInUse(name=name, role=role, archived=False, compacted=False),
+            made=role.internal or name in made,
+        )
+        for name, role in sorted(roles.items())
+    ]
+    lacking = (
+        *_spark(recovery),
+        *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
+        *_handed_over(recovery, manifest),
+    )
+    if manifest is None:
+        return lacking
+    application = _application_facts(recovery, rights)
+    return (
+        *lacking,
+        *judge.before_restore(recovery.cluster.facts(), manifest, made, facts.values(), application, replacing=replacing),
+        *_written_again(recovery, images, described),
+    )
+
+
+def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    """What would keep jobs from being submitted, found while the application still runs."""
+    try:
+        rpc_settings(recovery.spark_master(), spark_defaults(), allow_insecure=recovery.config.spark.allow_insecure_rpc)
+    except NotFound:
+        # Without the connection nothing is known of the cluster; who submits a job names it.
+        return ()
+    except ConfigInvalid as error:
+        return (PreflightFinding(severity=Severity.BLOCKING, kind="spark", text=error.reason, remedy=error.next_step),)
+    return ()
+
+
+def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
+    source = recovery.application_id if manifest is None else manifest.application_id
+    return judge.outputs_transferred(recovery.ownership.last(), recovery.application_id, source)
+
+
+def _written_again(
+    recovery: RecoveryContext, images: Mapping[str, TopicImage], described: Mapping[str, TopicDescription]
+) -> tuple[PreflightFinding, ...]:
+    outputs = {
+        name: image
+        for name, image in images.items()
+        if image.role is TopicRole.OUTPUT and name in described and described[name].topic_id == image.topic_id
+    }
+    partitions = [TopicPartition(name, number) for name in outputs for number in range(described[name].partitions)]
+    return judge.written_again(outputs, recovery.cluster.high_watermarks(partitions))
+
+
+def _images(recovery: RecoveryContext, manifest: Manifest) -> dict[str, TopicImage]:
+    names = recovery.config.restore.topic_map
+    return {target_name(topic, manifest, recovery.application_id, names): topic for topic in manifest.topics}
+
+
+def _is_made(image: TopicImage, found: TopicDescription | None, allowed: Answer) -> bool:
+    """True when the restore will create this topic. What may not be looked at is taken to be there: that asks for the least rights."""
+    if image.role.internal:
+        return True
+    if found is None:
+        return _readable(allowed) and (image.archived or image.role is TopicRole.OUTPUT)
+    return image.role is TopicRole.INPUT and image.archived and found.topic_id != image.topic_id
+
+
+def required_for_restore(
+    recovery: RecoveryContext, manifest: Manifest, safeguards: Safeguards, *, cut: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The warnings before a restore in place of ``manifest``. Raises ``Refused`` naming everything that blocks it at once. Inputs that are
+    ``cut`` are made again.
+    """
+    found = before_restore(recovery, manifest, replacing=safeguards.replace, saving=safeguards.safety is SafetyPolicy.REQUIRED, cut=cut)
+    return required(found, f"a restore of {recovery.application_id}")
+
+
+def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, archive: Manifest | None) -> tuple[str, ...]:
+    """The same before a rebuild from the input. ``archive`` has the topics that are made from a savepoint where they are gone."""
+    saving = safeguards.safety is SafetyPolicy.REQUIRED
+    found = before_restore(recovery, None, saving=saving)
+    if archive is not None:
+        found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
+    return required(found, f"a rebuild of {recovery.application_id}")
+
+
+def _probe(recovery: RecoveryContext) -> str:
+    """A topic that may not be seen is absent from every list, so some questions are asked about one that does not exist."""
+    return f"{recovery.application_id}-preflight-changelog"
+
+
+def _known(recovery: RecoveryContext) -> dict[str, TopicRole]:
+    """The topics that are configured or visible. Where state is to be saved and no changelog is among them, the probe stands for it."""
+    found = _configured(recovery) | _visible(recovery)
+    seen = TopicRole.CHANGELOG in found.values() or recovery.config.backup.profile is not Profile.FULL
+    return found if seen else {**found, _probe(recovery): TopicRole.CHANGELOG}
+
+
+def _configured(recovery: RecoveryContext) -> dict[str, TopicRole]:
+    """Topics that the configuration names, the changelogs of its stores among them."""
+    return {**dict.fromkeys(recovery.config.changelogs.values(), TopicRole.CHANGELOG), **recovery.config.topics.declared}
+
+
+def _visible(recovery: RecoveryContext) -> dict[str, TopicRole]:
+    """Internal topics that the connection's user may see."""
+    roles = ((name, internal_role(name, recovery.application_id)) for name in internal_topics(recovery))
+    return {name: role for name, role in roles if role is not None}
+
+
+def _described(recovery: RecoveryContext, roles: Mapping[str, TopicRole], rights: Rights) -> dict[str, TopicDescription]:
+    """Those of the topics that exist and whose settings may be read."""
+    return recovery.cluster.describe_topics([name for name in roles if _readable(rights.topics[name])])
+
+
+def _topic_facts(
+    recovery: RecoveryContext, roles: Mapping[str, TopicRole], described: Mapping[str, TopicDescription]
+) -> dict[str, TopicFacts]:
+    settings = recovery.cluster.settings(described)
+    return {
+        name: TopicFacts(
+            name=name,
+            role=roles[name],
+            partitions=found.partitions,
+            replication_factor=found.replication_factor,
+            settings=settings[name],
+        )
+        for name, found in described.items()
+    }
+
+
+def _readable(answer: Answer) -> bool:
+    return answer is None or {DESCRIBE, DESCRIBE_CONFIGS} <= answer
+
+
+def _in_use(recovery: RecoveryContext, name: str, role: TopicRole, facts: TopicFacts | None) -> TopicInUse:
+    compacted = role is TopicRole.CHANGELOG if facts is None else "compact" in facts.settings.get("cleanup.policy", "")
+    archived = recovery.config.declared(recovery.config.backup.profile).archives(name, role)
+    return TopicInUse(name=name, role=role, archived=archived, compacted=compacted)
+
+
+def _perhaps_compacted(name: str) -> RequiredAcl:
+    why = "if it is compacted, which cannot be seen: to keep the log cleaner away"
+    operations = frozenset({ALTER_CONFIGS})
+    return RequiredAcl(kind=ResourceKind.TOPIC, name=name, operations=operations, why=why, advised=name, blocking=False)
+
+
+def _see_all(recovery: RecoveryContext) -> RequiredAcl:
+    return RequiredAcl(
+        kind=ResourceKind.TOPIC,
+        name=_probe(recovery),
+        operations=frozenset({DESCRIBE}),
+        why="to see every internal topic: one that cannot be seen would be missing from the savepoint without a word",
+        advised=f"{recovery.application_id}-",
+        prefixed=True,
+        blocking=False,
+    )
+
+
+def _transactional(recovery: RecoveryContext) -> bool:
+    return recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
+
+
+def _application_facts(recovery: RecoveryContext, rights: Rights) -> ApplicationFacts:
+    me = recovery.application_id
+    alive = tuple(instance.name for instance in recovery.application.status() if instance.state is not InstanceState.GONE)
+    if rights.group is not None and DESCRIBE not in rights.group:
+        return ApplicationFacts(application_id=me, group_kind="unknown", client_ids=(), instances=alive)
+    group = recovery.groups.describe(me)
+    clients = tuple(member.client_id for member in group.members)
+    return ApplicationFacts(application_id=me, group_kind=group.kind, client_ids=clients, instances=alive)

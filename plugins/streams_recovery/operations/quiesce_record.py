@@ -1,0 +1,184 @@
+"""Applications that a savepoint or a restore holds still, written down before it happens: whoever is killed, the next run knows what to bring back."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import Locked, require_lock
+from streams_recovery.operations.unfinished import has_destroyed, unfinished_restore
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.waiting import poll
+
+LOGGER = logging.getLogger("streams_recovery.operations.quiesce_record")
+_ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
+_SETTLE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuiesceRecord:
+    """One entry of the log; only the newest counts. ``begins`` is written before ``run`` touches the first of ``instances``, ``ended`` when all of
+    them work again.
+    """
+
+    kind: Literal["begins", "ended"]
+    run: str
+    mode: QuiesceMode
+    instances: tuple[str, ...]
+    at: int
+
+
+def quiesce_log(recovery: RecoveryContext) -> AppendLog[QuiesceRecord]:
+    """The log, of which two entries a savepoint are written and one is ever read."""
+    return AppendLog(recovery.repository, recovery.layout.quiesce_records, QuiesceRecord)
+
+
+def left(recovery: RecoveryContext) -> QuiesceRecord | None:
+    """The quiesce that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
+    done with that application its journal says. An entry that cannot be read is passed over: nobody must be able to end all runs by one strange object.
+    """
+    last = next(quiesce_log(recovery).readable_back(), None)
+    if last is None or last.kind == "ended" or has_destroyed(recovery, last.run):
+        return None
+    return last
+
+
+def at_work(recovery: RecoveryContext) -> tuple[str, ...]:
+    """Instances that run, and those that would if a run that is dead had not left them stopped."""
+    held = left(recovery)
+    stopped = held.instances if held is not None and held.mode is QuiesceMode.STOP else ()
+    return tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE or i.name in stopped)
+
+
+def begin(recovery: RecoveryContext, run: str, mode: QuiesceMode, instances: tuple[str, ...]) -> None:
+    """Write down that ``run`` is about to hold these instances, so that somebody brings them back whatever becomes of it."""
+    quiesce_log(recovery).append(QuiesceRecord(kind="begins", run=run, mode=mode, instances=instances, at=recovery.clock()))
+
+
+def begin_stop(recovery: RecoveryContext, run: str, instances: tuple[str, ...]) -> None:
+    """Write down that ``run`` is about to stop these instances, and those that have been started since. Nothing when it was written before, or when
+    none is there.
+    """
+    held = left(recovery)
+    if held is None or held.run != run:
+        stopping = tuple(dict.fromkeys((*instances, *at_work(recovery))))
+        if stopping:
+            begin(recovery, run, QuiesceMode.STOP, stopping)
+
+
+def end(recovery: RecoveryContext, *, of: str | None = None) -> None:
+    """Write down that nothing is held any more; only what the run ``of`` held, when it is given. Harmless when nothing is."""
+    held = left(recovery)
+    if held is not None and of in (None, held.run):
+        quiesce_log(recovery).append(
+            QuiesceRecord(kind="ended", run=held.run, mode=held.mode, instances=held.instances, at=recovery.clock())
+        )
+
+
+def resume_abandoned(recovery: RecoveryContext) -> tuple[str, ...]:
+    """Bring back what a run that is dead has left paused or stopped, and return the instances. Only for the holder of the application's lock.
+
+    What was paused and has been stopped since was stopped by somebody else, and stays so. Raises ``ApplicationNotReady``.
+    """
+    held = left(recovery)
+    if held is None:
+        return ()
+    LOGGER.warning(
+        "%s of %s are brought back, which run %s has held in mode %s",
+        ", ".join(held.instances),
+        recovery.application_id,
+        held.run,
+        held.mode,
+    )
+    back = resume(recovery, held.mode, held.instances if held.mode is QuiesceMode.STOP else _not_gone(recovery, held.instances))
+    end(recovery)
+    return back
+
+
+def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, ...]) -> tuple[str, ...]:
+    """Start or resume, and wait until each of ``instances`` works. Raises ``ApplicationNotReady`` when one does not come back, or ends after it was
+    resumed: then it was started again.
+    """
+    resumed = bool(instances) and mode is QuiesceMode.PAUSE
+    if instances and mode is QuiesceMode.STOP:
+        recovery.application.start()
+    elif resumed:
+        recovery.application.resume()
+
+    def settled() -> tuple[str, ...] | None:
+        # One may end while another is still waited for.
+        return () if resumed and _ended(recovery, instances) else working(recovery, instances)
+
+    back = poll(settled, seconds=start_timeout(recovery), interval=0.25)
+    if back is None:
+        states = ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in recovery.application.status())
+        raise ApplicationNotReady(
+            f"not every instance of {recovery.application_id} came back: {states}",
+            next_step="look at the instances' logs and start or resume them by hand",
+            states=states,
+        )
+    if resumed:
+        _check_stayed(recovery, instances)
+    return back
+
+
+def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...]) -> None:
+    """Kafka Streams to 4.3.1 ends an application with standby tasks a moment after it was resumed (KAFKA-20731). Nobody would notice here."""
+    ended = poll(lambda: _ended(recovery, instances) or None, seconds=_SETTLE_SECONDS, interval=0.25)
+    if ended is None:
+        return
+    # One that fails ends by itself, and is started only once it has.
+    poll(lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None, seconds=start_timeout(recovery), interval=0.25)
+    recovery.application.start()
+    back = poll(lambda: working(recovery, instances), seconds=start_timeout(recovery), interval=0.25)
+    raise ApplicationNotReady(
+        f"{', '.join(ended)} of {recovery.application_id} ended after the pause, and {'were started again' if back else 'did not come back'}",
+        next_step="see the instances' logs; if the application has standby replicas, say so in its configuration (application.standby_replicas) and take "
+        "savepoints in mode stop or live; if it was warming up tasks after a restart, see docs/configuration.md",
+        instances=ended,
+    )
+
+
+def _ended(recovery: RecoveryContext, instances: tuple[str, ...], *, but: InstanceState | None = None) -> list[str]:
+    found = [status for status in recovery.application.status() if status.name in instances and status.state is not but]
+    return [status.name for status in found if status.state is InstanceState.GONE or status.streams_state in _ENDING]
+
+
+def working(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str, ...] | None:
+    """``instances`` when each of them runs and is not paused, else None."""
+    states = {status.name: status for status in recovery.application.status()}
+    alive = [name for name in instances if name in states and states[name].state is InstanceState.RUNNING]
+    fine = [name for name in alive if states[name].streams_state not in (None, "PAUSED", "CREATED", *_ENDING)]
+    return tuple(fine) if len(fine) == len(instances) else None
+
+
+def start_timeout(recovery: RecoveryContext) -> float:
+    """Seconds an instance gets until it answers."""
+    process = recovery.config.runs.process
+    return float(process.start_timeout_seconds) if process else 120.0
+
+
+def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> None:
+    """Raise ``LockLost`` when another run works on the application by now, or a restore has left it half way. It knows what stood still when it
+    began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down, nor is a record of the lock
+    that is strange: nobody gets the lock behind that. Raises ``Damaged`` for one while a restore is unfinished.
+    """
+    try:
+        require_lock(recovery, ticket)
+    except LockLost:
+        if recovery.lock.holder() is not None or unfinished_restore(recovery) is not None:
+            raise
+    except Damaged as error:
+        LOGGER.warning("%s is let go although nobody can tell who holds its lock: %s", recovery.application_id, error.reason)
+        recovery.lock.check_no_other_owner(ticket.lock)
+        if unfinished_restore(recovery) is not None:
+            raise
+
+
+def _not_gone(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(i.name for i in recovery.application.status() if i.name in instances and i.state is not InstanceState.GONE)

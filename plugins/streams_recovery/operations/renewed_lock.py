@@ -1,0 +1,66 @@
+"""Holding the application's lock across the tasks of one run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from streams_recovery.core.errors import LockLost, TransientError
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.operations.context import RecoveryContext
+
+# Long enough for an orchestrator to lose a worker and start the task again on another one.
+LEASE_SECONDS = 1_800
+_AGAIN_SECONDS = 60
+
+
+class Locked(Protocol):
+    """Any ticket that carries the number and the owner of a lock."""
+
+    @property
+    def lock(self) -> LockTicket:
+        """The lock as it was taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLock:
+    """A lock and nothing else, for steps that need no more of a ticket."""
+
+    lock: LockTicket
+
+
+def require_lock(recovery: RecoveryContext, ticket: Locked) -> None:
+    """Prove that the lock is still this run's, and extend it. Called first by every step that changes something. Raises ``LockLost``."""
+    recovery.lock.renew(ticket.lock, lease_seconds=LEASE_SECONDS)
+
+
+@contextmanager
+def renewed_lock(recovery: RecoveryContext, ticket: Locked) -> Iterator[None]:
+    """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then; a repository
+    that does not answer is asked again a minute later, and most of a lease is left for that.
+    """
+    require_lock(recovery, ticket)
+    done = threading.Event()
+
+    def extend() -> None:
+        wait = LEASE_SECONDS / 3
+        while not done.wait(wait):
+            try:
+                require_lock(recovery, ticket)
+            except LockLost:
+                return
+            except TransientError:
+                wait = _AGAIN_SECONDS
+            else:
+                wait = LEASE_SECONDS / 3
+
+    keeper = threading.Thread(target=extend, name="lock-keeper", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        keeper.join(timeout=5)

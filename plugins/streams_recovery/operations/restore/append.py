@@ -1,0 +1,292 @@
+"""Later input that a restore in place has set aside, put behind the inputs again: plan, (approve), open, append, finish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from streams_recovery.core import codec
+from streams_recovery.core.approval import check_approved, hash_of
+from streams_recovery.core.errors import Damaged, NotFound, Refused
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.jobs import PartitionToLoad, RestoreResult
+from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.repository.journal import JournalEntry, created_by
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
+from streams_recovery.core.restore.plan_check import check_later
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations import pins
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
+from streams_recovery.operations.restore.in_place import check_still, quarantine_log
+from streams_recovery.operations.restore.job_specs import restore_spec
+from streams_recovery.operations.savepoint.values import JobPlan
+from streams_recovery.operations.unfinished import refuse_if_unfinished
+from streams_recovery.storage.append_log import AppendLog
+
+LATEST = "latest"
+_PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPlan:
+    """What would be appended: the records of ``topics``, which are ``rows`` by ``<topic> <partition>``, behind ``ends``, of which ``present`` are there
+    from an attempt that failed.
+    """
+
+    application_id: str
+    restore_id: str
+    savepoint_id: str
+    moment: int
+    topics: tuple[LaterTopic, ...]
+    rows: dict[str, int]
+    ends: dict[str, int]
+    present: dict[str, int]
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is done, whatever of it has been done already."""
+        return hash_of({key: value for key, value in codec.encode(self).items() if key != "present"})
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {
+            "the application": self.application_id,
+            "the restore that set the input aside": [self.restore_id, self.moment],
+            "the records": [self.savepoint_id, [codec.encode(topic) for topic in self.topics], self.rows],
+            "the end of the inputs": self.ends,
+        }
+
+    @property
+    def text(self) -> str:
+        """The plan for people."""
+        return "\n".join(
+            [
+                f"### Append later input of `{self.application_id}` again",
+                "",
+                f"Restore `{self.restore_id}` set aside what was later than **{moment(self.moment)}**. Plan `{self.hash[:12]}`.",
+                "",
+                f"**{sum(self.rows.values()):,} records** of savepoint `{self.savepoint_id}` are put behind what is in the inputs now.",
+                "They keep the order they had in their partition, and keys, values, headers and timestamps. Everybody who reads these inputs gets them.",
+                "",
+                "| partition | records | behind offset | there already |",
+                "|---|---:|---:|---:|",
+                *(
+                    f"| {partition_of_text(name)} | {rows:,} | {self.ends[name]} | {self.present[name]:,} |"
+                    for name, rows in self.rows.items()
+                ),
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendTicket:
+    """An append under way. ``plan`` is the one that was approved."""
+
+    application_id: str
+    restore_id: str
+    run_id: str
+    requested_by: str
+    plan: ArtifactRef
+    lock: LockTicket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReport:
+    """What is behind the inputs now. ``present`` of the ``rows`` were there from an earlier attempt and equal."""
+
+    restore_id: str
+    rows: int
+    present: int
+    partitions: int
+
+
+def plan_append(recovery: RecoveryContext, restore_id: str) -> AppendPlan:
+    """What appending the later input of a restore, or of the last one (``latest``), would do. Changes nothing.
+
+    Raises ``NotFound`` for a restore that set nothing aside; ``Refused`` when it is appended already, when a restore is half way, when the inputs
+    are others by now, and when a producer writes to them: two writers would mix, and what came twice could not be told.
+    """
+    refuse_if_unfinished(recovery)
+    found = _quarantine(recovery, restore_id)
+    if found.appended_at is not None:
+        raise Refused(
+            f"the later input of restore {found.restore_id} was appended {moment(found.appended_at)}", next_step="nothing is left to do"
+        )
+    rows = {TopicPartition(topic.name, part.partition): part.rows for topic in found.topics for part in topic.partitions}
+    check_later(found.topics, application_id=recovery.application_id, where=recovery.layout.quarantine(found.restore_id))
+    _check_topics(recovery, found)
+    check_still(recovery, list(rows), float(recovery.config.restore.producers_still_seconds))
+    now = recovery.cluster.high_watermarks(list(rows))
+    ends = {partition_text(tp): end for tp, end in now.items()} if found.begun is None else _begun(recovery, found, found.begun)
+    present = {partition_text(tp): now[tp] - ends[partition_text(tp)] for tp in rows}
+    _check_present({partition_text(tp): count for tp, count in rows.items()}, present)
+    return AppendPlan(
+        application_id=recovery.application_id,
+        restore_id=found.restore_id,
+        savepoint_id=found.savepoint_id,
+        moment=found.moment,
+        topics=found.topics,
+        rows={partition_text(tp): count for tp, count in sorted(rows.items())},
+        ends=ends,
+        present=present,
+    )
+
+
+def _begun(recovery: RecoveryContext, found: Quarantine, ends: dict[str, int]) -> dict[str, int]:
+    wanted = {partition_text(TopicPartition(topic.name, part.partition)) for topic in found.topics for part in topic.partitions}
+    if set(ends) != wanted:
+        where = recovery.layout.quarantine(found.restore_id)
+        raise Damaged(
+            f"{where} says that an append began behind {sorted(ends)[:10]}, and {sorted(wanted)[:10]} were set aside",
+            next_step="nothing was changed; find out who wrote there",
+            where=where,
+        )
+    return ends
+
+
+def _quarantine(recovery: RecoveryContext, restore_id: str) -> Quarantine:
+    if restore_id == LATEST:
+        prefix = recovery.layout.quarantines
+        known = sorted(filter(is_id, {key.removeprefix(prefix).split("/")[0] for key in recovery.repository.keys(prefix)}))
+        if not known:
+            raise NotFound(f"no restore of {recovery.application_id} has set input aside", next_step="nothing is left to do")
+        restore_id = known[-1]
+    return quarantine_of(restore_id, tuple(quarantine_log(recovery, restore_id).read_all()))
+
+
+def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
+    journal = AppendLog(recovery.repository, recovery.layout.journal(found.restore_id), JournalEntry)
+    created = created_by(tuple(journal.read_all()))
+    there = recovery.cluster.describe_topics([topic.name for topic in found.topics])
+    others = sorted(
+        topic.name for topic in found.topics if topic.name not in there or there[topic.name].topic_id not in created.get(topic.name, ())
+    )
+    if others:
+        raise Refused(
+            f"inputs are gone, or are not those that restore {found.restore_id} made: {', '.join(others)}",
+            next_step="nothing was changed; the records are in the savepoint all the same, where any reader of Parquet finds them",
+            topics=others,
+        )
+
+
+def _check_present(rows: Mapping[str, int], present: Mapping[str, int]) -> None:
+    wrong = [str(partition_of_text(name)) for name, count in present.items() if not 0 <= count <= rows[name]]
+    if wrong:
+        raise Refused(
+            f"another producer has written to {', '.join(wrong)} since the append that failed",
+            next_step="nothing was changed; what is there cannot be told from what is missing: compare and append the rest by hand",
+            topics=wrong,
+        )
+
+
+def open_append(recovery: RecoveryContext, restore_id: str, *, run_id: str, requested_by: str, approved_hash: str) -> AppendTicket:
+    """Take the lock, plan again under it, and write down where the append begins. Raises ``PlanChanged`` and ``LockHeld``."""
+    lock = recovery.lock.acquire(
+        f"append {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"append of later input of {recovery.application_id}"
+    )
+    try:
+        planned = plan_append(recovery, restore_id)
+        check_approved(planned, approved_hash)
+        if not any(entry.kind == "begins" for entry in quarantine_log(recovery, planned.restore_id).read_all()):
+            _note(recovery, planned.restore_id, "begins", run_id, ends=planned.ends)
+        stored = recovery.artifacts.write(_run(planned.restore_id), _PLAN, planned)
+    except BaseException:
+        recovery.lock.release(lock)
+        raise
+    return AppendTicket(
+        application_id=recovery.application_id,
+        restore_id=planned.restore_id,
+        run_id=run_id,
+        requested_by=requested_by,
+        plan=stored,
+        lock=lock,
+    )
+
+
+def _run(restore_id: str) -> str:
+    return f"{restore_id}-append"
+
+
+def _note(
+    recovery: RecoveryContext, restore_id: str, kind: Literal["begins", "appended"], run: str, *, ends: dict[str, int] | None = None
+) -> None:
+    log = quarantine_log(recovery, restore_id)
+    found = quarantine_of(restore_id, tuple(log.read_all()))
+    log.append(QuarantineEntry(kind=kind, at=recovery.clock(), run=run, savepoint_id=found.savepoint_id, moment=found.moment, ends=ends))
+
+
+def plan_append_job(recovery: RecoveryContext, ticket: AppendTicket) -> JobPlan:
+    """The Spark job: one writer a partition, behind what is there; what an attempt that failed has left is compared first."""
+    require_lock(recovery, ticket)
+    work = _work(recovery, recovery.artifacts.read(AppendPlan, ticket.plan))
+    # What is in front of them is not the archive's, and what comes behind them may be anybody's.
+    spec = recovery.artifacts.write(_run(ticket.restore_id), _SPEC, restore_spec(recovery, ticket, work, read_back=False))
+    return JobPlan(
+        spec=spec,
+        result_key=recovery.artifacts.answer(spec.key, _RESULT),
+        ranges=len(work),
+        offsets=sum(part.rows - part.present for part in work),
+    )
+
+
+def _work(recovery: RecoveryContext, planned: AppendPlan) -> tuple[PartitionToLoad, ...]:
+    begun, ids = planned.ends, recovery.cluster.describe_topics([topic.name for topic in planned.topics])
+    parts = {TopicPartition(topic.name, part.partition): part for topic in planned.topics for part in topic.partitions}
+    now = recovery.cluster.high_watermarks(list(parts))
+    return tuple(
+        PartitionToLoad(
+            topic=tp.topic,
+            partition=tp.partition,
+            first_offset=begun[partition_text(tp)],
+            files=part.files,
+            present=now[tp] - begun[partition_text(tp)],
+            topic_id=ids[tp.topic].topic_id,
+            cut=part.cut,
+        )
+        for tp, part in parts.items()
+    )
+
+
+def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: ArtifactRef | None) -> AppendReport:
+    """Compare what was written with what was set aside and with the logs' ends, and end the mark that the restore set on the savepoint. Gives the
+    lock back.
+    """
+    require_lock(recovery, ticket)
+    if result is None:
+        raise Damaged("no append ran", next_step="run the append again")
+    planned = recovery.artifacts.read(AppendPlan, ticket.plan)
+    loaded = {
+        TopicPartition(one.topic, one.partition): one
+        for one in recovery.artifacts.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
+    }
+    rows = {partition_of_text(name): count for name, count in planned.rows.items()}
+    now = recovery.cluster.high_watermarks(list(rows))
+    wrong = [
+        str(tp)
+        for tp, count in rows.items()
+        if tp not in loaded or loaded[tp].rows != count or now[tp] - planned.ends[partition_text(tp)] < count
+    ]
+    if wrong:
+        raise Damaged(f"not all later records were appended to {', '.join(wrong)}", next_step="run the append again", topics=wrong)
+    _note(recovery, planned.restore_id, "appended", ticket.run_id)
+    pins.pin(
+        recovery,
+        planned.savepoint_id,
+        keep=False,
+        requested_by=ticket.requested_by,
+        reason=f"the later input of restore {planned.restore_id} is appended again",
+        restore_id=planned.restore_id,
+    )
+    recovery.lock.release(ticket.lock)
+    present = sum(one.present for one in loaded.values())
+    return AppendReport(restore_id=planned.restore_id, rows=sum(rows.values()), present=present, partitions=len(rows))
+
+
+def leave_append(recovery: RecoveryContext, ticket: AppendTicket) -> None:
+    """Give the lock back after any failure. What has been written stays, and the next attempt goes on behind it."""
+    recovery.lock.release(ticket.lock)

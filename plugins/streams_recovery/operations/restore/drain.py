@@ -1,0 +1,89 @@
+"""The end of a restore to a moment: the application has processed all of its input, and everything that this caused, and is stopped there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ApplicationNotReady, Refused
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.names import internal_role
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import repartition_partitions
+from streams_recovery.operations.lag import RecordLag
+from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.renewed_lock import renewed_lock
+from streams_recovery.operations.restore.open import guarded, stored_plan
+from streams_recovery.operations.restore.values import EndsSummary, RestoreTicket
+from streams_recovery.waiting import while_falling
+
+_NAMED = 10
+
+
+def drain(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
+    """Wait until inputs and repartition topics are read to their ends, then stop every instance. Repeating it is harmless.
+
+    As long as they are worked off there is no limit. Raises ``Refused`` for a restore that goes on behind the savepoint, and ``ApplicationNotReady``
+    naming what was not read when nothing had moved for the configured time, or when somebody else stopped the application before.
+    """
+    planned = stored_plan(recovery, ticket)
+    guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
+    if planned.point is None:
+        raise Refused(f"restore {ticket.restore_id} goes on behind its savepoint", next_step="let the application run")
+    return drain_to(recovery, ticket, planned, {})
+
+
+def whole_input(planned: RestorePlan) -> Phase:
+    """The phase from which on the application has been given all of its input."""
+    return Phase.INPUT_COMPLETE if planned.deferred else Phase.RECOVERED
+
+
+def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> EndsSummary:
+    """Wait until inputs and repartition topics are read to their ends, those with a limit up to that, and stop every instance."""
+    began = time.monotonic()
+    if any(status.state is not InstanceState.GONE for status in recovery.application.status()):
+        with renewed_lock(recovery, ticket):
+            patience, lag = float(recovery.config.restore.catch_up_timeout_seconds), RecordLag(recovery)
+            while_falling(lambda: sum(_unread(recovery, planned, limits, lag).values()), patience=patience)
+        require_read(recovery, planned, limits)
+    report = bring_down(recovery)
+    # Once more, now that nothing moves.
+    partitions = require_read(recovery, planned, limits)
+    return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))
+
+
+def require_read(recovery: RecoveryContext, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> int:
+    """Raise ``ApplicationNotReady`` naming what is not read; return how many partitions are."""
+    left = [f"{tp} by {count}" for tp, count in _unread(recovery, planned, limits, RecordLag(recovery), down=True).items()]
+    if left:
+        raise ApplicationNotReady(
+            f"{recovery.application_id} has not processed all of its input, it is behind on {', '.join(left[:_NAMED])}",
+            next_step="look at the instances' logs, start those that are down, and run this step again",
+            left=left,
+        )
+    return len(_read_by(recovery, planned))
+
+
+def _unread(
+    recovery: RecoveryContext, planned: RestorePlan, limits: Mapping[TopicPartition, int], lag: RecordLag, *, down: bool = False
+) -> dict[TopicPartition, int]:
+    """Partitions with records that are not read, and how many offsets are left. Committed offsets are read before ends: whatever the input below
+    them caused is in the logs by then, so that ends that are reached have nothing behind them, however many repartition topics follow each other.
+    """
+    partitions = _read_by(recovery, planned)
+    committed = recovery.groups.committed(recovery.application_id, partitions)
+    ends = recovery.cluster.high_watermarks(partitions)
+    ends |= {tp: min(limit, ends[tp]) for tp, limit in limits.items() if tp in ends}
+    return lag.look(ends, committed, down=down)
+
+
+def inputs_of(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
+    """The inputs that the plan sets offsets of."""
+    return [item.tp for item in planned.offsets if internal_role(item.topic, recovery.application_id) is None]
+
+
+def _read_by(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
+    return [*inputs_of(recovery, planned), *repartition_partitions(recovery)]

@@ -1,0 +1,231 @@
+"""Inputs that are cut where they are: what has to be proven first, and what is written down before the first of them is deleted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import PlanChanged, Refused
+from streams_recovery.core.kafka_types import (
+    CommittedOffset,
+    TopicDescription,
+    TopicPartition,
+    TopicRole,
+    partition_of_text,
+    partition_text,
+)
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.restore.in_place import (
+    InPlace,
+    LaterPartition,
+    LaterTopic,
+    MovedOffset,
+    QuarantineEntry,
+    check_stood_still,
+    uncovered,
+)
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, rank, rest_of
+from streams_recovery.operations import pins
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import other_groups
+from streams_recovery.operations.restore.kept_inputs import kept_inputs
+from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.values import RestoreTicket
+from streams_recovery.segments.queries import rows_below_and_no_later
+from streams_recovery.storage.append_log import AppendLog
+
+_NAMED = 5
+
+
+def later_topics(begin: RestoreSource) -> tuple[LaterTopic, ...]:
+    """Inputs of which the archive has records that do not belong to the moment, and these."""
+    found = []
+    for topic in begin.manifest.topics:
+        if topic.role is TopicRole.INPUT and topic.archived:
+            rests = {image.partition: rest_of(image.files(), _cut(begin, topic, image.partition).rows) for image in topic.partitions}
+            parts = [LaterPartition(partition=number, files=rest.files, cut=rest.rows) for number, rest in rests.items() if rest.rows.rows]
+            found += [LaterTopic(name=topic.name, partitions=tuple(parts))] if parts else []
+    return tuple(found)
+
+
+def _cut(begin: RestoreSource, topic: TopicImage, partition: int) -> LogCut:
+    return begin.cuts[TopicPartition(topic.name, partition)]
+
+
+def look(
+    recovery: RecoveryContext,
+    may_move: Collection[str],
+    begin: RestoreSource,
+    present: Mapping[str, TopicDescription],
+    later: tuple[LaterTopic, ...],
+) -> InPlace:
+    """Prove that the inputs that are there can be cut. Takes as long as they have to stand still. Inputs that are gone need no proof. The groups
+    ``may_move`` may be moved.
+
+    Raises ``Refused`` with everything that blocks it: records that are not archived, open transactions, other groups that have members or
+    were not named; and then, when somebody wrote while it looked.
+    """
+    inputs = _living_inputs(recovery, begin, present)
+    images = {TopicPartition(topic.name, image.partition): image for topic in inputs for image in topic.partitions}
+    partitions, seconds = list(images), float(recovery.config.restore.producers_still_seconds)
+    if not partitions:
+        return InPlace(still_seconds=seconds, ends={}, later=(), groups=())
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
+    there = {topic.name for topic in inputs}
+    cut = tuple(topic for topic in later if topic.name in there)
+    moved, problems = _other_groups(recovery, may_move, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
+    missing = [why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))]
+    problems = [
+        *(f"{name} is written by the application itself" for name in sorted(there & set(recovery.config.topics.outputs))),
+        *(f"{tp.topic} has {present[tp.topic].partitions} partitions now" for tp in _more_partitions(inputs, present)),
+        *(f"{why}: take a savepoint now that the producers are stopped" for why in (*missing, *_truncated(recovery, images, present))),
+        *(f"a transaction is open on {one}" for one in recovery.transactions.blocking(partitions)),
+        *problems,
+    ]
+    if problems:
+        raise Refused(
+            f"the inputs of {recovery.application_id} cannot be cut in place: {'; '.join(problems[:20])}",
+            next_step="nothing was changed; do what each of these needs, or bring a second application to the moment instead",
+            problems=problems,
+        )
+    check_still(recovery, partitions, seconds)
+    return InPlace(still_seconds=seconds, ends={partition_text(tp): end for tp, end in ends.items()}, later=cut, groups=moved)
+
+
+def _truncated(
+    recovery: RecoveryContext, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]
+) -> list[str]:
+    """Logs that are as long as their archive, and not the archived log."""
+    seen = kept_inputs(recovery, images, present)
+    found = {one.tp: one.truncated_below(one.image.end) for one in seen}
+    return [f"{tp} has other records than its archive: {why}" for tp, why in found.items() if why is not None]
+
+
+def _living_inputs(recovery: RecoveryContext, begin: RestoreSource, present: Mapping[str, TopicDescription]) -> list[TopicImage]:
+    # As the archive has them, not as the base: what comes out has to be whole too.
+    archive = _archive(recovery, begin)
+    return [
+        topic
+        for topic in archive.topics
+        if topic.role is TopicRole.INPUT and topic.name in present and present[topic.name].topic_id == topic.topic_id
+    ]
+
+
+def _archive(recovery: RecoveryContext, begin: RestoreSource) -> Manifest:
+    if begin.point is None:
+        raise Refused("inputs are cut only for a moment", next_step="name one (as_of), or leave out in_place")
+    return recovery.savepoints.read(begin.point.archive)
+
+
+def _more_partitions(inputs: Collection[TopicImage], present: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, 0) for topic in inputs if present[topic.name].partitions != len(topic.partitions)]
+
+
+def check_still(recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float) -> None:
+    """Look twice, so far apart, at ends and at how far producers have come. Raises ``Refused`` naming what moved."""
+    first = _seen(recovery, partitions)
+    time.sleep(seconds)
+    check_stood_still(first, _seen(recovery, partitions), seconds)
+
+
+def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
+    written, ends = recovery.transactions.written(partitions), recovery.cluster.high_watermarks(list(partitions))
+    return {tp: (ends[tp], written[tp]) for tp in partitions}
+
+
+def _other_groups(
+    recovery: RecoveryContext, may_move: Collection[str], begin: RestoreSource, inputs: Collection[TopicImage]
+) -> tuple[tuple[MovedOffset, ...], list[str]]:
+    """Offsets of every other group on these inputs as they will be, and what blocks moving them."""
+    names, moved, problems = {topic.name for topic in inputs}, [], []
+    kinds = recovery.cluster.groups() if names else {}
+    # Share groups have no committed offsets of their own.
+    for group_id in sorted(name for name in other_groups(recovery) if kinds.get(name, "share") != "share"):
+        partitions = [tp for tp in recovery.groups.committed_partitions(group_id) if tp.topic in names]
+        if not partitions:
+            continue
+        group = recovery.groups.describe(group_id)
+        if not group.empty:
+            members = ", ".join(member.client_id for member in group.members[:_NAMED]) or group.state
+            problems.append(f"group {group_id} has members ({members}): stop them")
+        if group_id not in may_move:
+            problems.append(
+                f"group {group_id} has read {', '.join(sorted({tp.topic for tp in partitions}))}: name it (groups) to move it too"
+            )
+        for tp, known in sorted(recovery.groups.committed(group_id, partitions).items()):
+            if known is not None:
+                moved.append(_moved(recovery, begin, group_id, tp, known))
+    return tuple(moved), problems
+
+
+def _moved(recovery: RecoveryContext, begin: RestoreSource, group_id: str, tp: TopicPartition, known: CommittedOffset) -> MovedOffset:
+    [image] = [i for t in begin.manifest.topics if t.name == tp.topic for i in t.partitions if i.partition == tp.partition]
+    cut = begin.cuts[tp]
+    everything = RowCut(by=CutBy.POSITION, moment=cut.rows.moment, first_later=None, rows=image.rows, late=0)
+
+    def before(part: LogCut) -> int:
+        return rank(part, known.offset, lambda file, offset, at: rows_below_and_no_later(recovery.repository, file, offset, at))
+
+    offset = before(cut)
+    again = before(LogCut(files=tuple(image.files()), rows=everything)) - offset
+    return MovedOffset(
+        group=group_id, topic=tp.topic, partition=tp.partition, before=known.offset, offset=offset, metadata=known.metadata, again=again
+    )
+
+
+def quarantine_log(recovery: RecoveryContext, restore_id: str) -> AppendLog[QuarantineEntry]:
+    """What is known of the later input that a restore has set aside."""
+    return AppendLog(recovery.repository, recovery.layout.quarantine(restore_id), QuarantineEntry, most_bytes=MOST_BYTES)
+
+
+def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: RestorePlan, now: RestorePlan) -> None:
+    """The last thing before inputs are deleted: that they end where they were proven to, and that what comes out of them is kept and written down.
+
+    Raises ``PlanChanged`` when something has come since, or another group has moved.
+    """
+    here = now.in_place
+    if here is None or now.point is None or approved.in_place is None:
+        return
+    # Repeated after some of it is done, this finds less, but nothing else.
+    if set(here.later) - set(approved.in_place.later) or set(here.groups) - set(approved.in_place.groups):
+        raise PlanChanged(
+            "other records would come out of the inputs, or other offsets be moved, than was approved",
+            next_step="nothing was changed; stop every reader of the inputs, and begin again",
+        )
+    _check_ends(recovery, here)
+    log = quarantine_log(recovery, ticket.restore_id)
+    if here.later and log.last() is None:
+        pins.pin(
+            recovery,
+            now.point.archive,
+            keep=True,
+            requested_by=ticket.requested_by,
+            reason=f"has the later input of restore {ticket.restore_id}",
+            restore_id=ticket.restore_id,
+        )
+        log.append(
+            QuarantineEntry(
+                kind="set-aside",
+                at=recovery.clock(),
+                run=ticket.restore_id,
+                savepoint_id=now.point.archive,
+                moment=now.point.as_of.moment,
+                topics=here.later,
+            )
+        )
+        _check_ends(recovery, here)
+
+
+def _check_ends(recovery: RecoveryContext, here: InPlace) -> None:
+    proven = {partition_of_text(name): end for name, end in here.ends.items()}
+    ends = recovery.cluster.high_watermarks(list(proven)) if proven else {}
+    come = sorted(str(tp) for tp, end in ends.items() if end != proven[tp])
+    if come:
+        raise PlanChanged(
+            f"a producer has written to {', '.join(come)} since the check that its producers are stopped",
+            next_step="no input was touched; stop every producer of the inputs, take a savepoint, and begin again",
+            topics=come,
+        )

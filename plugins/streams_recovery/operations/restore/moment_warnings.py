@@ -1,0 +1,45 @@
+"""What to say before a restore to a moment: where its archive just ends, and what is not of the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
+from streams_recovery.operations.restore.source import CUT_ROLES, RestoreSource
+
+_NAMED = 5
+_HOUR_MS = 3_600_000
+
+
+def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
+    """What to say before a restore to a moment: where the archive just ends, where it may have holes, and which globals are not of the moment."""
+    if begin.point is None:
+        return ()
+    copied = {one.image.name for one in placed if one.made and one.image.role is TopicRole.INPUT}
+    ends = () if begin.point.slice is not None else begin.cuts.items()
+    whole = sorted(tp for tp, cut in ends if tp.topic in copied and cut.rows.first_later is None)
+    living = sorted(one.name for one in placed if one.image.role is TopicRole.GLOBAL and not one.made)
+    warnings = []
+    if whole:
+        named = ", ".join(map(str, whole[:_NAMED])) + (f" and {len(whole) - _NAMED} more" if len(whole) > _NAMED else "")
+        warnings.append(
+            f"nothing later than the moment is archived of {named}: all of it is taken, and what came after the savepoint is not in it"
+        )
+    cleaned = sorted(one.image.name for one in placed if one.image.role in CUT_ROLES and one.made and _compacted_early(one.image))
+    if cleaned:
+        warnings.append(
+            f"a version of a key that was replaced soon may have been compacted away before a savepoint copied it, in {', '.join(cleaned)}: give "
+            f"them a {MIN_COMPACTION_LAG} longer than the time between savepoints"
+        )
+    if begin.unreadable:
+        warnings.append(f"savepoints that could not be read, and their archive may reach further: {', '.join(begin.unreadable[:_NAMED])}")
+    if living:
+        warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(living)}")
+    return tuple(warnings)
+
+
+def _compacted_early(topic: TopicImage) -> bool:
+    return "compact" in topic.config.get("cleanup.policy", "") and int(topic.config.get(MIN_COMPACTION_LAG, "0")) < _HOUR_MS

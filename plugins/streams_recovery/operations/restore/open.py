@@ -1,0 +1,163 @@
+"""From an approved plan to an application that is down, and the way out when something fails before anything was destroyed."""
+
+from __future__ import annotations
+
+from streams_recovery.core.approval import check_approved
+from streams_recovery.core.errors import Altered
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.restore.plan import RestorePlan, require_agreement
+from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.restore.request import RestoreRequest
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
+from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, StopSummary
+from streams_recovery.operations.unfinished import PLAN, newest_restore, unfinished_restore
+from streams_recovery.storage.append_log import AppendLog
+
+TICKET = "restore-ticket"
+
+
+def journal(recovery: RecoveryContext, ticket: RestoreTicket) -> AppendLog[JournalEntry]:
+    """The restore's journal."""
+    return AppendLog(recovery.repository, recovery.layout.journal(ticket.restore_id), JournalEntry)
+
+
+def entries(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[JournalEntry, ...]:
+    """What the journal says."""
+    return tuple(journal(recovery, ticket).read_all())
+
+
+def note(
+    recovery: RecoveryContext,
+    ticket: RestoreTicket,
+    phase: Phase,
+    created: tuple[CreatedTopic, ...] = (),
+    *,
+    result: ArtifactRef | None = None,
+) -> None:
+    """Write down that a phase was reached, and the ``result`` of its step. A repeated step without one writes nothing new."""
+    if created or result is not None or reached(entries(recovery, ticket)) is not phase:
+        journal(recovery, ticket).append(JournalEntry(phase=phase, at=recovery.clock(), created=created, result=result))
+
+
+def guarded(recovery: RecoveryContext, ticket: RestoreTicket, *, at_least: Phase, before: Phase) -> tuple[JournalEntry, ...]:
+    """The checks before anything that destroys: the lock is ours, and the restore is where this step belongs."""
+    require_lock(recovery, ticket)
+    written = entries(recovery, ticket)
+    require(written, at_least=at_least, before=before)
+    return written
+
+
+def stored_plan(recovery: RecoveryContext, ticket: RestoreTicket) -> RestorePlan:
+    """The plan this restore carries out. Raises ``Altered`` unless it is the one that was approved, and it alone is there."""
+    recovery.artifacts.refuse_others(ticket.restore_id, PLAN)
+    planned = recovery.artifacts.read(RestorePlan, ticket.plan)
+    check_plan(planned, where=ticket.plan.key)
+    if planned.hash != ticket.plan_hash:
+        raise Altered(
+            f"{ticket.plan.key} holds plan {planned.hash[:12]}, and {ticket.plan_hash[:12]} was approved",
+            next_step="it was not used; begin a new restore and approve its plan",
+            key=ticket.plan.key,
+        )
+    return planned
+
+
+def open_restore(
+    recovery: RecoveryContext, request: RestoreRequest, *, run_id: str, requested_by: str, approved_hash: str
+) -> RestoreTicket:
+    """Take the lock and plan again under it. Raises ``PlanChanged`` when what would be done now is not what was approved, ``LockHeld``."""
+    lock = recovery.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"restore of {recovery.application_id}")
+    try:
+        now = recovery.clock()
+        current = plan(recovery, request)
+        check_approved(current, approved_hash)
+        require_agreement(current, request.safeguards)
+        check_plan(current, where="the plan")
+        after_unfinished = unfinished_restore(recovery)
+        running = quiesce_record.at_work(recovery)
+        restore_id = new_id(now, run_id, after=newest_restore(recovery))
+        ticket = RestoreTicket(
+            application_id=recovery.application_id,
+            restore_id=restore_id,
+            request=request,
+            requested_by=requested_by,
+            plan_hash=current.hash,
+            plan=recovery.artifacts.write_once(restore_id, PLAN, current),
+            lock=lock,
+            started_at=now,
+            running=running,
+            after_unfinished=after_unfinished,
+        )
+        recovery.artifacts.write_once(restore_id, TICKET, ticket)
+        note(recovery, ticket, Phase.OPENED)
+    except BaseException:
+        recovery.lock.release(lock)
+        raise
+    return ticket
+
+
+def stop(recovery: RecoveryContext, ticket: RestoreTicket) -> StopSummary:
+    """Stop every instance, prove it, and empty the group. Raises ``ApplicationRunning`` naming instances and members that remain.
+
+    Until something is destroyed the stop is on record: whatever becomes of this run, the next savepoint or restore brings the application back.
+    """
+    written = guarded(recovery, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
+    if may_restart(reached(written)):
+        quiesce_record.begin_stop(recovery, ticket.restore_id, ticket.running)
+    report = bring_down(recovery)
+    if reached(entries(recovery, ticket)) is Phase.OPENED:
+        note(recovery, ticket, Phase.STOPPED)
+    return StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
+
+
+def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
+    """Leave an unfinished restore in a state a person can trust. While nothing was destroyed, what ran before runs again; after that the
+    application stays down, because it must not run on half its state. A finished restore is left alone. The lock is given back in any case.
+
+    The application comes first, then the topics that are held. Repeating it does what is left to do, so it may be retried. Raises ``LockHeld`` while
+    another run works on the application, and ``ApplicationNotReady`` when an instance does not come back: the next run tries it again.
+    """
+    phase = reached(entries(recovery, ticket))
+    if phase is Phase.CLOSED:
+        return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete")
+    # An earlier attempt has given the lock back, or its lease has ended: neither is a reason to leave the application down.
+    lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of restore {ticket.restore_id}")
+    try:
+        back = _bring_back(recovery, ticket, phase)
+    finally:
+        _give_back(recovery, lock)
+    next_step = (
+        "the application goes on as it was"
+        if may_restart(phase)
+        else f"{_left_as(phase)}; {resume_command(recovery, ticket)} goes on from here"
+    )
+    return AbandonReport(phase=phase, restarted=bool(back), next_step=next_step)
+
+
+def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
+    """What goes on with a restore that has failed: it has given its lock back by then, so none of its tasks can be cleared."""
+    return f"`streams-recovery resume {recovery.config.name} {ticket.restore_id} --approve {ticket.plan_hash}`"
+
+
+def _bring_back(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:
+    # A later restore may have begun to destroy after this one had lost the lock.
+    if not may_restart(phase) or unfinished_restore(recovery) not in (None, ticket.after_unfinished):
+        return ()
+    return quiesce_record.resume_abandoned(recovery)
+
+
+def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:
+    try:
+        topic_holds.release_copy_holds(recovery)
+    finally:
+        recovery.lock.release(lock)
+
+
+def _left_as(phase: Phase) -> str:
+    return "the application is down on purpose" if phase.rank < Phase.STARTED.rank else "the application was started on what was restored"

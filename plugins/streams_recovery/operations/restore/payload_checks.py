@@ -1,0 +1,64 @@
+"""What is in the topics that a restore would make: whether it can be written as it is, and what a person should know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest, SegmentFile, TopicImage
+from streams_recovery.core.savepoint import warnings as savepoint_warnings
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.segments.queries import first_values
+
+# Values that are looked at to tell whose serialiser wrote a topic.
+_SAMPLE = 20
+
+
+def check_whole(topics: Sequence[TopicImage]) -> None:
+    """Raise ``Refused`` when records of an internal topic are missing: there is no such thing as state with a hole in it."""
+    holes = [
+        f"offsets {gap.start}..{gap.end - 1} of {topic.name}-{image.partition} ({gap.reason})"
+        for topic in topics
+        if topic.role.internal
+        for image in topic.partitions
+        for gap in image.gaps
+    ]
+    if holes:
+        raise Refused(
+            f"the savepoint has no whole state: {'; '.join(holes[:20])} are missing",
+            next_step="choose another savepoint, or rebuild the state from the input",
+            gaps=holes,
+        )
+
+
+def check_values(topics: Sequence[TopicImage]) -> None:
+    """Raise ``Refused`` naming the first file with a timestamp that a producer would replace by the current time."""
+    for tp, file in _files(topics):
+        if file.min_timestamp <= 0:
+            raise Refused(
+                f"{file.key} holds a record of {tp} with timestamp {file.min_timestamp}; the producer would replace it by the current time",
+                next_step="restore an application with such records into a test cluster and compare, or choose another savepoint",
+                key=file.key,
+                topic=tp.topic,
+                partition=tp.partition,
+            )
+
+
+def warnings(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[TopicImage]) -> tuple[str, ...]:
+    """What to say before these topics are made. Reads the beginning of one file a topic."""
+    return (*savepoint_warnings.of_restore(manifest), *savepoint_warnings.registry(manifest, _framed(recovery, topics)))
+
+
+def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str]:
+    found = []
+    for topic in topics:
+        # One file tells, and the smallest is read soonest.
+        files = sorted((file.bytes, file.key, file) for _, file in _files([topic]))
+        if files and savepoint_warnings.has_schema_ids(first_values(recovery.repository, files[0][2], _SAMPLE)):
+            found.append(topic.name)
+    return found
+
+
+def _files(topics: Sequence[TopicImage]) -> list[tuple[TopicPartition, SegmentFile]]:
+    return [(TopicPartition(topic.name, image.partition), file) for topic in topics for image in topic.partitions for file in image.files()]

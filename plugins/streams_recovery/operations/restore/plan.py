@@ -1,0 +1,160 @@
+"""The plan of a restore, from a savepoint and what is on the cluster now. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.offsets.inputs import ChosenOffsets, Logs, choose_offsets, input_images
+from streams_recovery.core.restore.estimate import Estimate, estimate
+from streams_recovery.core.restore.placement import Placed, place
+from streams_recovery.core.restore.plan import Observed, OffsetToSet, RestorePlan
+from streams_recovery.core.restore.request import Rebuild, RestoreRequest, Safeguards, Undo, pinned
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import claimed
+from streams_recovery.operations.preflight import required_for_restore
+from streams_recovery.operations.restore.in_place import later_topics, look
+from streams_recovery.operations.restore.job_specs import throttle
+from streams_recovery.operations.restore.kept_inputs import check_kept
+from streams_recovery.operations.restore.moment_warnings import moment_warnings
+from streams_recovery.operations.restore.payload_checks import check_values, check_whole, warnings
+from streams_recovery.operations.restore.placing import partition_load, present_topics, target_of, topic_to_create
+from streams_recovery.operations.restore.report import earlier_restores, sizes_of
+from streams_recovery.operations.restore.savepoint_checks import check_confirmed
+from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.strategies import resolve
+from streams_recovery.operations.restore.strategies.rebuild import plan_rebuild
+from streams_recovery.operations.restore.target_checks import (
+    refuse_existing_inputs,
+    refuse_existing_state,
+    spans,
+    unknown_topics,
+    without_copies,
+)
+from streams_recovery.segments.queries import rows_below
+
+
+def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[str, set[str]] | None = None) -> RestorePlan:
+    """What this restore would do now. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as absent.
+
+    Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``plan_source`` or ``plan_rebuild`` does.
+    """
+    check_confirmed(recovery, request.safeguards)
+    if isinstance(request, Rebuild):
+        return plan_rebuild(recovery, request)
+    return plan_source(recovery, request.safeguards, resolve(recovery, request), mine or {})
+
+
+def pinned_request(recovery: RecoveryContext, request: RestoreRequest, planned: RestorePlan) -> RestoreRequest:
+    """The request with what was planned in place of ``latest``."""
+    undone = None
+    if isinstance(request, Undo) and planned.savepoint_id is not None:
+        undone = recovery.safety.read(planned.savepoint_id).provenance.run_id
+    return pinned(request, savepoint_id=planned.savepoint_id, undone=undone, inputs_from=planned.inputs_from)
+
+
+def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:
+    """The plan of a restore that begins from ``source``. What the preflight finds in the way is refused first, all of it at once.
+
+    Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
+    """
+    manifest = source.manifest
+    later = later_topics(source) if source.in_place else ()
+    names = {topic.name for topic in later}
+    found = required_for_restore(recovery, manifest, safeguards, cut=names)
+    present = present_topics(recovery, manifest, mine)
+    filled = spans(recovery, present)
+    placed = place(manifest, target_of(recovery, _staying(recovery, source, present, names), filled))
+    if source.point is not None and not source.in_place:
+        refuse_existing_inputs(placed)
+    made = [one.image for one in placed if one.made]
+    check_whole(made)
+    check_values(made)
+    held = {one.name: filled[one.name] for one in placed if one.made and one.name in filled}
+    if not safeguards.replace:
+        refuse_existing_state(recovery, held)
+    chosen = _offsets(recovery, placed, source)
+    kept = check_kept(recovery, placed, present, source.offsets)
+    planned = RestorePlan(
+        application_id=recovery.application_id,
+        source_application_id=manifest.application_id,
+        savepoint_id=manifest.savepoint_id,
+        captured_at=manifest.captured_at,
+        consistency=manifest.consistency,
+        safety=safeguards.safety,
+        delete=unknown_topics(recovery, manifest, {one.name for one in placed}, safeguards),
+        create=tuple(topic_to_create(one, present.get(one.name), source) for one in placed if one.made),
+        offsets=chosen.offsets,
+        strategy=source.offsets.text,
+        offsets_agree=chosen.agree,
+        warnings=(
+            *_warnings(recovery),
+            *chosen.warnings,
+            *kept,
+            *warnings(recovery, manifest, made),
+            *moment_warnings(source, placed),
+            *found,
+        ),
+        observed=_observe(recovery, chosen.offsets, placed, held, source),
+        point=source.point,
+        # Last, and right before what it is about: the longest look, which has to hold until then.
+        in_place=None if source.may_move is None else look(recovery, source.may_move, source, present, later),
+        claimed=claimed(recovery),
+    )
+    return replace(planned, observed=replace(planned.observed, estimate=_expected(recovery, planned)))
+
+
+def _expected(recovery: RecoveryContext, planned: RestorePlan) -> Estimate:
+    return estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
+
+
+def _staying(
+    recovery: RecoveryContext, source: RestoreSource, present: dict[str, TopicDescription], cut: set[str]
+) -> dict[str, TopicDescription]:
+    """Topics that are there and are not made again, inputs and outputs only: copies are made for each restore, and inputs that are cut are."""
+    if source.in_place:
+        images = {topic.name: topic.topic_id for topic in source.manifest.topics}
+        return {name: found for name, found in present.items() if name not in cut or found.topic_id != images.get(name)}
+    return present if source.point is None else without_copies(recovery, present)
+
+
+def _warnings(recovery: RecoveryContext) -> tuple[str, ...]:
+    unlogged = [name for name, store in recovery.config.stores.items() if not store.logged]
+    return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
+
+
+def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource) -> ChosenOffsets:
+    cluster, inputs = recovery.cluster, input_images(placed)
+    kept = [tp for tp, (one, _) in inputs.items() if not one.made]
+    # What is made begins at 0 and ends behind the rows that will be loaded.
+    new = {tp: partition_load(one.image.name, image, source).rows for tp, (one, image) in inputs.items() if one.made}
+    logs = Logs(
+        starts=dict.fromkeys(new, 0) | cluster.log_starts(kept),
+        stable=new | cluster.last_stable_offsets(kept),
+        ends=new | cluster.high_watermarks(kept),
+        at_time={} if (moment := source.offsets.moment(recovery.clock())) is None else cluster.offsets_for_times(kept, moment),
+    )
+    reset = recovery.config.application.auto_offset_reset
+    return choose_offsets(
+        placed, source.offsets, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(recovery.repository, f, c)
+    )
+
+
+def _observe(
+    recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], source: RestoreSource
+) -> Observed:
+    kept = {one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made}
+    inputs = {one.name for one in placed if one.image.role is TopicRole.INPUT}
+    made = [(one, image) for one in placed if one.made for image in one.image.partitions]
+    rows = {TopicPartition(one.name, image.partition): partition_load(one.image.name, image, source).rows for one, image in made}
+    ends = rows | recovery.cluster.high_watermarks([item.tp for item in offsets if item.topic in kept])
+    wanted = [item for item in offsets if item.topic in inputs]
+    before = recovery.groups.committed(recovery.application_id, [item.tp for item in wanted])
+    return Observed(
+        instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+        offsets_replaced=held,
+        offsets_before={str(tp): known.offset for tp, known in before.items() if known is not None},
+        records_to_catch_up=sum(max(0, ends[item.tp] - item.offset) for item in wanted),
+    )

@@ -1,0 +1,180 @@
+"""The evidence of a restore: made from what was compared, kept in the repository beside a page for people, and read again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import dataclass, replace
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Altered, Damaged, NotFound
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.repository.journal import JournalEntry
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
+from streams_recovery.core.restore.request import Undo
+from streams_recovery.core.text.restore_report import page
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
+from streams_recovery.storage.json_object import create_value
+from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+LATEST = "latest"
+_KNOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What the steps of a restore found out: whether topics and savepoint are equal, and what the application answered."""
+
+    verified: VerifySummary
+    query_checks: tuple[QueryCheck, ...]
+
+
+def report_of(
+    recovery: RecoveryContext,
+    ticket: RestoreTicket,
+    planned: RestorePlan,
+    checked: Checked,
+    journal: tuple[JournalEntry, ...],
+    still_held: tuple[str, ...],
+) -> RestoreReport:
+    """The evidence. Raises ``Damaged`` when what was compared is not equal, is not all, or is nothing though there were records to restore."""
+    topics, missing = topic_evidence(planned, checked.verified.partitions)
+    report = RestoreReport(
+        format_version=EVIDENCE_VERSION,
+        restore_id=ticket.restore_id,
+        application_id=planned.application_id,
+        source_application_id=planned.source_application_id,
+        savepoint_id=planned.savepoint_id,
+        captured_at=planned.captured_at,
+        consistency=planned.consistency,
+        manifests=_manifests(recovery, ticket, planned),
+        plan_hash=ticket.plan_hash,
+        requested_by=ticket.requested_by,
+        reason=ticket.request.reason,
+        started_at=ticket.started_at,
+        finished_at=recovery.clock(),
+        strategy=planned.strategy,
+        offsets=len(planned.offsets),
+        rows=sum(topic.rows for topic in topics),
+        keys_compared=sum(topic.keys_compared or 0 for topic in topics),
+        topics=topics,
+        missing=missing,
+        safety_savepoint=recovery.safety.published_by_run(ticket.restore_id),
+        still_held=still_held,
+        sizes=sizes_of(planned),
+        seconds=seconds_of(journal, began_at=ticket.started_at),
+        point=planned.point,
+        query_checks=checked.query_checks,
+    )
+    if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
+        gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
+        raise Damaged(
+            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id or planned.inputs_from}: {report.verdict}{gaps}",
+            next_step="stop the application, and run the comparison of this restore again",
+            missing=missing,
+        )
+    return report
+
+
+def _manifests(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
+    store = recovery.safety if isinstance(ticket.request, Undo) else recovery.savepoints_of(planned.source_application_id)
+    ids = {planned.savepoint_id, planned.inputs_from, planned.point.archive if planned.point else None}
+    return {one: _manifest_hash(store, one) for one in sorted(one for one in ids if one is not None)}
+
+
+def _manifest_hash(store: SavepointStore, savepoint_id: str) -> str | None:
+    # One that another application's expiry took away meanwhile cannot be looked at any more.
+    try:
+        return store.sha256(savepoint_id)
+    except NotFound:
+        return None
+
+
+def sizes_of(planned: RestorePlan) -> Sizes:
+    """What a plan moves."""
+    return Sizes(
+        records=planned.rows,
+        payload_bytes=sum(topic.payload_bytes for topic in planned.create),
+        partitions=sum(len(topic.partitions) for topic in planned.create),
+        replaced=sum(planned.observed.offsets_replaced.values()),
+        to_catch_up=planned.observed.records_to_catch_up,
+    )
+
+
+def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport) -> RestoreReport:
+    """Write the evidence and its page, and return what is kept: an attempt that died right here may have written it already. Raises ``Altered`` when what is
+    there says something else.
+    """
+    key = layout.report(report.restore_id)
+    with contextlib.suppress(AlreadyExists):
+        create_value(repository, key, report)
+    kept, sha256 = _read(repository, key)
+    if _lasting(kept) != _lasting(report):
+        raise Altered(
+            f"{key} is not the evidence of this restore: it was not written by this run",
+            next_step="do not rely on it; find out who can write to this repository",
+            key=key,
+        )
+    with contextlib.suppress(AlreadyExists):
+        repository.create(layout.report_page(report.restore_id), page(kept, sha256).encode())
+    return kept
+
+
+def _lasting(report: RestoreReport) -> RestoreReport:
+    """Without what may be another a moment later."""
+    return replace(report, finished_at=0, seconds=None, still_held=(), manifests={})
+
+
+def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[RestoreReport, str]:
+    """The evidence of one restore, or of the last one that has any, and its page. Raises ``NotFound``, and ``Damaged`` when JSON and page do not
+    belong together.
+    """
+    known = reports(recovery.repository, recovery.layout)
+    chosen = known[-1] if known and restore_id == LATEST else restore_id
+    if chosen not in known:
+        raise NotFound(
+            f"there is no evidence of restore {restore_id} of {recovery.application_id}; restores that have some: {', '.join(known[-_KNOWN:]) or 'none'}",
+            next_step="choose one of those; a restore that was not finished has none",
+            restore=restore_id,
+        )
+    report, sha256 = _read(recovery.repository, recovery.layout.report(chosen))
+    kept = recovery.repository.get(recovery.layout.report_page(chosen)).decode(errors="replace")
+    if kept != page(report, sha256):
+        raise Damaged(
+            f"the page of restore {chosen} is not that of its report: one of the two was changed",
+            next_step="find out who wrote there; verify what is restored against the savepoint",
+            restore=chosen,
+        )
+    return report, kept
+
+
+def reports(repository: Repository, layout: Layout) -> list[str]:
+    """Ids of the restores that have evidence, oldest first."""
+    ids = {key.removeprefix(layout.restores).split("/")[0] for key in repository.keys(layout.restores) if key.endswith("/report.md")}
+    return sorted(filter(is_id, ids))
+
+
+def earlier_restores(recovery: RecoveryContext) -> list[Timed]:
+    """What the newest restores and drills of this application moved and how long they took, oldest first. Those without figures are passed over."""
+    drill = recovery.config.drill
+    layouts = [recovery.layout, *([Layout(drill.application_id)] if drill is not None else [])]
+    newest = sorted(((one, layout) for layout in layouts for one in reports(recovery.repository, layout)), key=lambda found: found[0])
+    found = []
+    for restore_id, layout in newest[-NEWEST:]:
+        # Evidence is read by whoever asks for it. That one file cannot be read is no reason not to restore.
+        with contextlib.suppress(Damaged, NotFound):
+            report, _ = _read(recovery.repository, layout.report(restore_id))
+            if report.seconds is not None:
+                found.append(Timed(sizes=report.sizes, seconds=report.seconds))
+    return found
+
+
+def _read(repository: Repository, key: str) -> tuple[RestoreReport, str]:
+    data = repository.get(key)
+    return codec.loads(RestoreReport, data, where=key), hashlib.sha256(data).hexdigest()

@@ -1,0 +1,88 @@
+"""The way back from a restore: a savepoint of what is there, taken while the application is down and before anything is destroyed."""
+
+from __future__ import annotations
+
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.journal import Phase, reached
+from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations import savepoint, topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.open import entries, guarded, note, stored_plan
+from streams_recovery.operations.restore.values import RestoreTicket, SafetyBegun, SafetySummary
+from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.operations.savepoint.values import NO_JOB
+
+
+def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
+    """Read the cut of what is there and plan its copy.
+
+    There is nothing to save when everything is gone already, and nothing worth it when an earlier restore has left it half way: that
+    one's safety savepoint stays the way back. Raises what taking a savepoint raises, unless the policy is ``best_effort``.
+    """
+    written = guarded(recovery, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
+    if (why_none := _why_none(ticket)) is not None:
+        return _none(why_none)
+    if recovery.safety.published_by_run(ticket.restore_id) or reached(written).rank >= Phase.DESTROYING.rank:
+        return _none("an earlier attempt of this restore has saved what there was")
+    try:
+        return _begun(recovery, ticket)
+    except RecoveryError as error:
+        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
+            raise
+        return _none(f"it could not be taken: {error}")
+
+
+def _why_none(ticket: RestoreTicket) -> str | None:
+    if ticket.request.safeguards.safety is SafetyPolicy.SKIP:
+        return "it was told to skip it"
+    if ticket.after_unfinished is not None:
+        return f"restore {ticket.after_unfinished} left only half of a state; its safety savepoint is the way back"
+    return None
+
+
+def _none(why: str) -> SafetyBegun:
+    return SafetyBegun(ticket=None, job=NO_JOB, none_because=why)
+
+
+def _begun(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
+    request = SavepointRequest(
+        run_id=ticket.restore_id,
+        requested_by=ticket.requested_by,
+        reason=f"before restore {ticket.restore_id}: {ticket.request.reason}",
+        mode=QuiesceMode.STOP,
+    )
+    expected = tuple(step.name for step in stored_plan(recovery, ticket).create)
+    begun = savepoint.begin_safety(recovery, request, ticket.lock, expected)
+    if begun is None:
+        return _none("nothing was there: neither internal topics nor committed offsets")
+    cut = savepoint.capture(recovery, begun, savepoint.quiesce(recovery, begun))
+    return SafetyBegun(ticket=begun, job=savepoint.plan_copy(recovery, begun, cut.draft), none_because=None)
+
+
+def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBegun, copied: ArtifactRef | None = None) -> SafetySummary:
+    """Publish the safety savepoint after its copy, whose result ``copied`` is, and let the restore go on. Raises ``Damaged`` for a copy that is not
+    whole, unless the policy is ``best_effort``.
+    """
+    guarded(recovery, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
+    try:
+        summary = _published(recovery, ticket, begun, copied)
+    except RecoveryError as error:
+        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
+            raise
+        summary = SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=f"it could not be taken: {error}")
+    topic_holds.release_copy_holds(recovery)
+    if reached(entries(recovery, ticket)) is Phase.STOPPED:
+        note(recovery, ticket, Phase.SAVED)
+    return summary
+
+
+def _published(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBegun, copied: ArtifactRef | None) -> SafetySummary:
+    if begun.ticket is not None:
+        gathered = savepoint.gather(recovery, begun.ticket, begun.job.plan, copied)
+        savepoint.publish(recovery, begun.ticket, gathered.copied)
+    if (saved := recovery.safety.published_by_run(ticket.restore_id)) is None:
+        return SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=begun.none_because)
+    manifest = recovery.safety.read(saved)
+    return SafetySummary(savepoint_id=saved, consistency=manifest.consistency, records=manifest.records, none_because=None)

@@ -1,0 +1,63 @@
+"""What a restore begins from, once it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
+from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.point_in_time import LogCut, relevant_gaps
+
+# Roles of topics whose archived records can be cut at a moment.
+CUT_ROLES = (TopicRole.INPUT, TopicRole.GLOBAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSource:
+    """``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those of the archive, and ``cuts`` says which of
+    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over. ``offsets`` says where the
+    inputs go on. With ``may_move`` the inputs that are there are cut in place, and the groups that it names may be moved; None leaves them as they are.
+    """
+
+    manifest: Manifest
+    cuts: Mapping[TopicPartition, LogCut] = field(default_factory=dict)
+    point: PointInTime | None = None
+    unreadable: tuple[str, ...] = ()
+    offsets: OffsetStrategy = EXACT
+    may_move: tuple[str, ...] | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """True when inputs that are there are cut."""
+        return self.may_move is not None
+
+
+def empty_source(topic: TopicImage) -> TopicImage:
+    """An output without the results of before: the application is about to process what they were made of, or they are not of what is asked for."""
+    return replace(topic, archived=False, partitions=tuple(replace(image, ranges=Ranges(), gaps=()) for image in topic.partitions))
+
+
+def restored_state(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], auto_offset_reset: str) -> Manifest:
+    """The base, with inputs and globals as the archive has them and read as far as the base had read them, and with outputs that begin empty."""
+    later = {topic.name: topic for topic in archive.topics if topic.role in CUT_ROLES and topic.archived}
+
+    def image_of(name: str, before: PartitionImage) -> PartitionImage:
+        found = next(image for image in later[name].partitions if image.partition == before.partition)
+        committed = before.committed
+        if committed is None and auto_offset_reset == "latest":
+            committed = CommittedOffset(offset=before.end, metadata="", leader_epoch=None)
+        return replace(found, committed=committed, gaps=relevant_gaps(found, cuts[TopicPartition(name, before.partition)].rows))
+
+    def later_image(topic: TopicImage) -> TopicImage:
+        if topic.role is TopicRole.OUTPUT:
+            return empty_source(topic)
+        found = later.get(topic.name)
+        if found is None or (found.topic_id, len(found.partitions)) != (topic.topic_id, len(topic.partitions)):
+            return topic
+        return replace(topic, archived=True, partitions=tuple(image_of(topic.name, image) for image in topic.partitions))
+
+    return replace(base, topics=tuple(later_image(topic) for topic in base.topics))

@@ -1,0 +1,184 @@
+"""Offsets, local state, start: from verified topics to an application at work."""
+
+from __future__ import annotations
+
+import time
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.repository.journal import Phase, reached
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.report import RestoreReport
+from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import internal_topics
+from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
+from streams_recovery.operations.restore.drain import inputs_of, whole_input
+from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
+from streams_recovery.operations.restore.query_check import QUERIED, Queried, query_stores
+from streams_recovery.operations.restore.rebuild_checks import offsets_to_remove
+from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
+from streams_recovery.operations.restore.values import (
+    OffsetsSummary,
+    RecoveredSummary,
+    RestoreTicket,
+    StartSummary,
+    VerifySummary,
+    WipeSummary,
+)
+
+
+def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSummary:
+    """Set every committed offset with its metadata and read them back. Last of the changes on the cluster: until now a start would not have
+    continued from the savepoint. All or nothing. Raises ``ApplicationRunning`` when the group has members.
+    """
+    guarded(recovery, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
+    planned = stored_plan(recovery, ticket)
+    removed = offsets_to_remove(recovery, planned) if planned.from_input else []
+    wanted = {item.tp: CommittedOffset(offset=item.offset, metadata=item.metadata, leader_epoch=None) for item in planned.offsets}
+    moved = _move_others(recovery, planned)
+    recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
+    note(recovery, ticket, Phase.OFFSETS_SET)
+    with_metadata = sum(1 for value in wanted.values() if value.metadata)
+    return OffsetsSummary(partitions=len(wanted), with_metadata=with_metadata, removed=len(removed), groups=moved)
+
+
+def _move_others(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
+    """Other groups on inputs that were cut: all of a group's offsets there, or none, and none while it has members."""
+    offsets: dict[str, dict[TopicPartition, CommittedOffset | None]] = {}
+    for one in planned.in_place.groups if planned.in_place else ():
+        offsets.setdefault(one.group, {})[one.tp] = CommittedOffset(offset=one.offset, metadata=one.metadata, leader_epoch=None)
+    for group_id, wanted in offsets.items():
+        recovery.groups.set_offsets(group_id, wanted)
+    return tuple(offsets)
+
+
+def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
+    """Remove local state on every instance: Kafka Streams accepts stale state against a new changelog without an error, so none may remain."""
+    guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
+    report = recovery.application.wipe_state()
+    if report.remaining:
+        raise Damaged(
+            f"local state remains in {', '.join(report.remaining)}",
+            next_step=f"remove these directories by hand; then {resume_command(recovery, ticket)} goes on from here",
+            remaining=report.remaining,
+        )
+    note(recovery, ticket, Phase.WIPED)
+    return WipeSummary(removed=report.removed)
+
+
+def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
+    """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to. Raises ``Damaged`` when
+    an offset is not the one that was set, or, after an earlier start, is gone.
+    """
+    before = reached(guarded(recovery, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
+    planned = stored_plan(recovery, ticket)
+    if all(i.state is InstanceState.GONE for i in recovery.application.status()):
+        if before is Phase.WIPED:
+            _check_committed(recovery, ticket, planned)
+        else:
+            _check_still_committed(recovery, planned)
+    summary = launched(recovery, planned)
+    note(recovery, ticket, Phase.STARTED)
+    return summary
+
+
+def launched(recovery: RecoveryContext, planned: RestorePlan) -> StartSummary:
+    """Every instance that was down started, and where the inputs ended before."""
+    ends = recovery.cluster.last_stable_offsets(inputs_of(recovery, planned))
+    recovery.application.start()
+    instances = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
+    return StartSummary(instances=instances, ends={partition_text(tp): end for tp, end in ends.items()})
+
+
+def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
+    """Every offset must still be the one that was set. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
+    topic stays empty without one: no error would tell.
+    """
+    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
+    wrong = [
+        f"{item.tp}: {'nothing' if known is None else known.offset} in place of {item.offset}"
+        for item in planned.offsets
+        if (known := found[item.tp]) is None or (known.offset, known.metadata) != (item.offset, item.metadata)
+    ]
+    # Other groups may have moved on since.
+    wrong += [
+        f"{one.tp} of group {one.group}: nothing in place of {one.offset}"
+        for one in (planned.in_place.groups if planned.in_place else ())
+        if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
+    ]
+    if wrong:
+        raise Damaged(
+            f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
+            next_step=f"find out what else commits for this group or deletes its offsets; then {resume_command(recovery, ticket)} sets them again",
+            wrong=wrong,
+        )
+
+
+def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
+    """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
+    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
+    gone = [str(item.tp) for item in planned.offsets if found[item.tp] is None]
+    if gone:
+        raise Damaged(
+            f"{recovery.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",
+            next_step="it was not started again; find out what deletes them, then restore again with replace",
+            gone=gone,
+        )
+
+
+def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: StartSummary) -> RecoveredSummary:
+    """Wait until every instance is RUNNING and every input is committed up to the end it had at the start.
+
+    RUNNING alone proves nothing: an application with empty stores gets there too. As long as the instances report fewer and fewer records that are
+    left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when nothing has moved for the
+    configured time, and ``Damaged`` when an internal topic appeared that the savepoint does not know: then it is another topology than the one
+    that was saved.
+    """
+    guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.INPUT_COMPLETE)
+    began = time.monotonic()
+    ends = {partition_of_text(name): end for name, end in started.ends.items()}
+    with renewed_lock(recovery, ticket):
+        await_at_work(recovery, ends, again=resume_command(recovery, ticket))
+    planned = stored_plan(recovery, ticket)
+    if not planned.from_input and (planned.point is None or planned.point.with_state):
+        _check_no_new_topics(recovery, planned)
+    query_checks = query_stores(recovery, planned)
+    note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, QUERIED, Queried(stores=query_checks)))
+    names = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
+    return RecoveredSummary(
+        instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), query_checks=query_checks
+    )
+
+
+def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> None:
+    known = {step.name for step in planned.create}
+    new = [name for name in internal_topics(recovery) if name not in known]
+    if new:
+        raise Damaged(
+            f"the application created internal topics that the savepoint does not have: {', '.join(new)}",
+            next_step="deploy the version of the application that the savepoint was taken of, or rebuild its state from the input",
+            topics=new,
+        )
+
+
+def finish(
+    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary, query_checks: tuple[QueryCheck, ...] = ()
+) -> RestoreReport:
+    """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and ``asked`` are what
+    the steps before found.
+    """
+    require_lock(recovery, ticket)
+    planned = stored_plan(recovery, ticket)
+    if planned.deferred:
+        guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
+    checked = Checked(verified=verified, query_checks=query_checks)
+    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
+    report = keep_evidence(recovery.repository, recovery.layout, report)
+    quiesce_record.end(recovery)
+    note(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
+    return report

@@ -1,0 +1,192 @@
+"""Which savepoint and which archive a restore to a moment begins from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.ids import time_of
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log, read_up_to, relevant_gaps, why_no_base
+from streams_recovery.core.restore.request import LATEST, NO_STATE, AsOfMoment, Interval
+from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.savepoint_checks import check_state
+from streams_recovery.operations.restore.source import CUT_ROLES
+from streams_recovery.segments.queries import split_at
+from streams_recovery.storage.savepoints import SavepointStore
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The savepoint that is asked for: of which application, its id or ``latest``, and whether one that is named may be ``ahead``."""
+
+    source: str
+    savepoint: str
+    allow_ahead: bool = False
+
+    @classmethod
+    def of(cls, recovery: RecoveryContext, request: AsOfMoment | Interval) -> Self:
+        """Of a request. An interval takes none that is ``ahead``: some of its input would be counted twice."""
+        ahead = isinstance(request, AsOfMoment) and request.allow_ahead
+        return cls(source=request.source or recovery.application_id, savepoint=request.savepoint, allow_ahead=ahead)
+
+
+@dataclass(kw_only=True)
+class BaseSavepointFinder:
+    """Goes through the savepoints of the source, newest first. One for each restore. ``unreadable`` are those it could not look into."""
+
+    recovery: RecoveryContext
+    wanted: Base
+    as_of: AsOf
+    _archives: dict[object, Manifest] = field(default_factory=dict)
+    _cuts: dict[str, dict[TopicPartition, LogCut]] = field(default_factory=dict)
+    _passed: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    def with_state(self) -> tuple[Manifest, Manifest]:
+        """The base and the archive that goes with it."""
+        named = self.wanted.savepoint
+        if named != LATEST:
+            self.recovery.savepoints_of(self.wanted.source).read(named)
+        for manifest in self._newest_first():
+            if named not in (LATEST, manifest.savepoint_id):
+                continue
+            why = self._why_not(manifest)
+            if why is None:
+                return manifest, self._archives[_inputs(manifest)]
+            self._passed.append(f"{manifest.savepoint_id}: {why}")
+        self._check_archive()
+        raise Refused(
+            f"no savepoint of {self.wanted.source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
+            next_step=f"choose a later moment, or build the state from the archived input alone (savepoint {NO_STATE})",
+            passed=self._passed,
+        )
+
+    def archive(self) -> Manifest:
+        """The newest savepoint that has the records of all inputs. Raises ``Refused`` when there is none, or none of the moment or later."""
+        next((found for found in self._newest_first() if self._archives), None)
+        self._check_archive()
+        [archive] = self._archives.values()
+        return archive
+
+    def without_state(self) -> tuple[Manifest, Manifest]:
+        """The archive, and what it is without any state: nothing read, nothing known."""
+        archive = self.archive()
+        cuts = self.cuts(archive)
+        missing = [
+            f"{tp} begins at {image.archived_from}" + (", with gaps" if image.gaps else "")
+            for topic in archive.topics
+            if topic.role is TopicRole.INPUT
+            for image in topic.partitions
+            for tp in [TopicPartition(topic.name, image.partition)]
+            if relevant_gaps(image, cuts[tp].rows) or image.archived_from > 0
+        ]
+        if missing:
+            raise Refused(
+                f"state cannot be built from nothing: not all input is archived, {'; '.join(missing[:_NAMED])}",
+                next_step="choose a moment that a savepoint with state goes before",
+                missing=missing,
+            )
+        topics = tuple(_unread(topic) for topic in archive.topics if not topic.role.internal)
+        return replace(archive, topics=topics, consistency=Consistency.EXACT), archive
+
+    def cuts(self, archive: Manifest) -> dict[TopicPartition, LogCut]:
+        """Every archived partition of inputs and globals as of the moment."""
+        if archive.savepoint_id not in self._cuts:
+            self._cuts[archive.savepoint_id] = {
+                TopicPartition(topic.name, image.partition): cut_log(
+                    image.files(), self.as_of, lambda file, at: split_at(self.recovery.repository, file, at)
+                )
+                for topic in archive.topics
+                if topic.role in CUT_ROLES and topic.archived
+                for image in topic.partitions
+            }
+        return self._cuts[archive.savepoint_id]
+
+    def _newest_first(self) -> Iterator[Manifest]:
+        """Every savepoint that can be read, its archive taken note of: the newest one of the same topics reaches furthest."""
+        store = self.recovery.savepoints_of(self.wanted.source)
+        for _, ids in itertools.groupby(reversed(store.ids()), key=time_of):
+            # Of one moment's savepoints the compacted one first: it holds the same state in fewer records.
+            for manifest in sorted(self._readable(store, ids), key=lambda found: found.replaces is None):
+                if all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT):
+                    self._archives.setdefault(_inputs(manifest), manifest)
+                yield manifest
+
+    def _readable(self, store: SavepointStore, ids: Iterable[str]) -> Iterator[Manifest]:
+        for savepoint_id in ids:
+            try:
+                yield store.read(savepoint_id)
+            except Damaged as error:
+                self._passed.append(f"{savepoint_id}: {error.reason}")
+                self.unreadable.append(savepoint_id)
+
+    def _why_not(self, base: Manifest) -> str | None:
+        archive = self._archives.get(_inputs(base))
+        if not self._label_fits(base):
+            return f"it is {base.consistency}"
+        if base.profile is not Profile.FULL:
+            return "it has no state"
+        if archive is None:
+            return "its inputs are not archived"
+        if archive.captured_at < self.as_of.moment:
+            return f"the archive of its inputs ends {moment(archive.captured_at)}"
+        cuts, reset = self.cuts(archive), self.recovery.config.application.auto_offset_reset
+        for topic in base.topics:
+            if topic.role is TopicRole.INPUT:
+                images = {image.partition: image for image in topic_of(archive, topic.name).partitions}
+                for image in topic.partitions:
+                    tp = TopicPartition(topic.name, image.partition)
+                    why = why_no_base(tp, read_up_to(image, reset), base.captured_at, images[image.partition], cuts[tp].rows)
+                    if why is not None:
+                        return why
+        return self._why_damaged(base)
+
+    def _label_fits(self, base: Manifest) -> bool:
+        if base.consistency is Consistency.EXACT:
+            return True
+        allowed = [Consistency.EDITED, *([Consistency.AHEAD] if self.wanted.allow_ahead else [])]
+        return self.wanted.savepoint == base.savepoint_id and base.consistency in allowed
+
+    def _why_damaged(self, base: Manifest) -> str | None:
+        try:
+            check_state(self.recovery, self.recovery.savepoints_of(self.wanted.source), base)
+        except Damaged as error:
+            return error.reason
+        return None
+
+    def _check_archive(self) -> None:
+        if not self._archives:
+            raise Refused(
+                f"no savepoint of {self.wanted.source} in {self.recovery.repository.location} has the records of all its inputs",
+                next_step="archive the inputs (backup.survive_cluster_loss: true in the configuration of the source), and take a savepoint",
+            )
+        newest = max(found.captured_at for found in self._archives.values())
+        if newest < self.as_of.moment:
+            raise Refused(
+                f"input of {self.wanted.source} is archived up to {moment(newest)}, and {moment(self.as_of.moment)} is later",
+                next_step="take a savepoint first",
+            )
+
+
+def _inputs(manifest: Manifest) -> object:
+    return frozenset((topic.name, topic.topic_id, len(topic.partitions)) for topic in manifest.topics if topic.role is TopicRole.INPUT)
+
+
+def topic_of(manifest: Manifest, name: str) -> TopicImage:
+    """The image of a topic that is known to be in it."""
+    return next(topic for topic in manifest.topics if topic.name == name)
+
+
+def _unread(topic: TopicImage) -> TopicImage:
+    if topic.role is not TopicRole.INPUT:
+        return topic
+    start = CommittedOffset(offset=0, metadata="", leader_epoch=None)
+    return replace(topic, partitions=tuple(replace(image, committed=start) for image in topic.partitions))

@@ -1,0 +1,46 @@
+"""All that a savepoint holds, as it is: one by its id, or the newest."""
+
+from __future__ import annotations
+
+from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.request import LATEST, FromSavepoint
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
+from streams_recovery.operations.restore.source import RestoreSource
+
+
+def resolve(recovery: RecoveryContext, request: FromSavepoint) -> RestoreSource:
+    """What to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
+    if recovery.config.restore.time_window_end is not None:
+        raise Refused(
+            "restore.time_window_end is set, and this restore would bring back all of a savepoint",
+            next_step="restore to that moment (streams_restore_pitr, `restore --as-of`), or remove it from the configuration",
+        )
+    return RestoreSource(manifest=choose(recovery, request), offsets=request.offsets)
+
+
+def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
+    """The savepoint that is asked for. Raises ``NotFound``, ``Refused`` for one without state, ``NotExact`` for one whose label was not allowed,
+    and ``Damaged`` when its manifest is not the one that was published, or a file that is needed is missing or has another size.
+    """
+    store = recovery.savepoints_of(request.source or recovery.application_id)
+    manifest = _newest(recovery, request) if request.savepoint == LATEST else store.read(request.savepoint)
+    require_state(manifest)
+    require_label(manifest, allow_ahead=request.allow_ahead, allow_damaged=request.allow_damaged)
+    check_state(recovery, store, manifest)
+    return manifest
+
+
+def _newest(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
+    source = request.source or recovery.application_id
+    store, label = recovery.savepoints_of(source), None if request.allow_ahead else Consistency.EXACT
+    newest = store.latest(label, Profile.FULL) or store.latest(label)
+    if newest is None:
+        raise NotFound(
+            f"{source} has no {'' if request.allow_ahead else 'exact '}savepoint in {recovery.repository.location}",
+            next_step="take one first, or check the storage section of the configuration",
+            application_id=recovery.application_id,
+        )
+    return newest

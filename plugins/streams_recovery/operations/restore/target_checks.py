@@ -1,0 +1,118 @@
+"""State that is there already: refused, unless it was said that it may be replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.repository.journal import JournalEntry, created_by
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
+from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import internal_topics
+from streams_recovery.operations.unfinished import restore_journals
+from streams_recovery.storage.append_log import AppendLog
+
+
+def spans(recovery: RecoveryContext, existing: dict[str, TopicDescription]) -> dict[str, int]:
+    """Offsets between start and end of every topic that has any. Transaction markers count: a topic that seems to hold one record may hold none."""
+    partitions = [TopicPartition(name, number) for name, found in existing.items() for number in range(found.partitions)]
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
+    held: dict[str, int] = {}
+    for tp in partitions:
+        if ends[tp] > starts[tp]:
+            held[tp.topic] = held.get(tp.topic, 0) + ends[tp] - starts[tp]
+    return held
+
+
+def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> None:
+    """Raise ``TargetNotEmpty`` naming topics and counts."""
+    if held:
+        listed = ", ".join(f"{name} ({count} offsets)" for name, count in sorted(held.items()))
+        raise TargetNotEmpty(
+            f"internal topics of {recovery.application_id} are not empty: {listed}",
+            next_step="nothing was changed; if this state is really to be replaced, say so with `replace`: it is saved first",
+            topics=held,
+        )
+
+
+def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
+    """Topics but those that earlier restores of this application created: copies, of which each restore makes its own."""
+    made: dict[str, set[str]] = {}
+    for entries in restore_journals(recovery):
+        for name, ids in created_by(entries).items():
+            made.setdefault(name, set()).update(ids)
+    return {name: found for name, found in present.items() if found.topic_id not in made.get(name, set())}
+
+
+def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
+    """Raise ``Refused`` naming inputs that would stay as they are: a moment is brought back from copies that end there."""
+    existing = [one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made]
+    if existing:
+        raise Refused(
+            f"inputs that go on behind the moment would be read: {', '.join(existing)}",
+            next_step="nothing was changed; map each input to a name of its own (restore.topic_map), which the application reads instead",
+            topics=existing,
+        )
+
+
+def unknown_topics(
+    recovery: RecoveryContext, manifest: Manifest, known: Collection[str], safeguards: Safeguards
+) -> tuple[TopicToDelete, ...]:
+    """Internal topics that the savepoint does not know, by the names it has here. The application would take up what is in them, state of another
+    time than all the rest: so they go, or ``TargetNotEmpty`` is raised.
+
+    A name alone does not prove whose topic it is: what begins with this application's id may belong to another one that has no consumer
+    group at the moment. So each has to be named, except those that the restore that is being undone has created itself.
+    """
+    unknown = recovery.cluster.describe_topics([name for name in internal_topics(recovery) if name not in known])
+    ours = _created_by_undone(recovery, manifest)
+    refused = sorted(
+        name
+        for name, found in unknown.items()
+        if not safeguards.replace or (name not in safeguards.delete and found.topic_id not in ours.get(name, set()))
+    )
+    if refused:
+        raise TargetNotEmpty(
+            f"{recovery.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(refused)}",
+            next_step="nothing was changed; choose a savepoint of this version of the application, or name each topic that may go (`replace` with "
+            "`delete`): they are saved first. If they belong to another application whose name begins like this one, name this one's stores in "
+            "its configuration",
+            topics=refused,
+        )
+    return tuple(TopicToDelete(name=name, topic_id=found.topic_id) for name, found in sorted(unknown.items()))
+
+
+def _created_by_undone(recovery: RecoveryContext, manifest: Manifest) -> dict[str, set[str]]:
+    undone = manifest.provenance.run_id if manifest.savepoint_id in recovery.safety.ids() else None
+    return (
+        {}
+        if undone is None
+        else created_by(tuple(AppendLog(recovery.repository, recovery.layout.journal(undone), JournalEntry).read_all()))
+    )
+
+
+def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:
+    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown: somebody has created it since. ``empty`` names those
+    that may be another one. The same when other topics would be created than was approved; but an empty one that was to be created may be there now.
+    """
+    shown_made, made_now = {step.name for step in approved.create}, {step.name for step in now.create}
+    made = sorted((shown_made - made_now - set(empty)) | (made_now - shown_made))
+    if made:
+        raise PlanChanged(
+            f"other topics of {approved.application_id} would be created than was approved: {', '.join(made)}",
+            next_step="find out what changed on the cluster or in the savepoint, then begin the restore again and approve the new plan",
+            topics=made,
+        )
+    shown = {step.name: step.replaces for step in approved.create} | {gone.name: gone.topic_id for gone in approved.delete}
+    found = {step.name: step.replaces for step in now.create if step.replaces} | {gone.name: gone.topic_id for gone in now.delete}
+    other = sorted(name for name, topic_id in found.items() if shown.get(name) != topic_id and name not in empty)
+    if other:
+        raise PlanChanged(
+            f"topics of {approved.application_id} were created since the plan was approved: {', '.join(other)}",
+            next_step="find out who writes there, then trigger the restore again and approve the new plan",
+            topics=other,
+        )

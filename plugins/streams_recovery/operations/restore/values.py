@@ -1,0 +1,156 @@
+"""What the steps of a restore hand to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.restore.proofs import PartitionProof
+from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.request import RestoreRequest
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.savepoint.values import JobPlan, Ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreTicket:
+    """A restore under way. ``plan_hash`` is the plan that was approved, ``plan`` where it is stored; ``running`` are the instances that ran when it was
+    opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from.
+    """
+
+    application_id: str
+    restore_id: str
+    request: RestoreRequest
+    requested_by: str
+    plan_hash: str
+    plan: ArtifactRef
+    lock: LockTicket
+    started_at: int
+    running: tuple[str, ...]
+    after_unfinished: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopSummary:
+    """The application, proven down."""
+
+    instances: tuple[str, ...]
+    closed_cleanly: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetyBegun:
+    """A safety savepoint whose cut is read, and the job that copies it; or ``none_because`` there is nothing to copy."""
+
+    ticket: Ticket | None
+    job: JobPlan
+    none_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetySummary:
+    """The way back: the safety savepoint that was published, or ``none_because`` there is none."""
+
+    savepoint_id: str | None
+    consistency: Consistency | None
+    records: int
+    none_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareSummary:
+    """Topics created, empty and under hold. ``replaced`` were deleted first: ones with records, empty ones, partial ones of an earlier attempt."""
+
+    created: tuple[str, ...]
+    replaced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSummary:
+    """What is in the topics. ``present`` of the rows had been written by an attempt that failed; ``workers`` are the Spark executors that wrote.
+    ``result`` is what the job left, checked against plan and logs; None when there was nothing to load.
+    """
+
+    topics: int
+    partitions: int
+    rows: int
+    present: int
+    workers: tuple[str, ...]
+    result: ArtifactRef | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySummary:
+    """A proof for each partition: a difference is an error, not a summary. ``keys_compared`` counts those that were looked at one by one."""
+
+    partitions: tuple[PartitionProof, ...]
+    rows_compared: int
+    keys_compared: int
+
+
+def verify_summary(proofs: tuple[PartitionProof, ...]) -> VerifySummary:
+    """The summary of these proofs."""
+    return VerifySummary(
+        partitions=proofs, rows_compared=sum(one.rows for one in proofs), keys_compared=sum(one.keys_compared or 0 for one in proofs)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearedSummary:
+    """Internal topics proven gone before a rebuild begins."""
+
+    gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsSummary:
+    """Committed offsets as they were set and read back. ``removed`` ones were on topics that are gone; ``groups`` are other ones that were moved too."""
+
+    partitions: int
+    with_metadata: int
+    removed: int = 0
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeSummary:
+    """Local state removed."""
+
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSummary:
+    """The application started again. ``ends`` are the input ends to catch up to, read right before the start."""
+
+    instances: tuple[str, ...]
+    ends: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredSummary:
+    """The application at work again: RUNNING everywhere, and every input processed to the end it had at the start."""
+
+    instances: tuple[str, ...]
+    partitions_caught_up: int
+    seconds: float
+    query_checks: tuple[QueryCheck, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsSummary:
+    """The application stopped at the ends of its input: so many partitions, inputs and repartition topics, were read to their ends."""
+
+    partitions: int
+    closed_cleanly: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonReport:
+    """What became of a restore that did not finish."""
+
+    phase: str
+    restarted: bool
+    next_step: str

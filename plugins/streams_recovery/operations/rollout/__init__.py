@@ -1,0 +1,48 @@
+"""An application and its clone: transferring the outputs to the clone and back, and an upgrade in one go.
+
+A cut-over is plan, (approve), open, stop, transfer outputs, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
+"""
+
+from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, UpgradePlan
+from streams_recovery.operations.rollout.cutover import await_live, finish, start_live, stop, transfer_outputs
+from streams_recovery.operations.rollout.discover import look
+from streams_recovery.operations.rollout.open import abandon, open_cutover, plan_cutover
+from streams_recovery.operations.rollout.upgrade import bring_back, make_live, plan_upgrade, retire
+from streams_recovery.operations.rollout.values import (
+    BroughtBack,
+    CutoverReport,
+    CutoverRequest,
+    CutoverTicket,
+    LeftAs,
+    LiveStarted,
+    OutputsTransferred,
+    StoppedForCutover,
+)
+
+__all__ = [
+    "BroughtBack",
+    "CutoverPlan",
+    "CutoverReport",
+    "CutoverRequest",
+    "CutoverTicket",
+    "LeftAs",
+    "LiveStarted",
+    "OutputsTransferred",
+    "Pair",
+    "Step",
+    "StoppedForCutover",
+    "UpgradePlan",
+    "abandon",
+    "await_live",
+    "bring_back",
+    "finish",
+    "look",
+    "make_live",
+    "open_cutover",
+    "plan_cutover",
+    "plan_upgrade",
+    "retire",
+    "start_live",
+    "stop",
+    "transfer_outputs",
+]

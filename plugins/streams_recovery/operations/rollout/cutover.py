@@ -1,0 +1,261 @@
+"""The steps of a cut-over. Each proves the locks first and finds out from the repository how far it has come, so each may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, Refused
+from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
+from streams_recovery.core.rollout.cutover import Step, counts_text
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import repartition_partitions
+from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.renewed_lock import renewed_lock
+from streams_recovery.operations.rollout.discover import between, has_read, input_partitions, note_read, offsets_of, role, unread
+from streams_recovery.operations.rollout.open import hold_both, running
+from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
+from streams_recovery.waiting import while_falling
+
+REPORT = "cut-over-report"
+
+
+def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> StoppedForCutover:
+    """Stop the clone, and for a cut-over also the old application, once it has processed all that the clone had. In this order no output can be
+    missing. Raises ``ApplicationRunning``, ``Refused`` when the clone's state cannot be trusted, and ``ApplicationNotReady`` when the old application
+    does not get so far.
+    """
+    hold_both(old, clone, ticket)
+    if ticket.step is Step.ROLL_BACK:
+        closed = _down(clone, ticket)
+    elif role(clone) is Role.LIVE:
+        # An earlier attempt came to the end of it. Only the one that must not run is made sure of.
+        closed = _down(old, ticket)
+    else:
+        closed = _down(clone, ticket)
+        if clone.config.application.guarantee is not Guarantee.EXACTLY_ONCE_V2 and not closed[clone.application_id]:
+            raise Refused(
+                f"{clone.application_id} did not close cleanly, so its state may hold more than its offsets say",
+                next_step=f"the outputs stay with {old.application_id}; clone it again from a savepoint",
+            )
+        _await_old(old, clone, ticket)
+        closed |= _down(old, ticket)
+        _require_nothing_missing(old, clone)
+    return StoppedForCutover(closed_cleanly=closed)
+
+
+def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
+    if role(recovery) is Role.LIVE:
+        # Until the outputs have changed hands it is to run: whoever is killed, its next savepoint brings it back.
+        quiesce_record.begin_stop(recovery, ticket.run, ())
+    return {recovery.application_id: bring_down(recovery).clean}
+
+
+def missing(old: RecoveryContext, clone: RecoveryContext) -> dict[str, int]:
+    """Input that the clone has read and the old application has not: its output went to the clone's own topics only."""
+    mine = offsets_of(clone, input_partitions(clone))
+    theirs = offsets_of(old, mine)
+    return between(clone, {tp: (theirs[tp], offset) for tp, offset in mine.items()})
+
+
+def _require_nothing_missing(old: RecoveryContext, clone: RecoveryContext) -> None:
+    left = missing(old, clone)
+    if left:
+        raise ApplicationNotReady(
+            f"{old.application_id} stopped before it had read what {clone.application_id} has, so output would be missing: {counts_text(left)}",
+            next_step=f"start {old.application_id} and run the cut-over again",
+            missing=left,
+        )
+
+
+def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
+    """Wait until the old application has processed what the clone had read, and all that this caused."""
+    target = offsets_of(clone, input_partitions(clone))
+    if has_read(clone, target):
+        return
+    patience = float(old.config.restore.catch_up_timeout_seconds)
+    if running(old):
+        with ExitStack() as stack:
+            stack.enter_context(renewed_lock(old, ticket.old))
+            stack.enter_context(renewed_lock(clone, ticket.clone))
+            while_falling(lambda: sum(missing(old, clone).values()), patience=patience)
+            _require_nothing_missing(old, clone)
+            # What input causes may go through several repartition topics one after the other: in each round one more is sure to be read.
+            for _ in {tp.topic for tp in repartition_partitions(old)}:
+                _read_to_ends(old, patience)
+    else:
+        _require_nothing_missing(old, clone)
+        if left := unread(old):
+            raise ApplicationNotReady(
+                f"{old.application_id} is down with unread records in repartition topics: {counts_text({partition_text(tp): n for tp, n in left.items()})}",
+                next_step=f"start {old.application_id} and run the cut-over again",
+            )
+    note_read(clone, target)
+
+
+def _read_to_ends(old: RecoveryContext, patience: float) -> None:
+    partitions = repartition_partitions(old)
+    # Not the last stable offsets: the marker of a transaction reaches a log a little after the offsets that it commits can be seen.
+    ends = old.cluster.high_watermarks(partitions)
+
+    def left() -> int:
+        committed = offsets_of(old, partitions)
+        return sum(between(old, {tp: (committed[tp], end) for tp, end in ends.items()}).values())
+
+    if unprocessed := while_falling(left, patience=patience):
+        raise ApplicationNotReady(
+            f"{old.application_id} has {unprocessed} records of repartition topics left, and processed nothing for {patience:.0f} s",
+            next_step="look at its instances' logs, then run the cut-over again",
+        )
+
+
+def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
+    """Write down who writes the outputs from now on. First the one that must not any more, so that at no moment both may. Raises
+    ``ApplicationRunning`` unless those that must be down are.
+    """
+    hold_both(old, clone, ticket)
+    if ticket.step is Step.ROLL_BACK:
+        return _hand_back(old, clone, ticket)
+    if role(clone) is not Role.LIVE:
+        require_down(clone)
+        require_down(old)
+        _require_nothing_missing(old, clone)
+        again, tail = _ahead(old, clone), _tail(clone)
+        if role(old) is not Role.RETIRED:
+            _append(old, clone, ticket.run, Role.RETIRED, {}, {})
+        # What a savepoint that was killed had held would be started by the next one.
+        quiesce_record.end(old)
+        quiesce_record.end(clone)
+        _append(clone, old, ticket.run, Role.LIVE, again, tail)
+    return transferred(old, clone, ticket)
+
+
+def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
+    require_down(clone)
+    # First: it would be brought back as one beside an application that does not run.
+    quiesce_record.end(clone)
+    if role(clone) is Role.LIVE:
+        _append(clone, old, ticket.run, Role.STANDBY, {}, {})
+    if role(old) is Role.RETIRED:
+        quiesce_record.end(old)
+        again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), _tail(old))
+        _append(old, clone, ticket.run, Role.LIVE, again, tail)
+    return transferred(old, clone, ticket)
+
+
+def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
+    """What changed hands by this run, or by the one that this run finishes."""
+    live = clone if ticket.step is Step.CUT_OVER else old
+    last = live.ownership.last()
+    if last is None or (ticket.step is Step.ROLL_BACK and last.run != ticket.run):
+        # Nothing was cut over, so nothing was taken back.
+        return OutputsTransferred(live=live.application_id, again={}, tail={})
+    return OutputsTransferred(live=live.application_id, again=last.again, tail=last.tail)
+
+
+def _ahead(one: RecoveryContext, other: RecoveryContext) -> dict[str, int]:
+    """Input that ``one`` has read and ``other`` has not."""
+    theirs = offsets_of(other, input_partitions(other))
+    mine = offsets_of(one, theirs)
+    return between(one, {tp: (offset, mine[tp]) for tp, offset in theirs.items()})
+
+
+def _tail(recovery: RecoveryContext) -> dict[str, int]:
+    return {partition_text(tp): count for tp, count in unread(recovery).items()}
+
+
+def _append(
+    recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, again: Mapping[str, int], tail: Mapping[str, int]
+) -> None:
+    recovery.ownership.append(entry(recovery, other, run, now, again=again, tail=tail))
+
+
+def entry(
+    recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, *, again: Mapping[str, int], tail: Mapping[str, int]
+) -> OwnershipEntry:
+    """What an application is from now on, with the offsets it has."""
+    return OwnershipEntry(
+        role=now,
+        other=other.application_id,
+        run=run,
+        at=recovery.clock(),
+        offsets={partition_text(tp): offset for tp, offset in offsets_of(recovery, input_partitions(recovery)).items()},
+        again=dict(again),
+        tail=dict(tail),
+    )
+
+
+def require_down(recovery: RecoveryContext) -> None:
+    """Raise ``ApplicationRunning`` unless every instance is gone and the group is empty."""
+    group = recovery.groups.describe(recovery.application_id)
+    if running(recovery) or not group.empty:
+        raise ApplicationRunning(
+            f"{recovery.application_id} runs, or its group has members, where it must be down",
+            next_step="find out what started it; then run this again",
+        )
+
+
+def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LiveStarted:
+    """Start the one that writes the outputs by now, unless it is to be restored first. Raises ``Refused`` when the other one may write them too, or runs."""
+    hold_both(old, clone, ticket)
+    recovery, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
+    if role(recovery) is not Role.LIVE or role(other) is Role.LIVE:
+        raise Refused(
+            f"{recovery.application_id} is {role(recovery)} and {other.application_id} is {role(other)}: the outputs did not change hands",
+            next_step=f"run {ticket.step} again",
+        )
+    require_down(other)
+    inputs = input_partitions(recovery)
+    ends = recovery.cluster.last_stable_offsets(inputs)
+    if not ticket.restore_first:
+        recovery.application.start()
+        quiesce_record.end(recovery)
+    return LiveStarted(
+        application_id=recovery.application_id,
+        instances=() if ticket.restore_first else tuple(status.name for status in recovery.application.status()),
+        ends={partition_text(tp): end for tp, end in sorted(ends.items())},
+    )
+
+
+def await_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, started: LiveStarted) -> None:
+    """Wait until it is RUNNING and has read its inputs to the ends they had. Raises ``ApplicationNotReady``."""
+    hold_both(old, clone, ticket)
+    if ticket.restore_first:
+        return
+    recovery = clone if ticket.step is Step.CUT_OVER else old
+    with ExitStack() as stack:
+        stack.enter_context(renewed_lock(old, ticket.old))
+        stack.enter_context(renewed_lock(clone, ticket.clone))
+        await_at_work(recovery, {partition_of_text(name): end for name, end in started.ends.items()}, again=f"{ticket.step} once more")
+
+
+def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, stopped: StoppedForCutover) -> CutoverReport:
+    """Write the report and give both locks back. ``stopped`` is what ``stop`` returned. Raises ``Damaged`` when the log does not say what was done."""
+    hold_both(old, clone, ticket)
+    live, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
+    if role(live) is not Role.LIVE or role(other) is Role.LIVE:
+        raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again")
+    done = transferred(old, clone, ticket)
+    lasts = {recovery.application_id: recovery.ownership.last() for recovery in (old, clone)}
+    report = CutoverReport(
+        step=ticket.step,
+        run=ticket.run,
+        live=live.application_id,
+        stopped=other.application_id,
+        closed_cleanly=stopped.closed_cleanly,
+        again=done.again,
+        records_again=sum(done.again.values()),
+        tail=done.tail,
+        offsets={name: last.offsets for name, last in lasts.items() if last is not None},
+        requested_by=ticket.requested_by,
+        reason=ticket.reason,
+        started_at=ticket.started_at,
+        finished_at=clone.clock(),
+    )
+    clone.artifacts.write(ticket.run, REPORT, report)
+    clone.lock.release(ticket.clone.lock)
+    old.lock.release(ticket.old.lock)
+    return report

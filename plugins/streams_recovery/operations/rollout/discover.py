@@ -1,0 +1,170 @@
+"""Both applications as they are now. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.config.clone_application import live
+from streams_recovery.core.errors import NotFound, OffsetsGone, Refused
+from streams_recovery.core.kafka_types import Guarantee, TopicPartition, partition_text
+from streams_recovery.core.repository.ownership import ReadUpTo, Role, role_of
+from streams_recovery.core.restore.report import Verdict
+from streams_recovery.core.rollout.cutover import Origin, Pair, Side
+from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import repartition_partitions
+from streams_recovery.operations.lag import next_records
+from streams_recovery.operations.unfinished import unfinished_restore
+from streams_recovery.storage.append_log import AppendLog
+
+# Offsets are no records: markers of transactions take some. So many are read to tell the two apart; of more only the offsets are known.
+_COUNTED = 10_000
+
+
+def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
+    """Both sides. Raises ``Refused`` when one is no clone of the other, and ``NotFound`` for inputs that do not exist."""
+    if clone.config.clone is None or clone.config.clone.of != old.config.name:
+        raise Refused(
+            f"{clone.config.name} is not configured as a clone of {old.config.name}",
+            next_step="write a clone section; docs/strategies/clone.md explains it",
+        )
+    inputs = input_partitions(clone)
+    theirs, mine = offsets_of(old, input_partitions(old)), offsets_of(clone, inputs)
+    both = [tp for tp in inputs if tp in theirs]
+    old_side, clone_side = _side(old, theirs), _side(clone, mine)
+    return Pair(
+        old=old_side,
+        clone=clone_side,
+        outputs=dict(zip(clone.config.topics.outputs, live(clone.config).topics.outputs, strict=True)),
+        starts=_spaced(old.cluster.log_starts(list(theirs))),
+        lag=between(clone, {tp: (mine[tp], end) for tp, end in clone.cluster.last_stable_offsets(inputs).items()}),
+        old_ahead=between(old, {tp: (mine[tp], theirs[tp]) for tp in both}),
+        clone_ahead=between(clone, {tp: (theirs[tp], mine[tp]) for tp in both}),
+        origin=_origin(clone),
+        old_has_read=has_read(clone, mine),
+        same_cluster=old.cluster.cluster_id() == clone.cluster.cluster_id(),
+    )
+
+
+def role(recovery: RecoveryContext) -> Role:
+    """What an application is now."""
+    return role_of(recovery.ownership.last(), is_clone=recovery.config.clone is not None)
+
+
+def input_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
+    """Every partition of the configured inputs. Raises ``NotFound``."""
+    found = recovery.cluster.describe_topics(recovery.config.topics.inputs)
+    missing = sorted(set(recovery.config.topics.inputs) - set(found))
+    if missing:
+        raise NotFound(
+            f"inputs of {recovery.application_id} do not exist: {', '.join(missing)}",
+            next_step="create them or correct topics.inputs in the application's configuration",
+            topics=missing,
+        )
+    return [TopicPartition(name, number) for name, topic in sorted(found.items()) for number in range(topic.partitions)]
+
+
+def offsets_of(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Committed offsets; nothing committed is 0."""
+    wanted = list(partitions)
+    committed = recovery.groups.committed(recovery.application_id, wanted) if wanted else {}
+    return {tp: 0 if known is None else known.offset for tp, known in sorted(committed.items())}
+
+
+def unread(recovery: RecoveryContext) -> dict[TopicPartition, int]:
+    """Records of repartition topics that the application has not processed, where there are any. Transactions must be decided."""
+    partitions = repartition_partitions(recovery)
+    committed, ends = offsets_of(recovery, partitions), recovery.cluster.last_stable_offsets(partitions)
+    found = between(recovery, {tp: (committed[tp], ends[tp]) for tp in partitions})
+    return {tp: found[partition_text(tp)] for tp in partitions if partition_text(tp) in found}
+
+
+def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
+    """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges that have some, and of
+    those whose beginning is gone, it is the number of offsets.
+    """
+    wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
+    starts = recovery.cluster.log_starts(list(wanted)) if wanted else {}
+    found = {}
+    for tp, (start, end) in sorted(wanted.items()):
+        first = max(start, starts[tp]) if start == 0 else start
+        count = end - first
+        if starts[tp] <= first < end:
+            count = _records(recovery, tp, first, end) if count <= _COUNTED else count if _any(recovery, tp, first, end) else 0
+        if count > 0:
+            found[partition_text(tp)] = count
+    return found
+
+
+def _any(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> bool:
+    found = next_records(recovery, {tp: (start, end)}).get(tp)
+    return found is None or found.record or found.upto < end
+
+
+def _records(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> int:
+    try:
+        with RangeReader(recovery.connection, tp, start, end) as reader:
+            return sum(batch.num_rows for batch in reader)
+    except OffsetsGone:
+        # A running application deletes what it has read of its repartition topics, also after its offsets were asked for.
+        return end - start
+
+
+def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) -> Side:
+    last = recovery.ownership.last()
+    statuses = recovery.application.status()
+    alive = tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.RUNNING)
+    topics = recovery.config.topics
+    return Side(
+        application_id=recovery.application_id,
+        role=role(recovery),
+        other=None if last is None else last.other,
+        alive=alive,
+        unknown=tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.UNKNOWN),
+        clean=all(i.closed_cleanly is True for i in statuses if i.state is InstanceState.GONE),
+        transactional=recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2,
+        inputs=topics.inputs,
+        globals=topics.globals,
+        outputs=topics.outputs,
+        committed=_spaced(committed),
+        # While it runs, that changes with every record.
+        unread={} if alive else _spaced(unread(recovery)),
+        unfinished=unfinished_restore(recovery),
+        retired_offsets=None if last is None or last.role is not Role.RETIRED else last.offsets,
+    )
+
+
+def has_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> bool:
+    """True when that was seen for just these ``offsets`` of the clone."""
+    last = _read_log(clone).last()
+    return last is not None and last.offsets == _spaced(offsets)
+
+
+def note_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write it down, for whoever finishes a cut-over that fails."""
+    _read_log(clone).append(ReadUpTo(offsets=_spaced(offsets)))
+
+
+def _read_log(clone: RecoveryContext) -> AppendLog[ReadUpTo]:
+    return AppendLog(clone.repository, clone.layout.read_up_to, ReadUpTo)
+
+
+def _origin(clone: RecoveryContext) -> Origin | None:
+    try:
+        report, _ = restore.evidence(clone)
+    except NotFound:
+        return None
+    return Origin(
+        restore_id=report.restore_id,
+        source=report.source_application_id,
+        savepoint_id=report.savepoint_id,
+        consistency=report.consistency,
+        offsets=report.strategy,
+        proven=report.verdict is Verdict.EQUAL,
+    )
+
+
+def _spaced(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
+    return {partition_text(tp): offset for tp, offset in sorted(offsets.items())}

@@ -1,0 +1,145 @@
+"""The beginning of a cut-over, and the way out of one that failed."""
+
+from __future__ import annotations
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.approval import check_approved
+from streams_recovery.core.errors import LockLost, RecoveryError, Refused
+from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, cutover_plan, problems
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
+from streams_recovery.operations.rollout.discover import look, role
+from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTicket, LeftAs
+
+
+def plan_cutover(old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
+    """What this cut-over would do now. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
+    return _planned(look(old, clone), clone, request)
+
+
+def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
+    configured = clone.config.clone
+    max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
+    found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
+    refuse(found, f"{request.step} of {pair.clone.application_id}")
+    return cutover_plan(pair, request.step)
+
+
+def refuse(found: tuple[str, ...], doing: str) -> None:
+    """Raise ``Refused`` with all of ``found``, if there is any. ``doing`` completes the sentence "... cannot begin"."""
+    if found:
+        raise Refused(
+            f"{doing} cannot begin, nothing was changed. " + " ".join(f"({number}) {one}." for number, one in enumerate(found, 1)),
+            next_step="deal with all of it, then run it again; step roll_back goes back to the old application whatever was begun",
+            findings=list(found),
+        )
+
+
+def open_cutover(
+    old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest, *, run_id: str, requested_by: str, approved_hash: str
+) -> CutoverTicket:
+    """Take the locks of both and plan again under them. Raises ``PlanChanged`` when that is another plan than the approved one, ``LockHeld``."""
+    first, second = _locks(old, clone, run_id, f"{request.step} of {clone.application_id}, a clone of {old.application_id}")
+    try:
+        planned = _planned(look(old, clone), clone, request)
+        check_approved(planned, approved_hash)
+    except BaseException:
+        clone.lock.release(second)
+        old.lock.release(first)
+        raise
+    return CutoverTicket(
+        step=request.step,
+        run=run_id,
+        requested_by=requested_by,
+        reason=request.reason,
+        plan_hash=planned.hash,
+        old=HeldLock(lock=first),
+        clone=HeldLock(lock=second),
+        running=tuple(application_id for application_id, alive in planned.running.items() if alive),
+        restore_first=request.restore_first,
+        started_at=clone.clock(),
+    )
+
+
+def _locks(old: RecoveryContext, clone: RecoveryContext, run_id: str, purpose: str) -> tuple[LockTicket, LockTicket]:
+    first = old.lock.acquire(f"cut-over {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+    try:
+        return first, clone.lock.acquire(f"cut-over {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
+    except BaseException:
+        old.lock.release(first)
+        raise
+
+
+def hold_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
+    """Prove that both locks are still this run's, and extend them. Raises ``LockLost``."""
+    require_lock(old, ticket.old)
+    require_lock(clone, ticket.clone)
+
+
+def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LeftAs:
+    """Leave a cut-over that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
+    that writes them by now. One that is finished, or that another run has taken over from, is left alone.
+
+    Raises what a start raises; the locks are kept then, so that it may be tried again.
+    """
+    try:
+        hold_both(old, clone, ticket)
+    except LockLost:
+        # Of a run that died while it gave them back one may be left. What is another run's is not touched.
+        _release(old, clone, ticket)
+        return LeftAs(roles=_roles(old, clone), started=(), next_step="nothing: the switch is over, or another run works on it")
+    started: list[str] = []
+    failure: RecoveryError | None = None
+    for recovery in (old, clone):
+        if _is_to_run(recovery, old, ticket) and not running(recovery):
+            try:
+                recovery.application.start()
+                quiesce_record.end(recovery, of=ticket.run)
+                started.append(recovery.application_id)
+            except RecoveryError as error:
+                failure = error
+    if failure is not None:
+        raise failure
+    _release(old, clone, ticket)
+    return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=_next_step(old, clone, ticket))
+
+
+def _release(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
+    clone.lock.release(ticket.clone.lock)
+    old.lock.release(ticket.old.lock)
+
+
+def _is_to_run(recovery: RecoveryContext, old: RecoveryContext, ticket: CutoverTicket) -> bool:
+    now, last = role(recovery), recovery.ownership.last()
+    ran = recovery.application_id in ticket.running
+    if now is Role.LIVE:
+        return ran or (last is not None and last.run == ticket.run and not ticket.restore_first)
+    # Beside an application that was replaced already the clone would read on, and the output of what it read would be missing for ever.
+    waits = now is Role.STANDBY and ticket.step is Step.CUT_OVER and role(old) is not Role.RETIRED
+    return ran and waits and _trusted(recovery)
+
+
+def _trusted(recovery: RecoveryContext) -> bool:
+    exactly_once = recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
+    return exactly_once or all(status.closed_cleanly for status in recovery.application.status())
+
+
+def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> str:
+    if role(old) is Role.RETIRED:
+        return f"run {ticket.step} again to finish it, or roll_back: {old.application_id} stays down until then"
+    if role(clone) is Role.STANDBY and ticket.step is Step.CUT_OVER:
+        return "nothing changed hands; see why it failed and run it again"
+    return f"run {ticket.step} again to finish it"
+
+
+def _roles(old: RecoveryContext, clone: RecoveryContext) -> dict[str, Role]:
+    return {recovery.application_id: role(recovery) for recovery in (old, clone)}
+
+
+def running(recovery: RecoveryContext) -> bool:
+    """True when some instance is not proven gone."""
+    return any(status.state is not InstanceState.GONE for status in recovery.application.status())

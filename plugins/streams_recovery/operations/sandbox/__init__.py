@@ -1,0 +1,10 @@
+"""A restore that is tried: into an application of its own, measured, and removed whatever became of it.
+
+``clear`` comes first and ``remove`` last; both leave nothing of the drill's application. What is restored in between is an ordinary restore.
+"""
+
+from streams_recovery.core.sandbox.drill import DrillEntry
+from streams_recovery.operations.sandbox.drill_log import conclude, drills, raise_unless_succeeded
+from streams_recovery.operations.sandbox.teardown import Removed, clear, remove
+
+__all__ = ["DrillEntry", "Removed", "clear", "conclude", "drills", "raise_unless_succeeded", "remove"]

@@ -1,0 +1,160 @@
+"""Taking away everything of a drill's application: processes, topics, group, local state, holds. Repeating it is harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import Damaged, TargetNotEmpty
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by, reached
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import internal_topics
+from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.topics import load_progress, rows_at_first
+from streams_recovery.operations.unfinished import plan_of, restores_of
+from streams_recovery.storage.append_log import AppendLog
+
+DRILL = "drill"
+_NEWEST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What was taken away: topics, directories, and the instances that had to be stopped."""
+
+    topics: tuple[str, ...]
+    directories: tuple[str, ...]
+    stopped: tuple[str, ...]
+
+
+def clear(recovery: RecoveryContext, *, run_id: str, what: str = DRILL) -> Removed:
+    """Before a drill: take away what one that died has left. Raises ``TargetNotEmpty`` when something of the names that a drill would use is there
+    and no drill has created it, and ``LockHeld`` while another drill runs; nothing was changed then. ``what`` says what it is, if it is no drill.
+    """
+    lock = recovery.lock.acquire(
+        f"{what} {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"clearing up for {what} as {recovery.application_id}"
+    )
+    try:
+        _refuse_strange(recovery, _journals(recovery), what)
+        return _take_away(recovery, what, ours=())
+    finally:
+        recovery.lock.release(lock)
+
+
+def _refuse_strange(recovery: RecoveryContext, journals: Mapping[str, AppendLog[JournalEntry]], what: str) -> None:
+    ids = _created(journals.values())
+    existing = recovery.cluster.describe_topics([*recovery.config.restore.topic_map.values(), *internal_topics(recovery)])
+    strange = [f"topic {name}" for name, found in sorted(existing.items()) if found.topic_id not in ids.get(name, ())]
+    if not journals and recovery.application_id in recovery.cluster.groups():
+        strange.append(f"consumer group {recovery.application_id}")
+    if strange:
+        raise TargetNotEmpty(
+            f"{what} as {recovery.application_id} would use what is there, and did not create it: {', '.join(strange)}",
+            next_step=f"nothing was changed; delete it if it is not needed, or give the {what} other names",
+            found=strange,
+        )
+
+
+def remove(recovery: RecoveryContext, ticket: RestoreTicket, *, keep: Collection[str] = (), what: str = DRILL) -> Removed:
+    """After a drill, however it ended: stop its application and take away all that is there of it, its topics by name and id, but for those to ``keep``.
+
+    Internal topics that the application created itself are among them: none was there when the drill began. Raises ``ApplicationRunning`` when
+    an instance does not stop, ``Damaged`` when something is left all the same.
+    """
+    lock = _lock_of(recovery, ticket)
+    try:
+        return _take_away(recovery, what, ours=internal_topics(recovery), keep=keep)
+    finally:
+        recovery.lock.release(lock)
+
+
+def _lock_of(recovery: RecoveryContext, ticket: RestoreTicket) -> LockTicket:
+    # A job of the drill that still runs finds its lock lost, and ends.
+    held = recovery.lock.holder()
+    if held is not None and held.owner == ticket.lock.owner:
+        recovery.lock.take_from(held.owner)
+    return recovery.lock.acquire(
+        f"removal of {ticket.restore_id}", lease_seconds=LEASE_SECONDS, purpose=f"removal of what {ticket.restore_id} made"
+    )
+
+
+def _take_away(recovery: RecoveryContext, what: str, *, ours: Iterable[str], keep: Collection[str] = ()) -> Removed:
+    stopped = _stop(recovery)
+    journals = _journals(recovery)
+    for restore_id, log in journals.items():
+        _await_writers(recovery, restore_id, log)
+    if journals:
+        _adopt(recovery, journals[max(journals)], ours)
+    topics = _delete_topics(recovery, {name: ids for name, ids in _created(journals.values()).items() if name not in keep})
+    recovery.groups.delete(recovery.application_id)
+    wiped = recovery.application.wipe_state()
+    topic_holds.release(recovery, topic_holds.outstanding(recovery))
+    quiesce_record.end(recovery)
+    for log in journals.values():
+        last = log.last()
+        if last is not None and last.phase is not Phase.CLOSED:
+            log.append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()))
+    _prove(recovery, what, topics, wiped.remaining)
+    return Removed(topics=tuple(topics), directories=wiped.removed, stopped=stopped)
+
+
+def _stop(recovery: RecoveryContext) -> tuple[str, ...]:
+    alive = tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE)
+    bring_down(recovery)
+    return alive
+
+
+def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[JournalEntry]) -> None:
+    """Where a load was interrupted its job may still be ending, and a topic that is deleted under it would be created again."""
+    if reached(tuple(log.read_all())) in (Phase.CREATED, Phase.RECOVERED):
+        load_progress(recovery, rows_at_first(plan_of(recovery, restore_id)))
+
+
+def _adopt(recovery: RecoveryContext, log: AppendLog[JournalEntry], names: Iterable[str]) -> None:
+    """Write down topics that the application created itself, so that whoever goes on knows whose they are."""
+    known = created_by(tuple(log.read_all()))
+    found = recovery.cluster.describe_topics(list(names))
+    new = tuple(CreatedTopic(topic=name, topic_id=one.topic_id) for name, one in found.items() if one.topic_id not in known.get(name, ()))
+    if new:
+        log.append(JournalEntry(phase=reached(tuple(log.read_all())), at=recovery.clock(), created=new))
+
+
+def _delete_topics(recovery: RecoveryContext, ids: Mapping[str, set[str]]) -> list[str]:
+    existing = recovery.cluster.describe_topics(list(ids))
+    ours = sorted(name for name, found in existing.items() if found.topic_id in ids[name])
+    recovery.cluster.delete_topics(ours)
+    return ours
+
+
+def _created(journals: Iterable[AppendLog[JournalEntry]]) -> dict[str, set[str]]:
+    """Ids of the topics that drills have created, by name."""
+    ids: dict[str, set[str]] = {}
+    for log in journals:
+        for name, found in created_by(tuple(log.read_all())).items():
+            ids.setdefault(name, set()).update(found)
+    return ids
+
+
+def _prove(recovery: RecoveryContext, what: str, topics: Iterable[str], directories: Iterable[str]) -> None:
+    left = [
+        *(f"directory {path}" for path in directories),
+        *(f"topic {name}" for name in sorted({*topics} & {*recovery.cluster.topic_names()})),
+        *(f"group {group}" for group in recovery.cluster.groups() if group == recovery.application_id),
+    ]
+    if left:
+        raise Damaged(
+            f"of the {what} {recovery.application_id} something is left: {', '.join(left)}",
+            next_step="run this step again; the next run tries it again too",
+            left=left,
+        )
+
+
+def _journals(recovery: RecoveryContext) -> dict[str, AppendLog[JournalEntry]]:
+    """Of the newest drills. A drill begins only once nothing of those before it is left, so the last one would do."""
+    newest = sorted(restores_of(recovery))[-_NEWEST:]
+    return {restore_id: AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry) for restore_id in newest}

@@ -1,0 +1,39 @@
+"""Taking a savepoint: begin, quiesce, capture, resume, plan_copy, (Spark), gather, publish, finish, in this order."""
+
+from streams_recovery.operations.savepoint.begin import begin, begin_safety, finish
+from streams_recovery.operations.savepoint.capture import capture
+from streams_recovery.operations.savepoint.copy import gather, plan_copy
+from streams_recovery.operations.savepoint.publish import publish
+from streams_recovery.operations.savepoint.quiesce import quiesce, resume
+from streams_recovery.operations.savepoint.values import (
+    CutSummary,
+    FinishReport,
+    GatherSummary,
+    JobPlan,
+    Quiesced,
+    ResumeReport,
+    SavepointRequest,
+    SavepointSummary,
+    Ticket,
+)
+
+__all__ = [
+    "CutSummary",
+    "FinishReport",
+    "GatherSummary",
+    "JobPlan",
+    "Quiesced",
+    "ResumeReport",
+    "SavepointRequest",
+    "SavepointSummary",
+    "Ticket",
+    "begin",
+    "begin_safety",
+    "capture",
+    "finish",
+    "gather",
+    "plan_copy",
+    "publish",
+    "quiesce",
+    "resume",
+]

@@ -1,0 +1,151 @@
+"""The first and the last step: lock and guard, and their release."""
+
+from __future__ import annotations
+
+import logging
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import LockLost, RecoveryError, Refused
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
+from streams_recovery.core.preflight.findings import required
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.savepoint.damage import ChangedState, require_whole
+from streams_recovery.operations import preflight, quiesce_record, topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import discover, discover_remaining
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
+from streams_recovery.operations.savepoint.damage import damage_before
+from streams_recovery.operations.savepoint.values import FinishReport, SavepointRequest, Ticket
+from streams_recovery.operations.unfinished import refuse_if_unfinished
+
+LOGGER = logging.getLogger("streams_recovery.operations.savepoint")
+
+
+def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
+    """Take the application's lock, release what crashed runs left, and guard every log that is going to be read.
+
+    An application that a killed run left paused or stopped is brought back first. All or nothing: on any error what was taken is given back.
+    Raises ``LockHeld`` when another run works on the application, ``Refused`` when a restore has left it half way, and ``Refused`` naming every
+    missing right at once, and for a pause that the application would not survive; ``StateDamaged`` when state was lost or replaced since the last
+    savepoint and the request does not say what to do then. What is merely unsafe is logged.
+    """
+    _check_may_pause(recovery, request)
+    _check_confirmed(recovery, request)
+    now = recovery.clock()
+    lock = recovery.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {recovery.application_id}")
+    try:
+        savepoint_id = new_id(now, request.run_id, after=max(recovery.savepoints.ids(), default=None))
+        refuse_if_unfinished(recovery)
+        quiesce_record.resume_abandoned(recovery)
+        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        for warning in required(preflight.before_backup(recovery, request.mode), f"a savepoint of {recovery.application_id}"):
+            LOGGER.warning("%s", warning)
+        topic_holds.release_copy_holds(recovery)
+        found = discover(recovery)
+        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        if recovery.config.backup.profile is Profile.FULL:
+            require_whole(recovery.application_id, damage_before(recovery, found), request.changed_state)
+        mark = topic_holds.guard(recovery, savepoint_id, found.to_read)
+        running = tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE)
+    except BaseException:
+        _give_back(recovery, lock)
+        raise
+    policy = recovery.config.backup.consistency
+    mode = request.mode or recovery.config.quiesce_mode
+    return Ticket(
+        application_id=recovery.application_id,
+        savepoint_id=savepoint_id,
+        request=request,
+        mode=mode,
+        fallback=QuiesceMode(policy.fallback) if mode is QuiesceMode.LIVE and policy.fallback != "none" else None,
+        lock=lock,
+        mark=mark,
+        started_at=now,
+        running=running,
+        safety=False,
+        expected=(),
+    )
+
+
+def _check_may_pause(recovery: RecoveryContext, request: SavepointRequest) -> None:
+    """The configuration's own mode was checked when it was loaded."""
+    why_not = recovery.config.no_pause_because
+    if request.mode is QuiesceMode.PAUSE and (why_not is not None or not recovery.application.can_pause):
+        raise Refused(
+            f"{recovery.application_id} cannot be paused: {why_not or 'it offers no way to'}",
+            next_step="nothing was changed; take the savepoint in mode stop or live",
+        )
+
+
+def _check_confirmed(recovery: RecoveryContext, request: SavepointRequest) -> None:
+    if request.changed_state is not ChangedState.REFUSE and request.confirm != recovery.application_id:
+        raise Refused(
+            f"a savepoint with changed_state {request.changed_state} needs the application id {recovery.application_id} typed to confirm it, not "
+            f"{request.confirm!r}",
+            next_step="nothing was changed; type it exactly, or leave changed_state out",
+            application_id=recovery.application_id,
+        )
+
+
+def begin_safety(recovery: RecoveryContext, request: SavepointRequest, lock: LockTicket, expected: tuple[str, ...]) -> Ticket | None:
+    """Begin a savepoint of what a restore is about to replace, under the restore's own ``lock``. The application must be down. ``expected`` are
+    the topics that belong to it. Returns None when nothing of it is there that could be saved.
+    """
+    found, _ = discover_remaining(recovery, expected)
+    if not found.inventory.names(TopicRole.CHANGELOG, TopicRole.REPARTITION) and not recovery.groups.committed_partitions(
+        recovery.application_id
+    ):
+        return None
+    now = recovery.clock()
+    savepoint_id = recovery.safety.published_by_run(request.run_id) or new_id(
+        now, request.run_id, after=max(recovery.safety.ids(), default=None)
+    )
+    topic_holds.release_copy_holds(recovery)
+    mark = topic_holds.guard(recovery, savepoint_id, found.topics.values())
+    return Ticket(
+        application_id=recovery.application_id,
+        savepoint_id=savepoint_id,
+        request=request,
+        mode=QuiesceMode.STOP,
+        fallback=None,
+        lock=lock,
+        mark=mark,
+        started_at=now,
+        running=(),
+        safety=True,
+        expected=expected,
+    )
+
+
+def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:
+    """Guard and lock, unless they are another run's by now. What cannot be given back stays recorded."""
+    try:
+        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+    except LockLost:
+        return
+    try:
+        topic_holds.release_copy_holds(recovery)
+    finally:
+        recovery.lock.release(lock)
+
+
+def owner(request: SavepointRequest) -> str:
+    """Who holds the lock: the same for every task and every retry of one run."""
+    return f"savepoint {request.run_id}"
+
+
+def finish(recovery: RecoveryContext, ticket: Ticket) -> FinishReport:
+    """Release the compaction guard and the lock, whatever became of the savepoint, and what restores still hold where nothing restored would
+    expire by it any more. What cannot be released stays recorded, and the next run tries again; the lock goes in any case.
+    """
+    require_lock(recovery, ticket)
+    released: tuple[str, ...] = ()
+    still_held: tuple[str, ...] = ()
+    try:
+        released = topic_holds.release_copy_holds(recovery)
+        still_held = tuple(f"{topic}: restored records would expire" for topic in topic_holds.release_restore_holds(recovery))
+    except RecoveryError as error:
+        still_held = (str(error),)
+    recovery.lock.release(ticket.lock)
+    return FinishReport(released=released, still_held=still_held, lock_released=True)

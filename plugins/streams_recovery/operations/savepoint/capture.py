@@ -1,0 +1,164 @@
+"""Reading the cut while the application is held, tails included."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
+from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
+from streams_recovery.core.savepoint.cut import purged_tails
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.kafka.consumers import Consumers
+from streams_recovery.kafka.range_copy import announce, copy_range
+from streams_recovery.operations import topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
+from streams_recovery.operations.renewed_lock import require_lock
+from streams_recovery.operations.savepoint.attempt import Cut, attempt_cut, await_outputs, completed
+from streams_recovery.operations.savepoint.quiesce import quiesce
+from streams_recovery.operations.savepoint.same_logs import check_same_application
+from streams_recovery.operations.savepoint.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
+from streams_recovery.storage.run_artifacts import other_attempt
+
+DRAFT = "cut"
+
+
+def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
+    """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
+
+    Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
+    the label is not what the policy wants, and at last, where the policy says so, holds an application that was to be left alone: whoever
+    resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open,
+    ``TransientError`` when topics changed meanwhile, ``Refused`` when it was another attempt that held the application.
+    """
+    require_lock(recovery, ticket)
+    if quiesced.savepoint_id != ticket.savepoint_id:
+        # What held the application then may have let it go since, and it may have run and crashed.
+        raise other_attempt(f"the hold for savepoint {quiesced.savepoint_id}", ticket.savepoint_id)
+    found, missing = _discovered(recovery, ticket)
+    topic_holds.keep_guard(recovery, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
+    may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
+    try:
+        cut, tails = _take(recovery, ticket, found, quiesced, exact_only=may_fall_back)
+    except NotExact:
+        if ticket.fallback is None or not may_fall_back:
+            raise
+        quiesced = quiesce(recovery, replace(ticket, mode=ticket.fallback))
+        cut, tails = _take(recovery, ticket, found, quiesced, exact_only=False)
+    check_same_application(found, _discovered(recovery, ticket)[0])
+    draft = _draft(recovery, found, labelled(cut, missing), tails, quiesced.assumed)
+    noted = recovery.artifacts.write(ticket.savepoint_id, DRAFT, draft)
+    return CutSummary(
+        savepoint_id=ticket.savepoint_id,
+        consistency=draft.consistency,
+        reasons=draft.proof.reasons,
+        partitions=len(cut.partitions),
+        tail_records=sum(tail.copied.file.rows for tail in tails if tail.copied.file),
+        held_seconds=cut.proof.held_seconds,
+        attempts=cut.proof.attempts,
+        draft=noted,
+    )
+
+
+def labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
+    """The cut with the label that it has when parts of the application were gone."""
+    if not missing:
+        return cut
+    reasons = (*cut.proof.reasons, *(f"{what} was gone" for what in missing))
+    return replace(cut, consistency=Consistency.DAMAGED, proof=replace(cut.proof, reasons=reasons))
+
+
+def _discovered(recovery: RecoveryContext, ticket: Ticket) -> tuple[Discovery, tuple[str, ...]]:
+    return discover_remaining(recovery, ticket.expected) if ticket.safety else (discover(recovery), ())
+
+
+def _take(
+    recovery: RecoveryContext, ticket: Ticket, found: Discovery, quiesced: Quiesced, *, exact_only: bool
+) -> tuple[Cut, tuple[RangeCopied, ...]]:
+    policy = recovery.config.backup.consistency
+    # What a restore is about to replace is saved as it is.
+    exact_only |= policy.require == "exact" and not ticket.safety
+    reasons: tuple[str, ...] = ()
+    gone: OffsetsGone | None = None
+    # As many attempts again for a cut that may be `ahead`: its tails can be gone before they are copied, too.
+    for attempt in range(1, policy.attempts * (1 if exact_only else 2) + 1):
+        tried = attempt_cut(recovery, found, quiesced, attempt)
+        reasons = tried.proof.reasons
+        settled = tried.consistency is Consistency.EXACT or (attempt >= policy.attempts and not exact_only)
+        if not settled:
+            continue
+        cut = completed(recovery, found, tried)
+        if lost := purged_tails({tp: part for tp, part in cut.partitions.items() if tp.topic in found.inventory.tails}):
+            reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
+            continue
+        try:
+            tails = _copy_tails(recovery, ticket, found, cut)
+        except OffsetsGone as error:
+            # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.
+            gone, reasons = error, (error.reason,)
+        else:
+            await_outputs(recovery, found, cut)
+            return cut, tails
+    raise NotExact(
+        f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
+        next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in backup.consistency.require",
+        reasons=reasons,
+    ) from gone
+
+
+def _copy_tails(recovery: RecoveryContext, ticket: Ticket, found: Discovery, cut: Cut) -> tuple[RangeCopied, ...]:
+    tails = [
+        RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
+        for tp, part in sorted(cut.partitions.items())
+        if tp.topic in found.inventory.tails and part.tail_start < part.end
+    ]
+    with Consumers(recovery.connection, cluster=recovery.cluster) as consumers:
+        announce(consumers, tails)
+        return tuple(_copied(recovery, ticket, consumers, tail) for tail in tails)
+
+
+def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tail: RangeToCopy) -> RangeCopied:
+    try:
+        return copy_range(
+            consumers,
+            recovery.repository,
+            recovery.layout,
+            tail,
+            compression_level=recovery.config.backup.compression_level,
+            attempt=f"{ticket.savepoint_id}-{time.monotonic_ns():x}",
+        )
+    except RecoveryError as error:
+        error.add_note(f"while the unread tail {tail.tp} [{tail.start}, {tail.end}) was copied")
+        raise
+
+
+def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[RangeCopied, ...], assumed: tuple[str, ...]) -> CutDraft:
+    topics = []
+    for entry in found.inventory.topics:
+        description = found.topics[entry.name]
+        config = owner_config(description.config)
+        topics.append(
+            DraftTopic(
+                name=entry.name,
+                role=entry.role,
+                topic_id=description.topic_id,
+                replication_factor=description.replication_factor,
+                config=config,
+                store=found.store_kind(entry.name, recovery.application_id, config),
+                archived=entry.archived,
+                partitions=tuple(part for tp, part in sorted(cut.partitions.items()) if tp.topic == entry.name),
+            )
+        )
+    return CutDraft(
+        captured_at=cut.captured_at,
+        cluster_id=recovery.cluster.cluster_id(),
+        group_type=found.group.kind,
+        consistency=cut.consistency,
+        proof=cut.proof,
+        topics=tuple(topics),
+        claimed=found.inventory.claimed,
+        tails=tails,
+        assumed=assumed,
+    )

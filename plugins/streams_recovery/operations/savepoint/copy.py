@@ -1,0 +1,276 @@
+"""Planning the Spark copy of a cut, and checking what it brought back."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.savepoint.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
+from streams_recovery.operations import topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.offsets.snapshots import note_with_savepoint
+from streams_recovery.operations.renewed_lock import require_lock
+from streams_recovery.operations.savepoint.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
+from streams_recovery.operations.savepoint.same_logs import check_same_logs
+from streams_recovery.operations.savepoint.values import (
+    NO_JOB,
+    Copied,
+    CopyPlan,
+    CutDraft,
+    DraftTopic,
+    GatherSummary,
+    JobPlan,
+    PlannedCopy,
+    PlannedPartition,
+    Ticket,
+)
+
+PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
+
+
+def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> JobPlan:
+    """Decide what to share and what to copy of the cut that ``capture`` has left, and leave the Spark job its specification. No new records: no job."""
+    require_lock(recovery, ticket)
+    draft = recovery.artifacts.read_own(CutDraft, ticket.savepoint_id, cut)
+    newest = _newest(recovery)
+    last = newest if newest and newest.cluster_id == draft.cluster_id else last_savepoint(recovery)
+    ends = epoch_ends(recovery, last, [log.tp for topic in draft.topics for log in topic.partitions])
+    settings = recovery.cluster.settings([topic.name for topic in draft.topics])
+    parent = newest if newest and _whole(recovery, newest) else None
+    plan = copy_plan(draft, parent, _policy(recovery), ends, settings, last=newest or last)
+    plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
+    # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
+    groups = note_with_savepoint(recovery, ticket.savepoint_id, [topic.name for topic in draft.topics])
+    missing = _missing(plan, recovery)
+    level = recovery.config.backup.compression_level
+    wanted = BackupSpec(application_id=recovery.application_id, ranges=missing, compression_level=level) if missing else None
+    spec = None if wanted is None else recovery.artifacts.write(ticket.savepoint_id, SPEC, wanted)
+    planned = recovery.artifacts.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
+    if spec is None:
+        return replace(NO_JOB, plan=planned)
+    return JobPlan(
+        spec=spec,
+        result_key=recovery.artifacts.answer(spec.key, RESULT),
+        ranges=len(missing),
+        offsets=sum(piece.end - piece.start for piece in missing),
+        plan=planned,
+    )
+
+
+def _newest(recovery: RecoveryContext) -> Manifest | None:
+    """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
+    try:
+        return recovery.savepoints.latest(read=recovery.savepoints.outline)
+    except Damaged:
+        return None
+
+
+def _whole(recovery: RecoveryContext, outline: Manifest) -> bool:
+    try:
+        manifest = recovery.savepoints.read(outline.savepoint_id)
+    except Damaged:
+        return False
+    return manifest.whole(recovery.repository.sizes(recovery.layout.segments))
+
+
+def copy_plan(
+    draft: CutDraft,
+    parent: Manifest | None,
+    policy: ChainPolicy,
+    epoch_ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, Mapping[str, str]],
+    *,
+    last: Manifest | None = None,
+) -> CopyPlan:
+    """The copy of every archived partition except repartition tails, which were copied with the cut. ``epoch_ends`` is where the logs end now that
+    the parent saw, ``settings`` what is in force on each archived topic. ``last`` is the newest savepoint that can be read, also when it cannot be the
+    parent.
+    """
+    if parent is not None and parent.cluster_id != draft.cluster_id:
+        parent = None
+    if last is not None and last.cluster_id != draft.cluster_id:
+        last = None
+    planned = [
+        _planned(topic, draft, parent, policy, epoch_ends, settings[topic.name])
+        for topic in draft.topics
+        if topic.archived and topic.role is not TopicRole.REPARTITION
+    ]
+    partitions = tuple(itertools.chain.from_iterable(planned))
+    shared = parent is not None and any(partition.shares for partition in partitions)
+    return CopyPlan(
+        parent_id=parent.savepoint_id if parent and shared else None,
+        partitions=partitions,
+        begun_anew=tuple(_begun_anew(draft, parent, last, partitions)),
+    )
+
+
+def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
+    """Of a changelog only the state counts; what is archived of an input is its history as well."""
+    roles = {topic.name: topic.role for topic in draft.topics}
+    known = parent or last
+    archived = {
+        TopicPartition(topic.name, image.partition)
+        for topic in (known.topics if known else ())
+        for image in topic.partitions
+        if image.ranges.facts.ranges
+    }
+    for one in planned:
+        tp = TopicPartition(one.topic, one.partition)
+        if tp in archived and not roles[one.topic].internal and one.full_because is not None:
+            why = one.full_because if parent is not None else "the newest savepoint is not whole or cannot be read"
+            yield f"the archive of {tp} begins anew ({why}): what it had before is in earlier savepoints only"
+
+
+def _planned(
+    topic: DraftTopic,
+    draft: CutDraft,
+    parent: Manifest | None,
+    policy: ChainPolicy,
+    epoch_ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, str],
+) -> list[PlannedPartition]:
+    why_full = topic_full_reason(topic.role, topic.topic_id, settings, draft.captured_at, parent, topic.name, policy)
+    before = parent.topic(topic.name) if parent else None
+    images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
+    result = []
+    for cut in topic.partitions:
+        known = images.get(cut.partition)
+        copy = plan_partition(cut, topic.role, known, why_full, epoch_end=epoch_ends.get(cut.tp), expires=may_expire(settings, before))
+        result.append(
+            PlannedPartition(
+                topic=topic.name,
+                partition=cut.partition,
+                shares=copy.shares,
+                gaps=copy.gaps,
+                missing=copy.missing,
+                full_because=copy.full_because,
+            )
+        )
+    return result
+
+
+def _policy(recovery: RecoveryContext) -> ChainPolicy:
+    backup = recovery.config.backup
+    return ChainPolicy(max_savepoints=backup.full_after_savepoints, max_age_days=backup.full_every_days)
+
+
+def _missing(plan: CopyPlan, recovery: RecoveryContext) -> tuple[RangeToCopy, ...]:
+    whole = (partition.missing for partition in plan.partitions if partition.missing is not None)
+    return tuple(piece for missing in whole for piece in split(missing, recovery.config.backup.segment_max_records))
+
+
+def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | None, result: ArtifactRef | None) -> GatherSummary:
+    """Check the job's result against the plan that ``plan_copy`` has left, range by range, every file it names by its size, and that the topics are those
+    of the cut. ``result`` is None when there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
+    where nothing may be lost, and when a topic was created again or truncated after the cut; ``GuardLost`` when a log may have been compacted meanwhile.
+    """
+    require_lock(recovery, ticket)
+    if planned is None:
+        raise Damaged("no copy was planned", next_step="run the savepoint again")
+    copy, draft = planned_copy(recovery, ticket, planned)
+    plan = copy.plan
+    job = BackupResult(ranges=(), seconds=0) if result is None else recovery.artifacts.read_own(BackupResult, ticket.savepoint_id, result)
+    check_against_plan(() if copy.spec is None else recovery.artifacts.read(BackupSpec, copy.spec).ranges, job.ranges, job.lost)
+    noticed = check_same_logs(recovery, draft)
+    # Tails were copied with the cut.
+    topic_holds.require_guard(
+        recovery, ticket.mark, [topic.name for topic in draft.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
+    )
+    ranges = (*draft.tails, *job.ranges)
+    files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
+    shared = _check_stored(recovery, plan, files)
+    copied = Copied(planned=planned, ranges=ranges, lost=job.lost, noticed=noticed)
+    return GatherSummary(
+        files_checked=len(files) + shared,
+        rows=sum(file.rows for file in files),
+        fetched=sum(piece.fetched for piece in ranges),
+        shared_files=shared,
+        lost=sum(piece.end - piece.start for piece in job.lost),
+        copied=recovery.artifacts.write(ticket.savepoint_id, COPIED, copied),
+    )
+
+
+def _check_stored(recovery: RecoveryContext, plan: CopyPlan, files: Sequence[SegmentFile]) -> int:
+    """Raise ``Damaged`` unless these files, and those that are shared with the parent, are there with their sizes. Returns how many are shared."""
+    there = recovery.repository.sizes(recovery.layout.segments) if files or plan.parent_id else {}
+    needed, shared = [(file.key, file.bytes) for file in files], 0
+    wrong = next(((key, size) for key, size in needed if there.get(key) != size), None)
+    if plan.parent_id is not None:
+        kept = {(one.topic, one.partition) for one in plan.partitions if one.shares}
+        parent = recovery.savepoints.read(plan.parent_id)
+        for ranges in (one.ranges for topic in parent.topics for one in topic.partitions if (topic.name, one.partition) in kept):
+            shared += ranges.facts.files
+            wrong = wrong or next(((key, size) for key, size in ranges.sizes() if there.get(key) != size), None)
+    if wrong is not None:
+        key, size = wrong
+        raise Damaged(
+            f"segment {key} {f'has {there[key]} bytes' if key in there else 'is not'} in the repository, {size} were written",
+            next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
+            key=key,
+        )
+    return shared
+
+
+def planned_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef) -> tuple[PlannedCopy, CutDraft]:
+    """The plan that ``plan_copy`` has left, and the cut it is for. Raises ``Refused`` for those of another attempt: no guard has held since."""
+    copy = recovery.artifacts.read_own(PlannedCopy, ticket.savepoint_id, planned)
+    return copy, recovery.artifacts.read_own(CutDraft, ticket.savepoint_id, copy.draft)
+
+
+def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:
+    """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read. Of ranges that may lose
+    some, copied and lost pieces together must be the range.
+    """
+    left: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for piece in copied:
+        left.setdefault(piece.tp, []).append((piece.copied.start, piece.copied.end))
+    for gone in lost:
+        left.setdefault(gone.tp, []).append((gone.start, gone.end))
+    wanted_of: dict[TopicPartition, list[RangeToCopy]] = {}
+    for wanted in planned:
+        wanted_of.setdefault(wanted.tp, []).append(wanted)
+    difference: list[object] = [(tp, *piece) for tp, pieces in left.items() if tp not in wanted_of for piece in pieces]
+    for tp, ranges in wanted_of.items():
+        difference += [(tp, *piece) for piece in _not_as_planned(ranges, left.get(tp, []))]
+    strict = {(wanted.tp, wanted.start) for wanted in planned if not wanted.may_lose}
+    difference += [(piece.tp, piece.start, piece.end) for piece in lost if (piece.tp, piece.start) in strict]
+    if difference:
+        raise Damaged(
+            f"the job did not copy what was planned: {difference[:5]}", next_step="run the savepoint again", difference=str(difference[:5])
+        )
+    for done in copied:
+        if (done.tp, done.copied.start) in strict and done.log_start_after > done.copied.start:
+            raise Damaged(
+                f"{done.tp} starts at {done.log_start_after} after the copy of [{done.copied.start}, {done.copied.end}): "
+                "retention deleted records under the reader",
+                next_step="run the savepoint again; if it repeats, raise the topic's retention",
+                topic=done.topic,
+                partition=done.partition,
+            )
+
+
+def _not_as_planned(ranges: Iterable[RangeToCopy], pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of one partition: ranges that were not done as planned, and pieces that nobody asked for."""
+    wrong = []
+    left = deque(sorted(pieces))
+    for wanted in sorted(ranges, key=lambda one: one.start):
+        while left and left[0][0] < wanted.start:
+            wrong.append(left.popleft())
+        mine = []
+        while left and left[0][0] < wanted.end:
+            mine.append(left.popleft())
+        if not (_tiles(wanted, mine) if wanted.may_lose else mine == [(wanted.start, wanted.end)]):
+            wrong.append((wanted.start, wanted.end))
+    return [*wrong, *left]
+
+
+def _tiles(wanted: RangeToCopy, pieces: list[tuple[int, int]]) -> bool:
+    joined = all(before[1] == after[0] for before, after in itertools.pairwise(pieces))
+    return bool(pieces) and joined and (pieces[0][0], pieces[-1][1]) == (wanted.start, wanted.end)

@@ -1,0 +1,136 @@
+"""Whether the state that a savepoint is about to be taken of is the one that the savepoint before it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.savepoint.damage import (
+    ChangedState,
+    Damage,
+    DamageKind,
+    StateTopic,
+    changed_topics,
+    missing_changelogs,
+    require_whole,
+    restored,
+)
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery
+from streams_recovery.operations.savepoint.values import CopyPlan, CutDraft, Ticket
+from streams_recovery.operations.unfinished import restore_journals
+
+
+def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
+    """The newest savepoint of this cluster that can be read and that says what the state was: neither damaged nor edited. None when there is none."""
+    here = recovery.cluster.cluster_id()
+    for savepoint_id in reversed(recovery.savepoints.ids()):
+        try:
+            found = recovery.savepoints.outline(savepoint_id)
+        except Damaged:
+            continue
+        if found.cluster_id == here and found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
+            return found
+    return None
+
+
+def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+    """How far the logs that ``last``, a savepoint of this cluster, saw go by now, of those that are still ``there``."""
+    if last is None:
+        return {}
+    images = {TopicPartition(topic.name, image.partition): image for topic in last.topics for image in topic.partitions}
+    wanted = set(there) & set(images)
+    return recovery.cluster.epoch_ends({tp: epoch for tp in wanted if (epoch := images[tp].leader_epoch) is not None})
+
+
+def damage_before(recovery: RecoveryContext, found: Discovery) -> tuple[Damage, ...]:
+    """What is wrong with the application's internal topics, before anything is held. Their records must be part of the savepoint."""
+    last = last_savepoint(recovery)
+    partitions = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
+    cuts = [
+        PartitionCut(
+            topic=tp.topic,
+            partition=tp.partition,
+            log_start=starts[tp],
+            last_stable=ends[tp],
+            end=ends[tp],
+            leader_epoch=found.topics[tp.topic].leader_epochs[tp.partition],
+            committed=None,
+        )
+        for tp in partitions
+    ]
+    named = [(topic.name, topic.role, found.topics[topic.name].topic_id) for topic in found.inventory.topics]
+    topics = _state_topics(named, cuts, recovery.cluster.settings({tp.topic for tp in partitions}))
+    return _damage_of(recovery, topics, found.inventory.claimed, last, epoch_ends(recovery, last, partitions))
+
+
+def damage_of_cut(
+    recovery: RecoveryContext,
+    ticket: Ticket,
+    draft: CutDraft,
+    last: Manifest | None,
+    ends: Mapping[TopicPartition, int | None],
+    settings: Mapping[str, Mapping[str, str]],
+) -> tuple[Damage, ...]:
+    """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. ``last`` is the savepoint of
+    this cluster to compare with.
+    """
+    if recovery.config.backup.profile is not Profile.FULL and not ticket.safety:
+        return ()
+    cuts = [cut for topic in draft.topics for cut in topic.partitions]
+    topics = _state_topics([(topic.name, topic.role, topic.topic_id) for topic in draft.topics], cuts, settings)
+    found = _damage_of(recovery, topics, draft.claimed, last, ends)
+    gone = (DamageKind.MISSING, DamageKind.VANISHED)
+    return tuple(one for one in found if one.kind not in gone or one.topic not in ticket.expected)
+
+
+def with_damage(plan: CopyPlan, ticket: Ticket, found: tuple[Damage, ...]) -> CopyPlan:
+    """The plan of a copy of damaged state, if the request allows one. Raises ``StateDamaged``. What a restore is about to replace is saved as it is."""
+    if not ticket.safety:
+        require_whole(ticket.application_id, found, ticket.request.changed_state)
+        if ticket.request.changed_state is ChangedState.INTENDED:
+            return replace(plan, intended=tuple(map(str, found)))
+    return replace(plan, damage=tuple(map(str, found)))
+
+
+def _state_topics(
+    topics: Iterable[tuple[str, TopicRole, str]], cuts: Collection[PartitionCut], settings: Mapping[str, Mapping[str, str]]
+) -> tuple[StateTopic, ...]:
+    """The internal ones of these topics (name, role, id), with their partitions and what is in force on them."""
+    return tuple(
+        StateTopic(
+            name=name,
+            role=role,
+            topic_id=topic_id,
+            expires="delete" in settings[name].get("cleanup.policy", "delete"),
+            partitions=tuple(cut for cut in cuts if cut.topic == name),
+        )
+        for name, role, topic_id in topics
+        if role.internal
+    )
+
+
+def _damage_of(
+    recovery: RecoveryContext,
+    topics: Collection[StateTopic],
+    claimed: Iterable[ClaimedTopic],
+    last: Manifest | None,
+    ends: Mapping[TopicPartition, int | None],
+) -> tuple[Damage, ...]:
+    """What is wrong with internal topics that no restore of ours explains, compared with ``last``, a savepoint of this cluster. ``ends`` are the ends of its
+    leader epochs.
+    """
+    missing = missing_changelogs(recovery.config.changelogs, {topic.name for topic in topics})
+    if last is None:
+        return missing
+    changed = changed_topics(last, topics, claimed, ends)
+    if changed:
+        explained = restored(restore_journals(recovery), last.captured_at)
+        changed = tuple(one for one in changed if not explained.explains(one))
+    named = {one.topic for one in missing}
+    return (*missing, *(one for one in changed if one.topic not in named))

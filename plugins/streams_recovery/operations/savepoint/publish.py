@@ -1,0 +1,162 @@
+"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from importlib.metadata import version
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import RangeCopied
+from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.savepoint import warnings as savepoint_warnings
+from streams_recovery.core.savepoint.chain import joined
+from streams_recovery.core.savepoint.survival import survives_cluster_loss
+from streams_recovery.core.version import VERSION
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
+from streams_recovery.operations.renewed_lock import require_lock
+from streams_recovery.operations.savepoint.copy import planned_copy
+from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
+
+_LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
+
+
+def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) -> SavepointSummary:
+    """Make the savepoint exist, of what ``gather`` has left. Repeating it is harmless; a run that was cleared after it had published is refused: a
+    savepoint's time is its capture time, and one run takes one savepoint.
+    """
+    require_lock(recovery, ticket)
+    store = recovery.safety if ticket.safety else recovery.savepoints
+    earlier = store.published_by_run(ticket.request.run_id)
+    if earlier is not None and earlier != ticket.savepoint_id:
+        raise Refused(
+            f"run {ticket.request.run_id} has already published {earlier}",
+            next_step="trigger a new run to take another savepoint",
+            savepoint=earlier,
+        )
+    copied = recovery.artifacts.read_own(Copied, ticket.savepoint_id, gathered)
+    copy, draft = planned_copy(recovery, ticket, copied.planned)
+    plan = copy.plan
+    parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
+    manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
+    keep_with_savepoint(recovery, copy.groups)
+    # Again: whoever was asleep while all that was read and written must not publish over what another run has done since.
+    key = store.publish(manifest, confirm=lambda: require_lock(recovery, ticket))
+    # What an exact label takes for granted. Any other promises nothing.
+    assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
+    unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
+    warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    return summary(manifest, key, copied, warnings)
+
+
+def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
+    """The manifest of a gathered copy."""
+    pieces: dict[TopicPartition, list[CopiedRange]] = {}
+    for piece in copied.ranges:
+        pieces.setdefault(piece.tp, []).append(piece.copied)
+    gaps: dict[TopicPartition, list[Gap]] = {}
+    for lost in copied.lost:
+        gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
+    plans: dict[str, dict[int, PlannedPartition]] = {}
+    for partition in plan.partitions:
+        plans.setdefault(partition.topic, {})[partition.partition] = partition
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        savepoint_id=ticket.savepoint_id,
+        application_id=ticket.application_id,
+        cluster_id=draft.cluster_id,
+        captured_at=draft.captured_at,
+        consistency=Consistency.DAMAGED if plan.damage else draft.consistency,
+        proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)),
+        guarantee=guarantee,
+        group_type=draft.group_type,
+        parent_id=plan.parent_id,
+        topics=tuple(_topic(topic, draft.captured_at, plans.get(topic.name, {}), pieces, gaps, parent) for topic in draft.topics),
+        claimed=draft.claimed,
+        provenance=Provenance(
+            run_id=ticket.request.run_id,
+            requested_by=ticket.request.requested_by,
+            reason=ticket.request.reason,
+            software=software(),
+            intended=plan.intended,
+        ),
+    )
+
+
+def software() -> dict[str, str]:
+    """Versions of what makes savepoints here, by name."""
+    return {name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION}
+
+
+def _topic(
+    topic: DraftTopic,
+    captured_at: int,
+    plans: dict[int, PlannedPartition],
+    pieces: dict[TopicPartition, list[CopiedRange]],
+    gaps: dict[TopicPartition, list[Gap]],
+    parent: Manifest | None,
+) -> TopicImage:
+    before = parent.topic(topic.name) if parent else None
+    known = {image.partition: image.ranges for image in before.partitions} if before else {}
+    shares = any(plan.shares for plan in plans.values())
+    return TopicImage(
+        name=topic.name,
+        role=topic.role,
+        topic_id=topic.topic_id,
+        replication_factor=topic.replication_factor,
+        config=topic.config,
+        store=topic.store,
+        archived=topic.archived,
+        full_since=before.full_since if before and shares else captured_at,
+        partitions=tuple(
+            PartitionImage(
+                partition=cut.partition,
+                log_start=cut.log_start,
+                last_stable=cut.last_stable,
+                end=cut.end,
+                leader_epoch=cut.leader_epoch,
+                committed=cut.committed,
+                ranges=_ranges(topic.role, plans.get(cut.partition), known.get(cut.partition), pieces.get(cut.tp, [])),
+                gaps=(*(plans[cut.partition].gaps if cut.partition in plans else ()), *gaps.get(cut.tp, ())),
+            )
+            for cut in topic.partitions
+        ),
+    )
+
+
+def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None, pieces: list[CopiedRange]) -> Ranges:
+    if role is TopicRole.REPARTITION:
+        return Ranges.of(pieces)
+    if plan is None:
+        return Ranges.of(())
+    new = joined(pieces)
+    return known.with_behind(new) if plan.shares and known is not None else Ranges.of(new)
+
+
+def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> SavepointSummary:
+    """A manifest in numbers."""
+    return SavepointSummary(
+        application_id=manifest.application_id,
+        savepoint_id=manifest.savepoint_id,
+        manifest_key=key,
+        consistency=manifest.consistency,
+        captured_at=manifest.captured_at,
+        parent_id=manifest.parent_id,
+        records=manifest.records,
+        new_records=_rows(copied.ranges),
+        fetched=sum(piece.fetched for piece in copied.ranges),
+        tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
+        files=manifest.file_count,
+        topics=len(manifest.topics),
+        warnings=warnings,
+        profile=manifest.profile,
+        survives_cluster_loss=survives_cluster_loss(manifest),
+    )
+
+
+def _rows(ranges: tuple[RangeCopied, ...]) -> int:
+    return sum(piece.copied.file.rows for piece in ranges if piece.copied.file is not None)

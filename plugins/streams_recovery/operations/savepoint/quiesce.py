@@ -1,0 +1,154 @@
+"""Holding the application still for a cut, and letting it go."""
+
+from __future__ import annotations
+
+import time
+
+from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
+from streams_recovery.core.errors import ApplicationNotReady
+from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
+from streams_recovery.core.savepoint import assumptions
+from streams_recovery.kafka.messages import load_libraries
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.renewed_lock import require_lock
+from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
+from streams_recovery.waiting import poll
+
+# A commit starts up to one interval after the pause and takes a moment to become visible. One that takes longer shows as an open transaction; without
+# transactions nothing would tell.
+_COMMIT_SECONDS = {Guarantee.EXACTLY_ONCE_V2: 0.3, Guarantee.AT_LEAST_ONCE: 1.0}
+
+
+def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
+    """Hold the application the way the ticket says. An application that is down already is held by that, whatever the mode."""
+    require_lock(recovery, ticket)
+    load_libraries()  # for the tails: where the cut is read by this process, the application need not wait for it
+    since = recovery.clock()
+    _check_none_started(recovery, ticket)
+    if ticket.mode is QuiesceMode.LIVE and ticket.running:
+        return Quiesced(
+            savepoint_id=ticket.savepoint_id,
+            mode=QuiesceMode.LIVE,
+            since=since,
+            members=(),
+            still=False,
+            why_not="the application was not held",
+            assumed=(),
+        )
+    if ticket.running:
+        quiesce_record.begin(recovery, ticket.savepoint_id, ticket.mode, ticket.running)
+    if ticket.mode is QuiesceMode.PAUSE and ticket.running:
+        return _pause(recovery, ticket, since)
+    return _stop(recovery, ticket, since)
+
+
+def _check_none_started(recovery: RecoveryContext, ticket: Ticket) -> None:
+    # Nobody would bring back what was not there at the beginning.
+    started = [i.name for i in recovery.application.status() if i.state is not InstanceState.GONE] if not ticket.running else []
+    if started:
+        raise ApplicationNotReady(
+            f"{', '.join(started)} of {recovery.application_id} started while the savepoint began", next_step="run the savepoint again"
+        )
+
+
+def _await_no_standby(recovery: RecoveryContext) -> None:
+    """A rebalance may give an instance tasks to warm up, which are standby tasks too, and go away by themselves. Raises ``ApplicationNotReady``."""
+    seconds = recovery.config.backup.consistency.timeout_seconds
+    keeping: list[str] = []
+
+    def none_left() -> bool | None:
+        keeping[:] = [f"{status.name} has {status.standby_tasks}" for status in recovery.application.status() if status.standby_tasks]
+        return None if keeping else True
+
+    if poll(none_left, seconds=seconds, interval=1.0) is None:
+        raise ApplicationNotReady(
+            f"{recovery.application_id} was not paused because it has had standby tasks for {seconds} s, {', '.join(keeping)}: {NO_PAUSE_WITH_STANDBY}",
+            next_step="run the savepoint again once they are warmed up; where they are replicas, or never end, set backup.consistency.mode to stop",
+        )
+
+
+def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
+    _await_no_standby(recovery)
+    recovery.application.pause()
+    own, configured_ms = recovery.config.application, int(recovery.config.application.commit_interval_seconds * 1000)
+    reported = {status.name: status.commit_interval_ms for status in recovery.application.status()}
+    # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
+    time.sleep(assumptions.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee])
+    unpaused = [status.name for status in recovery.application.status() if not _is_paused(status)]
+    members = _members(recovery)
+    why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""
+    assumed = assumptions.of_pause(own.guarantee, reported, configured_ms)
+    return Quiesced(
+        savepoint_id=ticket.savepoint_id,
+        mode=QuiesceMode.PAUSE,
+        since=since,
+        members=members,
+        still=not unpaused,
+        why_not=why_not,
+        assumed=assumed,
+    )
+
+
+def _members(recovery: RecoveryContext) -> tuple[str, ...]:
+    group = recovery.groups.describe(recovery.application_id)
+    # Members of a group of the streams protocol cannot be named; when one joins or leaves, the group's state shows it.
+    return tuple(sorted(member.member_id for member in group.members)) or (f"{group.kind} group, {group.state}",)
+
+
+def _is_paused(status: InstanceStatus) -> bool:
+    return status.state is InstanceState.RUNNING and status.streams_state == "PAUSED"
+
+
+def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
+    report = bring_down(recovery)
+    unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
+    why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
+    silent = [i.name for i in report.instances if not i.reported_closed]
+    assumed = assumptions.of_stop(recovery.config.application.guarantee, silent)
+    return Quiesced(
+        savepoint_id=ticket.savepoint_id,
+        mode=QuiesceMode.STOP,
+        since=since,
+        members=(),
+        still=report.clean,
+        why_not=why_not,
+        assumed=assumed,
+    )
+
+
+def still_held(recovery: RecoveryContext, quiesced: Quiesced) -> tuple[bool, str]:
+    """Whether the hold of ``quiesced`` still stands after the cut was read, and if not, why not."""
+    if not quiesced.still:
+        return False, quiesced.why_not
+    if quiesced.mode is QuiesceMode.STOP:
+        alive = [i.name for i in recovery.application.status() if i.state is not InstanceState.GONE]
+        empty = recovery.groups.describe(recovery.application_id).empty
+        return not alive and empty, f"running again during the cut: {', '.join(alive) or 'a group member'}"
+    members = _members(recovery)
+    if members != quiesced.members:
+        return False, "the members of the group changed during the cut"
+    unpaused = [status.name for status in recovery.application.status() if not _is_paused(status)]
+    return not unpaused, f"resumed during the cut: {', '.join(unpaused)}"
+
+
+def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
+    """Bring back what ran when the savepoint began. Idempotent: repeating it, or resuming what was never held, changes nothing.
+
+    Touches nothing once another run works on the application. Raises ``LockLost`` then, ``ApplicationNotReady`` when an instance does not come back.
+    """
+    mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else _fallen_back(recovery, ticket)
+    if ticket.running and mode is not QuiesceMode.LIVE:
+        quiesce_record.check_may_resume(recovery, ticket)
+    back = quiesce_record.resume(recovery, mode, ticket.running)
+    quiesce_record.end(recovery, of=ticket.savepoint_id)
+    return ResumeReport(mode=ticket.mode, instances=back)
+
+
+def _fallen_back(recovery: RecoveryContext, ticket: Ticket) -> QuiesceMode:
+    """How an application that was to be left alone was held after all. While it works as before nothing of it may be touched."""
+    if ticket.fallback is None or quiesce_record.working(recovery, ticket.running) is not None:
+        return QuiesceMode.LIVE
+    return ticket.fallback

@@ -1,0 +1,226 @@
+"""What the steps of a savepoint hand to each other. Small values travel through the orchestrator; the cut itself is a note in the repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.manifest import CutProof, Gap
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.savepoint.damage import ChangedState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointRequest:
+    """Who wants a savepoint and why. ``mode`` overrides the configured way of holding the application; None keeps it. ``changed_state`` other than
+    ``refuse`` needs the application id typed as ``confirm``.
+    """
+
+    run_id: str
+    requested_by: str
+    reason: str
+    mode: QuiesceMode | None
+    changed_state: ChangedState = ChangedState.REFUSE
+    confirm: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold. ``fallback`` is how
+    the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks one that a restore takes of what
+    it is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards.
+    """
+
+    application_id: str
+    savepoint_id: str
+    request: SavepointRequest
+    mode: QuiesceMode
+    fallback: QuiesceMode | None
+    lock: LockTicket
+    mark: int
+    started_at: int
+    running: tuple[str, ...]
+    safety: bool
+    expected: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiesced:
+    """The application as it is held for one savepoint. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
+    hold was proven, else ``why_not`` says what is missing. ``assumed`` says in sentences what that proof takes for granted.
+    """
+
+    savepoint_id: str
+    mode: QuiesceMode
+    since: int
+    members: tuple[str, ...]
+    still: bool
+    why_not: str
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftTopic:
+    """A topic of a cut that is not published yet; see ``TopicImage``."""
+
+    name: str
+    role: TopicRole
+    topic_id: str
+    replication_factor: int
+    config: dict[str, str]
+    store: StoreKind | None
+    archived: bool
+    partitions: tuple[PartitionCut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutDraft:
+    """A proven cut with the repartition tails that were copied while it was held. ``claimed`` topics are not among its topics; ``assumed``: see
+    ``Quiesced``.
+    """
+
+    captured_at: int
+    cluster_id: str
+    group_type: str
+    consistency: Consistency
+    proof: CutProof
+    topics: tuple[DraftTopic, ...]
+    claimed: tuple[ClaimedTopic, ...]
+    tails: tuple[RangeCopied, ...]
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutSummary:
+    """A cut in numbers. ``tail_records`` were copied already; ``draft`` is the cut itself."""
+
+    savepoint_id: str
+    consistency: Consistency
+    reasons: tuple[str, ...]
+    partitions: int
+    tail_records: int
+    held_seconds: float
+    attempts: int
+    draft: ArtifactRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeReport:
+    """The application after the hold: the instances that work again."""
+
+    mode: QuiesceMode
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPartition:
+    """The copy of one partition: whether it shares what the parent has, what is gone, what is missing."""
+
+    topic: str
+    partition: int
+    shares: bool
+    gaps: tuple[Gap, ...]
+    missing: RangeToCopy | None
+    full_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPlan:
+    """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew.
+    ``damage`` is what makes the state one that was lost or replaced, ``intended`` what changed in such a way and was meant.
+    """
+
+    parent_id: str | None
+    partitions: tuple[PlannedPartition, ...]
+    begun_anew: tuple[str, ...]
+    damage: tuple[str, ...] = ()
+    intended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCopy:
+    """The plan of a copy with what it belongs to: the cut ``draft``, the ``spec`` of the job if there is one, and the offsets of other ``groups`` if any
+    are kept.
+    """
+
+    draft: ArtifactRef
+    plan: CopyPlan
+    spec: ArtifactRef | None
+    groups: ArtifactRef | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """A Spark job to run: its specification and where its result belongs. Both are None when there is nothing to do. ``plan`` is what it was planned from,
+    for the steps behind the job that need it.
+    """
+
+    spec: ArtifactRef | None
+    result_key: str | None
+    ranges: int
+    offsets: int
+    plan: ArtifactRef | None = None
+
+
+NO_JOB = JobPlan(spec=None, result_key=None, ranges=0, offsets=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Every range that was copied for a savepoint, checked against the plan ``planned``, and those that were deleted before. ``noticed`` is what changed
+    on the cluster meanwhile without harm.
+    """
+
+    planned: ArtifactRef
+    ranges: tuple[RangeCopied, ...]
+    lost: tuple[RangeLost, ...]
+    noticed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherSummary:
+    """What was copied, in numbers. ``fetched`` counts records received by the consumers' own statistics, ``lost`` offsets of inputs and outputs that
+    were deleted before they could be read. ``copied`` is the whole of it.
+    """
+
+    files_checked: int
+    rows: int
+    fetched: int
+    shared_files: int
+    lost: int
+    copied: ArtifactRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointSummary:
+    """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics.
+    ``warnings`` are sentences for the person who relies on it; see ``core.survival`` for ``survives_cluster_loss``.
+    """
+
+    application_id: str
+    savepoint_id: str
+    manifest_key: str
+    consistency: Consistency
+    captured_at: int
+    parent_id: str | None
+    records: int
+    new_records: int
+    fetched: int
+    tail_records: int
+    files: int
+    topics: int
+    warnings: tuple[str, ...]
+    profile: Profile
+    survives_cluster_loss: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishReport:
+    """What was put back. ``still_held`` names topics whose settings could not be released and why; the next run tries again."""
+
+    released: tuple[str, ...]
+    still_held: tuple[str, ...]
+    lock_released: bool

@@ -1,0 +1,143 @@
+"""Running an application that is down between its runs: from a start to where its input ended then, or for a while, and down again.
+
+Start and stop each hold the application's lock for as long as they take. Between them it is free: savepoints may be taken, and a restore may
+come in between and leave the application in any state, which the stop then accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import ApplicationRunning, NotFound
+from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.scheduled_run import Limit, processed
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lag import RecordLag, own_partitions
+from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.unfinished import refuse_if_unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledRun:
+    """A run under way. ``ends`` are the last stable offsets of its inputs when it began and ``before`` what was committed then, both by
+    ``<topic> <partition>``; ``until`` is the moment it ends at, None when it ends by its input. ``instances`` were started.
+    """
+
+    run_id: str
+    started_at: int
+    until: int | None
+    ends: dict[str, int]
+    before: dict[str, int]
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledRunReport:
+    """What a run did, as it was found when the application was down. ``processed`` counts offsets by partition, ``behind`` those that are left below the
+    ends it was to reach, and ``unread`` those that are left in topics that the application writes for itself: input that came after the ends has
+    caused them, and the next run begins with them. Partitions without a record that is left are in neither.
+    """
+
+    run_id: str
+    seconds: float
+    processed: dict[str, int]
+    behind: dict[str, int]
+    unread: dict[str, int]
+    closed_cleanly: bool
+
+
+def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledRun:
+    """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started.
+
+    Raises ``ApplicationRunning`` when an instance runs already: something else starts this application, and stopping it at the end would take it
+    from whoever that is. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``.
+    """
+    lock = _lock(recovery, run_id, "start")
+    try:
+        refuse_if_unfinished(recovery)
+        quiesce_record.resume_abandoned(recovery)
+        alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
+        if alive:
+            raise ApplicationRunning(
+                f"{recovery.application_id} runs already: {', '.join(alive)}",
+                next_step="a run of this kind needs an application that is down in between: stop it, or leave it to whatever starts it",
+                instances=alive,
+            )
+        inputs = _inputs(recovery)
+        ends = recovery.cluster.last_stable_offsets(inputs)
+        committed = recovery.groups.committed(recovery.application_id, inputs)
+        now = recovery.clock()
+        until = limit.until(now)
+        needed = until is not None or any(_unread(recovery, ends))
+        if needed:
+            recovery.application.start()
+        return ScheduledRun(
+            run_id=run_id,
+            started_at=now,
+            until=until,
+            ends={partition_text(tp): end for tp, end in ends.items()},
+            before={partition_text(tp): known.offset for tp, known in committed.items() if known is not None},
+            instances=tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE) if needed else (),
+        )
+    finally:
+        recovery.lock.release(lock)
+
+
+def _lock(recovery: RecoveryContext, run_id: str, what: str) -> LockTicket:
+    return recovery.lock.acquire(
+        f"scheduled run {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of a scheduled run of {recovery.application_id}"
+    )
+
+
+def _inputs(recovery: RecoveryContext) -> list[TopicPartition]:
+    wanted = recovery.config.topics.inputs
+    found = recovery.cluster.describe_topics(wanted)
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise NotFound(
+            f"inputs of {recovery.application_id} do not exist: {', '.join(missing)}",
+            next_step="create them or correct topics.inputs in the application's configuration",
+            topics=missing,
+        )
+    return [TopicPartition(name, number) for name in wanted for number in range(found[name].partitions)]
+
+
+def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
+    """Stop the application and prove that it is down. Idempotent. Raises ``ApplicationRunning`` naming what remains, and ``LockHeld`` while another
+    run works on the application: then it is stopped later.
+    """
+    lock = _lock(recovery, run.run_id, "stop")
+    try:
+        report = bring_down(recovery)
+        # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
+        quiesce_record.end(recovery)
+        ends = {partition_of_text(name): offset for name, offset in run.ends.items()}
+        committed = recovery.groups.committed(recovery.application_id, list(ends))
+        after = {tp: known.offset for tp, known in committed.items() if known is not None}
+        before = {partition_of_text(name): offset for name, offset in run.before.items()}
+        behind, unread = _unread(recovery, ends)
+        return ScheduledRunReport(
+            run_id=run.run_id,
+            seconds=round((recovery.clock() - run.started_at) / 1000, 1),
+            processed={partition_text(tp): count for tp, count in processed(before, after).items()},
+            behind=behind,
+            unread=unread,
+            closed_cleanly=report.clean,
+        )
+    finally:
+        recovery.lock.release(lock)
+
+
+def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Of an application that is down: how far it is behind these ends of its inputs, and behind those of the topics that it writes for itself."""
+    own = own_partitions(recovery)
+    committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
+    own_ends = recovery.cluster.high_watermarks(own) if own else {}
+    lag = RecordLag(recovery)
+    behind, unread = lag.look(ends, committed, down=True), lag.look(own_ends, committed, down=True)
+    return {partition_text(tp): count for tp, count in behind.items()}, {partition_text(tp): count for tp, count in unread.items()}

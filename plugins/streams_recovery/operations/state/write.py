@@ -1,0 +1,220 @@
+"""An edited table as a new savepoint: the base's cut, offsets and other topics, and this one store's changelog made from the table."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.ids import same_moment
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.state.edit import (
+    Base,
+    Edit,
+    Wanted,
+    check_writable,
+    described,
+    edited,
+    edited_from,
+    edited_manifest,
+    edited_range,
+)
+from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.savepoint.publish import software
+from streams_recovery.operations.state.read import LIVE, Side, changelog_of, side_of, table
+from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
+from streams_recovery.serdes.rows import Row, RowCodec, headers_of
+
+_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRequest:
+    """Whose store is to hold which rows, in a savepoint made from which one (by its id), who wants it and why."""
+
+    store: str
+    base: str
+    run_id: str
+    requested_by: str
+    reason: str
+
+    @property
+    def run(self) -> str:
+        """The name that ids are made of."""
+        return f"edit {self.run_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditSummary:
+    """What was done to keys. ``savepoint_id`` is None when only that was asked for."""
+
+    savepoint_id: str | None
+    source_id: str
+    store: str
+    kept: int
+    changed: int
+    added: int
+    removed: int
+    partitioner_seen: bool
+
+
+def write_state(recovery: RecoveryContext, request: EditRequest, rows: Sequence[Row], *, dry_run: bool = False) -> EditSummary:
+    """Publish a savepoint in which the store holds exactly ``rows``; those without a value are no rows. It is labelled ``edited``, and a restore takes
+    it only by its id. Memory holds the store and the table.
+
+    Raises ``Refused`` for a store that cannot be written exactly and for a table that changes nothing, ``ConfigInvalid`` for one that does not fit
+    the store, ``Damaged`` for a base that is not whole, ``LockHeld``. Nothing is published then.
+    """
+    if not request.reason.strip():
+        raise ConfigInvalid("an edit without a reason", next_step="say why: it stays with the savepoint")
+    if request.base == LIVE:
+        raise Refused("what is running now cannot be edited", next_step="take a savepoint, and name it")
+    source = recovery.savepoints.read(request.base)
+    _check_base(recovery, source)
+    topic = changelog_of(source, request.store)
+    side = side_of(recovery, request.store, source)
+    check_writable(source, topic, request.store, side.form.kind)
+    base = _base(side, topic, source)
+    edit = edited(base, _wanted(side, base, rows))
+    if not (edit.changed or edit.added or edit.removed):
+        raise Refused("the table is what the savepoint holds already", next_step="nothing was changed; edit the table first")
+    savepoint_id = None if dry_run else _published(recovery, request, source, topic, edit)
+    return EditSummary(
+        savepoint_id=savepoint_id,
+        source_id=source.savepoint_id,
+        store=request.store,
+        kept=edit.kept,
+        changed=edit.changed,
+        added=edit.added,
+        removed=edit.removed,
+        partitioner_seen=edit.compared > 0,
+    )
+
+
+def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
+    # Savepoints of releases that kept no record of their publication have nothing to be compared with.
+    with contextlib.suppress(NotFound):
+        if recovery.savepoints.altered(source.savepoint_id):
+            raise Damaged(
+                f"the manifest of savepoint {source.savepoint_id} is not the one that was published",
+                next_step="nothing was changed; find out who wrote it, and choose another savepoint",
+                savepoint=source.savepoint_id,
+            )
+    _check_whole(recovery, source, "check it: streams-recovery verify <name> <id>")
+
+
+def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str) -> None:
+    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
+        raise Damaged(
+            f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
+            next_step=next_step,
+            savepoint=manifest.savepoint_id,
+        )
+
+
+def _base(side: Side, topic: TopicImage, source: Manifest) -> Base:
+    latest: dict[int, Entry] = {}
+
+    def seen(entries: Iterator[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            known = latest.get(entry.partition)
+            if known is None or (known.timestamp, known.offset) < (entry.timestamp, entry.offset):
+                latest[entry.partition] = entry
+            yield entry
+
+    entries = {at: entry for number in side.partitions for at, entry in newest(side.form.kind, seen(side.read(number))).items()}
+    return Base(kind=side.form.kind, images=topic.partitions, entries=entries, latest=latest, captured_at=source.captured_at)
+
+
+def _wanted(side: Side, base: Base, rows: Sequence[Row]) -> list[Wanted]:
+    """The table in the bytes of the store. Refuses one without a row: that may as well be the wrong file."""
+    codec = RowCodec(side.form)
+    alive = undeleted(base.entries)
+    known = {codec.name(codec.row(entry)): entry for entry in alive.values()}
+    if len(known) != len(alive):
+        raise Refused(
+            f"{len(alive)} keys of store {side.store} are {len(known)} when they are decoded: which is meant cannot be told from a table",
+            next_step="set the store's key format to bytes",
+        )
+    like_key, like_value = next(((entry.key, entry.value) for entry in alive.values()), (None, None))
+    found = []
+    for row in rows:
+        if row["value"] is not None:
+            entry = known.get(codec.name(row))
+            key = codec.key_bytes(row, like_key) if entry is None else entry.key
+            value = codec.value_bytes(row, entry, like_value)
+            found.append(Wanted(key=key, value=value, timestamp=row.get("timestamp"), headers=headers_of(row, entry)))
+    if not found:
+        raise Refused(
+            "the table has no row with a value", next_step="give it the rows that the store is to hold, not only those that change"
+        )
+    return found
+
+
+def _published(recovery: RecoveryContext, request: EditRequest, source: Manifest, topic: TopicImage, edit: Edit) -> str:
+    lock = recovery.lock.acquire(request.run, lease_seconds=LEASE_SECONDS, purpose=f"edit of {source.savepoint_id}")
+    try:
+        images = [_image(recovery, topic, image, edit.partitions[image.partition]) for image in topic.partitions]
+        manifest = edited_manifest(
+            source,
+            topic,
+            images,
+            described(edit, request.store, source.savepoint_id),
+            savepoint_id=same_moment(source.savepoint_id, request.run),
+            provenance=Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software()),
+        )
+        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        _check_whole(recovery, manifest, "nothing was published; write the table again")
+        _check_read_back(side_of(recovery, request.store, manifest), edit)
+        recovery.savepoints.publish(manifest)
+        return manifest.savepoint_id
+    finally:
+        recovery.lock.release(lock)
+
+
+def _image(recovery: RecoveryContext, topic: TopicImage, image: PartitionImage, entries: Sequence[Entry]) -> PartitionImage:
+    end, _ = edited_range(image, entries, None)
+    tp = TopicPartition(topic.name, image.partition)
+    end, ranges = edited_range(image, entries, _stored(recovery, tp, image, end, entries) if entries else None)
+    return replace(image, end=end, last_stable=end, ranges=Ranges.of(ranges))
+
+
+def _stored(recovery: RecoveryContext, tp: TopicPartition, image: PartitionImage, end: int, entries: Sequence[Entry]) -> SegmentFile:
+    key = recovery.layout.segment(tp, edited_from(image), end, f"edit-{uuid.uuid4().hex}")
+    with workspace("a table is written") as directory:
+        path = directory / "segment.parquet"
+        segment = write_segment(_batches(entries), path, compression_level=recovery.config.backup.compression_level)
+        if segment is None:
+            raise Damaged(f"no row of {tp} was written", next_step="write the table again")
+        recovery.repository.put_file(key, path)
+        return segment.stored_as(key)
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(entries), _BATCH):
+        some = entries[start : start + _BATCH]
+        columns = [
+            pa.array([entry.offset for entry in some], pa.int64()),
+            pa.array([entry.timestamp for entry in some], pa.int64()),
+            pa.array([CREATE_TIME] * len(some), pa.int8()),
+            pa.array([entry.key for entry in some], pa.binary()),
+            pa.array([entry.value for entry in some], pa.binary()),
+            header_array([entry.headers for entry in some]),
+        ]
+        yield pa.record_batch(columns, schema=SEGMENT_SCHEMA)
+
+
+def _check_read_back(side: Side, edit: Edit) -> None:
+    wanted: Mapping[Identity, Entry] = newest(side.form.kind, (entry for several in edit.partitions.values() for entry in several))
+    if table(side) != wanted:
+        raise Damaged(f"savepoint {side.name} would not hold what was written", next_step="nothing was published; write the table again")

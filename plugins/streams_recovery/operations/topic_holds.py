@@ -1,0 +1,196 @@
+"""Applying and releasing holds. The hold log in the repository comes first: it names the topics whose settings may be ours to put back.
+
+It is data, and somebody else may have written it. So nothing in it is ever set on a topic: what is put back is what the topic's own settings carry, of the
+application's own topics, and only where they are those of a hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+from collections.abc import Iterable
+from functools import partial
+from typing import Literal
+
+from streams_recovery.core.errors import GuardLost, TransientError
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role
+from streams_recovery.core.topic_holds import compaction_guard as guarding
+from streams_recovery.core.topic_holds import log as holding
+from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
+from streams_recovery.operations.context import RecoveryContext
+
+LOGGER = logging.getLogger("streams_recovery.operations.topic_holds")
+
+# windowstore.changelog.additional.retention.ms, by Kafka Streams' default.
+_ADDITIONAL_RETENTION_MS = 86_400_000
+_DAY_MS = 86_400_000
+_NAMED = 5
+
+
+def outstanding(recovery: RecoveryContext) -> tuple[OutstandingHold, ...]:
+    """All holds in force on the application's topics, oldest first. An entry that cannot be read is passed over: what is held is in the topics' settings,
+    and nobody must be able to end all savepoints by one strange object.
+    """
+    recent = list(itertools.takewhile(lambda entry: not entry.clear, recovery.hold_log.readable_back()))
+    return holding.outstanding(reversed(recent))
+
+
+def guard(recovery: RecoveryContext, run: str, descriptions: Iterable[TopicDescription]) -> int:
+    """Keep the log cleaner away from every topic it may compact, and return the mark that ``run`` has on their guards: others may guard the same
+    topics, from other repositories too.
+
+    The record goes into the repository before the first topic is altered, so a crash at any point leaves something to release. Raises
+    ``TransientError`` when too many others guard one of the topics.
+    """
+    descriptions = tuple(descriptions)
+    free = guarding.free_marks((topic.config for topic in descriptions), _today(recovery))
+    if not free:
+        raise TransientError(
+            f"{len(guarding.COPY_MARKS)} other savepoints copy topics of {recovery.application_id} now, and no more can guard them at once",
+            next_step="try again when some of them have finished",
+        )
+    mark = random.choice(free)  # noqa: S311  # so that two who choose at the same moment rarely choose the same
+    keep_guard(recovery, run, mark, descriptions)
+    return mark
+
+
+def keep_guard(recovery: RecoveryContext, run: str, mark: int, descriptions: Iterable[TopicDescription]) -> None:
+    """Guard those of the topics that have no mark of ``run`` on a guard: new ones, and those whose guard somebody has removed or overwritten. Only before
+    the first of them is read.
+    """
+    topics = guarding.unguarded(descriptions, mark, recovery.cluster.default_cleanup_policy())
+    if topics:
+        record(
+            recovery,
+            "applied",
+            HoldPurpose.COPY,
+            run,
+            mark,
+            tuple(TopicHold(topic=topic.name, topic_id=topic.topic_id) for topic in topics),
+        )
+        recovery.cluster.change_configs([topic.name for topic in topics], partial(guarding.joined, mark=mark, today=_today(recovery)))
+
+
+def require_guard(recovery: RecoveryContext, mark: int, topics: Iterable[str]) -> None:
+    """Raise ``GuardLost`` unless the cleaner was kept away from these topics until now, as far as their settings tell."""
+    found = recovery.cluster.describe_topics(list(topics))
+    lost = guarding.unguarded(found.values(), mark, recovery.cluster.default_cleanup_policy())
+    if lost:
+        settings = {topic.name: {key: topic.config.get(key) for key in guarding.GUARD_SETTINGS} for topic in lost}
+        raise GuardLost(
+            f"the compaction guard of {', '.join(settings)} was removed while they were copied, so records may be missing from the copy; their "
+            f"settings are {settings} now",
+            next_step="find out who sets these topics' settings while a savepoint is taken, then run the savepoint again",
+            topics=sorted(settings),
+        )
+
+
+def _today(recovery: RecoveryContext) -> int:
+    return recovery.clock() // _DAY_MS
+
+
+def record(
+    recovery: RecoveryContext,
+    kind: Literal["applied", "released"],
+    purpose: HoldPurpose,
+    run: str,
+    mark: int,
+    topics: tuple[TopicHold, ...],
+) -> None:
+    """Add an entry to the hold log."""
+    others = {(held.run, held.hold) for held in outstanding(recovery)} - {(run, topic) for topic in topics}
+    clear = kind == "released" and not others
+    entry = HoldEntry(kind=kind, purpose=purpose, run=run, at=recovery.clock(), mark=mark, topics=topics, clear=clear)
+    recovery.hold_log.append(entry)
+
+
+def release(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> tuple[str, ...]:
+    """End these holds, put the owners' settings back where nobody else guards the topic, and return the topics' names. Topics that are gone, or that are
+    others under the same name, need nothing put back. What is recorded of a topic that is not the application's own is logged, and nothing else is done; of
+    a copy it stays recorded as long as ``_for_later`` says.
+    """
+    held = tuple(held)
+    own = _own(recovery, held)
+    there = _there(recovery, own)
+    for (_, purpose, mark), topics in _by_run(there).items():
+        recovery.cluster.change_configs([topic.topic for topic in topics], holding.change_of_release(purpose, mark))
+    later = _for_later(recovery, set(held).difference(own))
+    for (run, purpose, mark), topics in _by_run(item for item in held if item not in later).items():
+        record(recovery, "released", purpose, run, mark, tuple(topics))
+    return tuple(sorted({item.hold.topic for item in there}))
+
+
+def release_copy_holds(recovery: RecoveryContext) -> tuple[str, ...]:
+    """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: nobody else reads then."""
+    return release(recovery, [held for held in outstanding(recovery) if held.purpose is HoldPurpose.COPY])
+
+
+def release_restore_holds(recovery: RecoveryContext) -> tuple[str, ...]:
+    """Release the restore holds that can go and name those that must stay. Repartition topics keep nothing that anybody needs twice, so theirs
+    always go. What is recorded of a topic that is not the application's own stays recorded: a clone that is live has other outputs than before.
+    """
+    held = _own(recovery, [item for item in outstanding(recovery) if item.purpose is HoldPurpose.RESTORE])
+    found = _there(recovery, held)
+    defaults = recovery.cluster.topic_defaults() if found else ()
+    keep = {item.hold.topic for item, topic in found.items() if _would_expire(recovery, topic, defaults)}
+    release(recovery, [item for item in held if item.hold.topic not in keep])
+    return tuple(sorted(keep))
+
+
+def _would_expire(recovery: RecoveryContext, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
+    if internal_role(topic.name, recovery.application_id) is TopicRole.REPARTITION:
+        return False
+    owner = guarding.owner_config(topic.config)
+    newest = recovery.cluster.newest_timestamps([TopicPartition(topic.name, number) for number in range(topic.partitions)])
+    return any(
+        holding.expires_on_release(timestamp, {**default, **owner}, recovery.clock(), _ADDITIONAL_RETENTION_MS)
+        for default in defaults
+        for timestamp in newest.values()
+    )
+
+
+def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:
+    """Those of the holds whose topic is still the one that was held, with the topic."""
+    held = tuple(held)
+    # A name from the repository is not asked for before the cluster has shown it.
+    found = (
+        recovery.cluster.describe_topics({item.hold.topic for item in held}.intersection(recovery.cluster.topic_names())) if held else {}
+    )
+    return {item: found[name] for item in held if (name := item.hold.topic) in found and found[name].topic_id == item.hold.topic_id}
+
+
+def _own(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> list[OutstandingHold]:
+    """Those of the holds whose topic is the application's own: internal, named in the configuration, or read by its group."""
+    held = tuple(held)
+    known = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
+    known |= {item.hold.topic for item in held if internal_role(item.hold.topic, recovery.application_id) is not None}
+    if any(item.hold.topic not in known for item in held):
+        known |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
+    if strange := sorted({item.hold.topic for item in held} - known):
+        LOGGER.warning(
+            "recorded as held, and left as they are because they are no topics of %s: %r; to end a hold on one of them, declare it under `topics` until "
+            "the next savepoint, or set it right by hand (docs/architecture.md, topic settings under hold)",
+            recovery.application_id,
+            strange[:_NAMED],
+        )
+    return [item for item in held if item.hold.topic in known]
+
+
+def _for_later(recovery: RecoveryContext, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:
+    """Those of the holds on topics that are not the application's own that may be released when it has them again: a topic may have left the
+    configuration while a run that is dead guarded it. Only as long as a guard is taken for one that is needed, by name and not by what is on the topic:
+    somebody else may have written these.
+    """
+    now = recovery.clock()
+    recent = {item for item in strange if 0 <= now - item.since < guarding.FORGOTTEN_DAYS * _DAY_MS}
+    there = set(recovery.cluster.topic_names()) if recent else set()
+    return {item for item in recent if item.hold.topic in there}
+
+
+def _by_run(held: Iterable[OutstandingHold]) -> dict[tuple[str, HoldPurpose, int], list[TopicHold]]:
+    runs: dict[tuple[str, HoldPurpose, int], list[TopicHold]] = {}
+    for item in held:
+        runs.setdefault((item.run, item.purpose, item.mark), []).append(item.hold)
+    return runs

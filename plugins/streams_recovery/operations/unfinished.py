@@ -1,0 +1,121 @@
+"""Restores that failed after they had begun to destroy: until one of them is finished, the application has no state worth saving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streams_recovery.core.errors import Damaged, NotFound, Refused
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.text.next_command import command
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+
+PLAN: Final = "restore-plan"
+
+
+def unfinished_restore(recovery: RecoveryContext) -> str | None:
+    """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
+    state that it found, also when it was declared over. Raises ``Damaged`` for a journal that cannot be read: how far that restore came, nobody knows.
+    """
+    for restore_id in sorted(restores_of(recovery), reverse=True):
+        last = _last(recovery, restore_id)
+        if last is None or may_restart(last.phase):
+            continue
+        if last.phase is not Phase.CLOSED:
+            return restore_id
+        if any(entry.phase is not Phase.CLOSED and not may_restart(entry.phase) for entry in _readable_back(recovery, restore_id)):
+            return None
+    return None
+
+
+def has_destroyed(recovery: RecoveryContext, restore_id: str) -> bool:
+    """True when this restore began to destroy, whatever became of it; also when it was declared over. False for what is no restore. Raises
+    ``Damaged``.
+    """
+    last = _last(recovery, restore_id)
+    return last is not None and not may_restart(last.phase)
+
+
+def restore_journals(recovery: RecoveryContext) -> Iterator[tuple[JournalEntry, ...]]:
+    """What every restore of the application has written down, as far as it can be read. An entry that is passed over can only make a topic look like one
+    that no restore has made, which is told or refused.
+    """
+    return (tuple(reversed(list(_readable_back(recovery, restore_id)))) for restore_id in sorted(restores_of(recovery)))
+
+
+def newest_restore(recovery: RecoveryContext) -> str | None:
+    """The id of the restore that began last, None when there was none."""
+    return max(restores_of(recovery), default=None)
+
+
+def restores_of(recovery: RecoveryContext) -> set[str]:
+    """Ids of all restores that were begun. Objects of other names are passed over."""
+    return set(
+        filter(
+            is_id, (key.removeprefix(recovery.layout.restores).split("/")[0] for key in recovery.repository.keys(recovery.layout.restores))
+        )
+    )
+
+
+def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
+    """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
+    planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
+    check_plan(planned, where=recovery.layout.work(restore_id, PLAN))
+    return planned
+
+
+def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
+    """The application's own savepoints that its unfinished restore needs: those it brings back, and the one that leads back from it. Another
+    application's are in another part of the repository, and none of this one's. Raises what ``plan_of`` raises.
+    """
+    restore_id = unfinished_restore(recovery)
+    if restore_id is None:
+        return frozenset()
+    planned = plan_of(recovery, restore_id)
+    taken = (planned.savepoint_id, planned.inputs_from) if planned.source_application_id == recovery.application_id else ()
+    return frozenset(one for one in (*taken, recovery.safety.published_by_run(restore_id)) if one is not None)
+
+
+def refuse_if_unfinished(recovery: RecoveryContext) -> None:
+    """Raise ``Refused`` while a restore is unfinished: topics that are half loaded look as still as those of an application that was stopped."""
+    restore_id = unfinished_restore(recovery)
+    if restore_id is not None:
+        raise Refused(
+            f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace internal topics: its state is no savepoint",
+            next_step="resume it, or restore again. If the application was brought back in another way, dismiss the restore",
+            restore=restore_id,
+        ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))
+
+
+def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
+    """Declare a restore over that nobody will finish, also one whose journal cannot be read or has a hole. Raises ``NotFound``."""
+    if restore_id not in restores_of(recovery):
+        raise NotFound(f"there is no restore {restore_id} of {recovery.application_id}", next_step="use the id from the error message")
+    _journal(recovery, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()), whole=False)
+
+
+def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
+    """The newest entry of a restore's journal, None without one. Nothing follows the end of a restore, so whatever is strange besides matters no more."""
+    try:
+        return _journal(recovery, restore_id).last()
+    except Damaged as error:
+        readable = next(_readable_back(recovery, restore_id), None)
+        if readable is not None and readable.phase is Phase.CLOSED:
+            return readable
+        raise Damaged(
+            f"how far restore {restore_id} of {recovery.application_id} came is not known: {error.reason}",
+            next_step=f"{error.next_step}; when there was no such restore, or it is over, dismiss it",
+            **error.facts,
+        ).then(command("dismiss", recovery.config.name, restore_id)) from None
+
+
+def _readable_back(recovery: RecoveryContext, restore_id: str) -> Iterator[JournalEntry]:
+    return _journal(recovery, restore_id).readable_back(whole=False)
+
+
+def _journal(recovery: RecoveryContext, restore_id: str) -> AppendLog[JournalEntry]:
+    return AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)

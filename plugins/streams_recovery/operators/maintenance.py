@@ -1,0 +1,78 @@
+"""The tasks that look after a repository: check and expiry. The Spark job of a check is in spark.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.base import StepOperator
+from streams_recovery.operators.run_facts import run_id_of
+from streams_recovery.workflows import maintenance as steps
+
+
+class PlanCheckOperator(StepOperator):
+    """Read manifests, ask for every file's size, and choose what to read. ``savepoint`` is an id or ``all``; see ``core.repository.check`` for levels."""
+
+    takes = steps.PLAN_CHECK
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "level")
+
+    def __init__(self, *, savepoint: str, level: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.savepoint = savepoint
+        self.level = level
+
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.CheckTicket:
+        """Plan."""
+        return maintenance.plan_check(recovery, savepoint=self.savepoint, level=self.level, run_id=run_id_of(context))
+
+
+class ConcludeCheckOperator(StepOperator):
+    """The verdict. Fails the run when anything is wrong, and when nothing was checked."""
+
+    takes = steps.CONCLUDE_CHECK
+
+    def step(self, recovery: RecoveryContext, context: Context) -> CheckReport:
+        """Conclude."""
+        report: CheckReport = self.called(recovery)
+        for found in report.findings:
+            self.log.error("%s", found)
+        maintenance.raise_unless_good(report)
+        return report
+
+
+class PlanExpiryOperator(StepOperator):
+    """Show which savepoints the rules keep and which expire. Changes nothing."""
+
+    takes = steps.PLAN_EXPIRY
+
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpirePlan:
+        """Plan."""
+        plan = maintenance.plan_expiry(recovery)
+        self.log.info("%s", maintenance.expiry_text(plan))
+        return plan
+
+
+class ExpireOperator(StepOperator):
+    """Carry it out, or skip unless ``apply`` renders as true."""
+
+    takes = steps.EXPIRE
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
+
+    def __init__(self, *, apply: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.apply = apply
+
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
+        """Expire."""
+        if str(self.apply) != "True":
+            raise AirflowSkipException("Nothing was changed: set the param `apply` to carry out what the plan task shows")
+        report = maintenance.expire(recovery, run_id_of(context))
+        for left in report.left:
+            self.log.warning("Could not be removed: %s", left)
+        return report

@@ -1,0 +1,171 @@
+"""A segment as a local Parquet file: written once from batches, read back as batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.segments.checked import open_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, payload_bytes
+
+# Half of what a writing task needs: the rows that wait for their row group, and the same rows being encoded.
+ROW_GROUP_BYTES: Final = 32 << 20
+PAGE_BYTES: Final = 8 << 20
+READ_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSegment:
+    """A written file and everything a manifest says about it but its key."""
+
+    path: Path
+    bytes: int
+    sha256: str
+    rows: int
+    first_offset: int
+    last_offset: int
+    min_timestamp: int
+    max_timestamp: int
+    payload_bytes: int
+
+    def stored_as(self, key: str) -> SegmentFile:
+        """The manifest's entry for this file under ``key``."""
+        return SegmentFile(
+            key=key,
+            bytes=self.bytes,
+            sha256=self.sha256,
+            rows=self.rows,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            min_timestamp=self.min_timestamp,
+            max_timestamp=self.max_timestamp,
+            payload_bytes=self.payload_bytes,
+        )
+
+
+class _Facts:
+    def __init__(self) -> None:
+        self.rows = 0
+        self.payload_bytes = 0
+        self.first_offset = self.last_offset = -1
+        self.min_timestamp, self.max_timestamp = 2**63 - 1, -(2**63)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        offsets = batch.column("offset")
+        if not self.rows:
+            self.first_offset = offsets[0].as_py()
+        self.last_offset = offsets[-1].as_py()
+        stamps = pc.min_max(batch.column("timestamp")).as_py()
+        self.min_timestamp = min(self.min_timestamp, stamps["min"])
+        self.max_timestamp = max(self.max_timestamp, stamps["max"])
+        self.rows += len(batch)
+        self.payload_bytes += payload_bytes(batch)
+
+    def of(self, path: Path) -> LocalSegment:
+        return LocalSegment(
+            path=path,
+            bytes=path.stat().st_size,
+            sha256=sha256_of(path),
+            rows=self.rows,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            min_timestamp=self.min_timestamp,
+            max_timestamp=self.max_timestamp,
+            payload_bytes=self.payload_bytes,
+        )
+
+
+def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> LocalSegment | None:
+    """Write ``batches`` to a new file at ``path``, zstd-compressed at this level. None, and no file, when there is no row.
+
+    Memory is bounded by ``ROW_GROUP_BYTES`` and the size of a batch, not by the number of rows.
+    """
+    facts = _Facts()
+    writer: pq.ParquetWriter | None = None
+    try:
+        for group in _row_groups(batches, facts):
+            if writer is None:
+                writer = _writer(path, compression_level)
+            writer.write_table(group, row_group_size=len(group))
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        return None
+    return facts.of(path)
+
+
+def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
+    """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``file`` is what its manifest says of it.
+
+    Memory is bounded by one row group, and that by what ``file`` says. Raises ``Damaged`` when it cannot be read as a segment with so many rows. It does
+    not check the file's hash: see ``sha256_of``.
+    """
+    with path.open("rb") as handle, open_segment(handle, file, path=path) as segment:
+        # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
+        for group, count in enumerate(segment.rows):
+            rows = max(16, min(20_000, READ_BYTES * count // segment.unpacked(group, SEGMENT_SCHEMA.names)))
+            yield from segment.batches(group, SEGMENT_SCHEMA.names, rows=rows)
+
+
+def contents_of(path: Path, file: SegmentFile) -> tuple[SegmentFile, bool]:
+    """What the rows of a file say about themselves, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend.
+
+    Raises ``Damaged`` when it cannot be read as a segment with so many rows.
+    """
+    facts = _Facts()
+    ascending = True
+    for batch in read_segment(path, file):
+        offsets = batch.column("offset")
+        between = pc.pairwise_diff(offsets)
+        ascending &= not facts.rows or offsets[0].as_py() > facts.last_offset
+        ascending &= pc.all(pc.greater(between, 0)).as_py() is not False
+        facts.add(batch)
+    return facts.of(path).stored_as(file.key), ascending
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], facts: _Facts) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        facts.add(batch)
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(waiting, SEGMENT_SCHEMA)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting, SEGMENT_SCHEMA)
+
+
+def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        path,
+        SEGMENT_SCHEMA,
+        compression="zstd",
+        compression_level=compression_level,
+        use_dictionary=False,
+        column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+        # The only version that ``checked_segment`` reads.
+        data_page_version="1.0",
+        # Statistics of keys and values would repeat whole records, up to a megabyte each, in the footer.
+        write_statistics=["offset", "timestamp"],
+        write_page_checksum=True,
+        data_page_size=PAGE_BYTES,
+    )

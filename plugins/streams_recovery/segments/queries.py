@@ -1,0 +1,135 @@
+"""Asking a segment in the repository for what its manifest entry does not say. All raise ``NotFound``, and ``Damaged`` for what is no segment or is not
+the file that the manifest means.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.restore.point_in_time import Split
+from streams_recovery.core.sandbox.interval import Bounds, IntervalLook
+from streams_recovery.segments.checked import open_segment
+from streams_recovery.segments.fetch import open_sized
+from streams_recovery.storage.repository import Repository
+
+_ROWS: Final = 1 << 16
+_SMALL: Final = 8 << 20
+# Twice a row group as it is written. Where a single record is larger than that there is no sample.
+_MOST_SAMPLED: Final = 64 << 20
+
+
+def _batches(repository: Repository, file: SegmentFile, *columns: str, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
+    """Columns of numbers, in order."""
+    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
+        for group in range(len(segment.rows)):
+            yield from segment.batches(group, columns, rows=rows)
+
+
+def _sample(repository: Repository, file: SegmentFile, group: int, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """The first or the last row group (0 or -1) of a segment; nothing of one that is too large to be looked into."""
+    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
+        number = range(len(segment.rows))[group]
+        if segment.unpacked(number, columns) <= _MOST_SAMPLED:
+            yield from segment.batches(number, columns, rows=rows)
+
+
+def _opened(repository: Repository, file: SegmentFile) -> BinaryIO:
+    """One request for a small file instead of several."""
+    return io.BytesIO(repository.get(file.key, most_bytes=file.bytes)) if file.bytes <= _SMALL else open_sized(repository, file)
+
+
+def first_values(repository: Repository, file: SegmentFile, count: int) -> list[bytes]:
+    """Up to ``count`` values from the beginning of a segment, tombstones left out. Reads its first row group."""
+    batch = next(_sample(repository, file, 0, "value", rows=count), None)
+    return [] if batch is None else [value for value in batch.column(0).to_pylist() if value is not None]
+
+
+def last_rows(repository: Repository, file: SegmentFile, count: int) -> list[tuple[bytes | None, bytes | None]]:
+    """Key and value of up to ``count`` rows at the end of a segment, in order. Reads its last row group."""
+    last: deque[tuple[bytes | None, bytes | None]] = deque(maxlen=count)
+    for batch in _sample(repository, file, -1, "key", "value", rows=1_000):
+        last.extend(zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True))
+    return list(last)
+
+
+def rows_below(repository: Repository, file: SegmentFile, offset: int) -> int:
+    """How many rows of a segment have an offset below ``offset``. Reads the offset column only."""
+    return sum(_count(pc.less(batch.column(0), offset)) for batch in _batches(repository, file, "offset"))
+
+
+def rows_below_and_no_later(repository: Repository, file: SegmentFile, offset: int, moment: int | None) -> int:
+    """How many rows of a segment have an offset below ``offset`` and, unless it is None, a timestamp no later than ``moment``."""
+    if moment is None:
+        return rows_below(repository, file, offset)
+    return sum(
+        _count(pc.and_(pc.less(batch.column("offset"), offset), pc.less_equal(batch.column("timestamp"), moment)))
+        for batch in _batches(repository, file, "offset", "timestamp")
+    )
+
+
+def split_at(repository: Repository, file: SegmentFile, moment: int) -> Split:
+    """Where the first row later than ``moment`` is, and how many rows that are no later come before and behind it. Reads offsets and timestamps only.
+
+    Raises ``Damaged`` also when no row is later although the file's description says so.
+    """
+    first_later, before, behind = None, 0, 0
+    for batch in _batches(repository, file, "offset", "timestamp"):
+        later = pc.greater(batch.column("timestamp"), moment)
+        known = first_later is not None
+        at = -1 if known else pc.index(later, True).as_py()
+        earlier = len(batch) - _count(later)
+        in_order = 0 if known else earlier if at < 0 else at
+        before, behind = before + in_order, behind + earlier - in_order
+        if at >= 0:
+            first_later = batch.column("offset")[at].as_py()
+    if first_later is None:
+        raise file.damaged(f"has no record later than {moment}, and is said to have one of {file.max_timestamp}")
+    return Split(first_later=first_later, before=before, behind=behind)
+
+
+def first_timestamp(repository: Repository, file: SegmentFile) -> int:
+    """The timestamp of the first row of a segment."""
+    if file.min_timestamp == file.max_timestamp:
+        return file.min_timestamp
+    return int(next(_batches(repository, file, "timestamp", rows=1)).column(0)[0].as_py())
+
+
+def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> IntervalLook:
+    """Which rows of a segment are within these bounds. Reads offsets and timestamps only."""
+    rows = behind = own = lead = 0
+    first_later = stop = None
+    for batch in _batches(repository, file, "offset", "timestamp"):
+        ends = pc.index(pc.greater_equal(batch.column("timestamp"), bounds.closed), True).as_py()
+        stop = batch.column("offset")[ends].as_py() if ends >= 0 else None
+        later = pc.index(pc.greater(batch.column("timestamp"), bounds.last), True).as_py()
+        if first_later is None and later >= 0:
+            first_later = batch.column("offset")[later].as_py()
+        taken = _within(batch.slice(0, ends) if ends >= 0 else batch, bounds)
+        stamps = taken.column("timestamp")
+        if lead == rows:
+            begins = pc.index(pc.greater_equal(stamps, bounds.own.start), True).as_py()
+            lead += begins if begins >= 0 else len(taken)
+        rows += len(taken)
+        own += _count(pc.and_(pc.greater_equal(stamps, bounds.own.start), pc.less(stamps, bounds.own.end)))
+        behind += 0 if first_later is None else _count(pc.greater(taken.column("offset"), first_later))
+        if stop is not None:
+            break
+    return IntervalLook(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop)
+
+
+def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
+    batch = batch.filter(pc.less_equal(batch.column("timestamp"), bounds.last))
+    if bounds.since is not None:
+        batch = batch.filter(pc.greater_equal(batch.column("timestamp"), bounds.since))
+    return batch if bounds.first is None else batch.filter(pc.greater_equal(batch.column("offset"), bounds.first))
+
+
+def _count(mask: pa.Array) -> int:
+    return int(pc.sum(mask).as_py() or 0)

@@ -1,0 +1,44 @@
+"""Objects that hold one value each, as JSON: read within a limit, and never written larger than they can be read again."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from streams_recovery.core import bounded_json, codec
+from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.storage.repository import Repository
+
+T = TypeVar("T")
+
+
+def read_value(repository: Repository, kind: type[T], key: str, *, most_bytes: int = MOST_BYTES) -> T:
+    """The ``kind`` at ``key``. Raises ``NotFound``, and ``Damaged`` for anything else and for more than ``most_bytes``."""
+    return codec.loads(kind, repository.get(key, most_bytes=most_bytes), where=key, most_bytes=most_bytes)
+
+
+def read_noted(repository: Repository, kind: type[T], ref: ArtifactRef) -> T:
+    """The ``kind`` that ``ref`` names, as it was written. Raises ``NotFound``, ``Damaged``, and ``Altered`` when it is another one now."""
+    return codec.loads(kind, ref.checked(repository.get(ref.key, most_bytes=MOST_BYTES)), where=ref.key)
+
+
+def create_value(repository: Repository, key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes:
+    """Create the object, and return what was written. Raises ``AlreadyExists``, and ``Refused`` for what nobody could read again."""
+    data = packed_value(key, value, most_bytes=most_bytes)
+    repository.create(key, data)
+    return data
+
+
+def packed_value(key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes:
+    """What ``create_value`` would write. Raises ``Refused``."""
+    data = codec.dumps(value)
+    try:
+        bounded_json.measure(data, most_bytes=most_bytes)
+    except Unusable as error:
+        raise Refused(
+            f"{key} would be too large to be read again: {error}",
+            next_step="nothing was written; split the application's topics over several applications, or shorten what is archived",
+            key=key,
+        ) from None
+    return data

@@ -1,0 +1,108 @@
+"""Restores into an application of their own, which is removed afterwards: drills, and intervals of the past that are processed again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from streams_recovery.operations import interval, sandbox
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.interval import Claimed, Planned, PublishReport
+from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.workflows import restore
+from streams_recovery.workflows.step import LONG, Step, When
+
+_AGAIN: Final[dict[str, Any]] = {"retries": 2}
+
+
+def _publish_results(recovery: RecoveryContext, ticket: RestoreTicket, claimed: Claimed) -> PublishReport:
+    return interval.publish_results(recovery, ticket, claimed.request)
+
+
+def _removed_message(removed: sandbox.Removed) -> str:
+    return f"{len(removed.topics)} topics removed"
+
+
+def _published_message(report: PublishReport) -> str:
+    return "\n".join(
+        f"{one.output}: {one.results} results in {one.topic}, {one.written} written, {one.same} there already" for one in report.outputs
+    )
+
+
+CLEAR_DRILL: Final = Step(name="clear", call=sandbox.clear, result=sandbox.Removed)
+REMOVE_DRILL: Final = Step(
+    name="remove",
+    call=sandbox.remove,
+    result=sandbox.Removed,
+    needs=(restore.OPEN_RESTORE,),
+    when=When.ALWAYS,
+    retries=3,
+    message=_removed_message,
+)
+CONCLUDE_DRILL: Final = Step(name="conclude", call=sandbox.conclude, result=sandbox.DrillEntry, when=When.ALWAYS, **_AGAIN)
+DRILL: Final = (
+    restore.STOP_APPLICATION,
+    restore.SAVE_STATE,
+    restore.COPY_STATE,
+    restore.KEEP_STATE,
+    restore.PREPARE_TOPICS,
+    restore.LOAD_RECORDS,
+    restore.CHECK_LOAD,
+    restore.COMPARE_RECORDS,
+    restore.VERIFY_CHANGELOGS,
+    restore.RESET_CONSUMER_GROUP,
+    restore.WIPE_STATE,
+    restore.START_APPLICATION,
+    restore.AWAIT_RECOVERED,
+    restore.FINISH,
+    REMOVE_DRILL,
+)
+
+CLAIM: Final = Step(name="claim", call=interval.claim, result=Claimed, limit=None, **_AGAIN)
+CLEAR_INTERVAL: Final = Step(name="clear", call=interval.clear, result=sandbox.Removed, **_AGAIN)
+PLAN_INTERVAL: Final = Step(name="plan", call=interval.plan, result=Planned, **_AGAIN)
+PUBLISH_RESULTS: Final = Step(
+    name="publish_results",
+    call=_publish_results,
+    result=PublishReport,
+    needs=(restore.OPEN_RESTORE, CLAIM),
+    limit=LONG,
+    message=_published_message,
+    **_AGAIN,
+)
+FINISH_INTERVAL: Final = replace(restore.FINISH, needs=(restore.OPEN_RESTORE, restore.VERIFY_DEFERRED, restore.AWAIT_RECOVERED))
+REMOVE_INTERVAL: Final = Step(
+    name="remove",
+    call=interval.remove,
+    result=sandbox.Removed,
+    needs=(restore.OPEN_RESTORE, PUBLISH_RESULTS),
+    when=When.ALWAYS,
+    retries=3,
+    message=_removed_message,
+)
+CONCLUDE_INTERVAL: Final = Step(name="conclude", call=interval.conclude, result=interval.ReprocessEntry, when=When.ALWAYS, **_AGAIN)
+INTERVAL: Final = (
+    restore.STOP_APPLICATION,
+    restore.SAVE_STATE,
+    restore.COPY_STATE,
+    restore.KEEP_STATE,
+    restore.PREPARE_TOPICS,
+    restore.LOAD_RECORDS,
+    restore.CHECK_LOAD,
+    restore.COMPARE_RECORDS,
+    restore.VERIFY_CHANGELOGS,
+    restore.RESET_CONSUMER_GROUP,
+    restore.WIPE_STATE,
+    restore.START_APPLICATION,
+    restore.AWAIT_RECOVERED,
+    restore.DRAIN_BEFORE_INTERVAL,
+    restore.LOAD_DEFERRED,
+    restore.CHECK_DEFERRED,
+    restore.COMPARE_DEFERRED,
+    restore.VERIFY_DEFERRED,
+    restore.START_ON_INTERVAL,
+    restore.DRAIN,
+    PUBLISH_RESULTS,
+    FINISH_INTERVAL,
+    REMOVE_INTERVAL,
+)

@@ -1,0 +1,82 @@
+"""Savepoints. The application is held from QUIESCE to RESUME: seconds, never the Spark job."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.savepoint import CutSummary, GatherSummary, JobPlan, Ticket
+from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+
+_SHORT: Final = timedelta(minutes=15)
+_LONG: Final = timedelta(hours=6)
+_AT_ONCE: Final = timedelta(seconds=5)
+
+
+def _plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: CutSummary) -> JobPlan:
+    return savepoint.plan_copy(recovery, ticket, cut.draft)
+
+
+def _verify_segments(recovery: RecoveryContext, ticket: Ticket, copied: JobOutcome) -> GatherSummary:
+    return savepoint.gather(recovery, ticket, copied.plan, copied.result)
+
+
+def _publish(recovery: RecoveryContext, ticket: Ticket, gathered: GatherSummary) -> savepoint.SavepointSummary:
+    return savepoint.publish(recovery, ticket, gathered.copied)
+
+
+def _cut_message(cut: CutSummary) -> str:
+    return f"cut: {cut.consistency} over {cut.partitions} partitions, application held {cut.held_seconds:.1f} s"
+
+
+BEGIN: Final = Step(
+    name="begin",
+    call=savepoint.begin,
+    result=Ticket,
+    limit=_SHORT,
+    message=lambda ticket: f"savepoint {ticket.savepoint_id} begun, mode {ticket.mode}",
+)
+QUIESCE: Final = Step(name="quiesce", call=savepoint.quiesce, result=savepoint.Quiesced, needs=(BEGIN,), limit=_SHORT)
+CAPTURE_CUT: Final = Step(
+    name="capture_cut", call=savepoint.capture, result=CutSummary, needs=(BEGIN, QUIESCE), limit=_SHORT, message=_cut_message
+)
+RESUME: Final = Step(
+    name="resume",
+    call=savepoint.resume,
+    result=savepoint.ResumeReport,
+    needs=(BEGIN,),
+    when=When.ALWAYS,
+    retries=3,
+    delay=_AT_ONCE,
+    limit=_SHORT,
+)
+COPY_RECORDS: Final = JobStep(
+    name="copy_records",
+    job="backup",
+    call=_plan_copy,
+    needs=(BEGIN, CAPTURE_CUT),
+    retries=2,
+    delay=timedelta(seconds=30),
+    limit=_LONG,
+    message=lambda copied: f"{copied.offsets} offsets in {copied.ranges} ranges copied",
+)
+VERIFY_SEGMENTS: Final = Step(
+    name="verify_segments", call=_verify_segments, result=GatherSummary, needs=(BEGIN, COPY_RECORDS), retries=2, limit=_SHORT
+)
+PUBLISH: Final = Step(
+    name="publish", call=_publish, result=savepoint.SavepointSummary, needs=(BEGIN, VERIFY_SEGMENTS), retries=2, limit=_SHORT
+)
+FINISH: Final = Step(
+    name="finish",
+    call=savepoint.finish,
+    result=savepoint.FinishReport,
+    needs=(BEGIN,),
+    when=When.ALWAYS,
+    retries=3,
+    delay=_AT_ONCE,
+    limit=_SHORT,
+)
+
+SAVEPOINT: Final = (BEGIN, QUIESCE, CAPTURE_CUT, RESUME, COPY_RECORDS, VERIFY_SEGMENTS, PUBLISH, FINISH)

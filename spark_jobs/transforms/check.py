@@ -1,0 +1,52 @@
+"""Checking: every file is fetched, hashed, decoded and compared with what its manifests say of it."""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.task_runner import run_tasks
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.repository.check import CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.segments.fetch import fetch
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
+
+
+def check_files(spark: SparkSession, spec: CheckSpec, access: Access) -> CheckResult:
+    """Read every file. A file that is damaged or cannot be read is a result, not an error."""
+    started = time.monotonic()
+    layout = Layout(spec.application_id)
+    checked = run_tasks(
+        spark, spec.files, lambda wanted: check_file(access.repository(), layout, wanted), FileChecked, lambda wanted: wanted.file.rows
+    )
+    return CheckResult(files=tuple(checked), seconds=time.monotonic() - started)
+
+
+def check_file(repository: Repository, layout: Layout, wanted: FileToCheck) -> FileChecked:
+    """One file. Needs local space for it and memory for one batch. Raises what reading raises when the repository does not answer at all."""
+    # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
+    from streams_recovery.segments.files import contents_of  # noqa: PLC0415
+
+    with workspace("a segment is checked") as directory:
+        path = directory / "segment.parquet"
+        try:
+            fetch(repository, wanted.file, path)
+            seen, ascending = contents_of(path, wanted.file)
+        except Damaged as error:
+            return _wrong(wanted, Cause.ALTERED_FILE, error.reason)
+        except NotFound:
+            return _wrong(wanted, Cause.MISSING_FILE, "is missing")
+        except UNREADABLE as error:
+            return _wrong(wanted, Cause.NOT_READ, only_this_one(repository, layout, error))
+    problems = content_problems(wanted, seen, ascending=ascending)
+    return FileChecked(key=wanted.file.key, rows=seen.rows, cause=Cause.ALTERED_FILE if problems else None, problems=problems)
+
+
+def _wrong(wanted: FileToCheck, cause: Cause, problem: str) -> FileChecked:
+    return FileChecked(key=wanted.file.key, rows=0, cause=cause, problems=(problem,))

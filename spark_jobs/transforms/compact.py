@@ -1,0 +1,204 @@
+"""Compacting changelogs: of all rows of a key the newest stays. Spark brings the rows of a key together; no row passes through the driver."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.check import check_file
+from spark_jobs.transforms.keyed_rows import ROWS, by_log, labelled, one_log_at_a_time, rows_of
+from spark_jobs.transforms.segment_reader import archived_batches
+from spark_jobs.transforms.state_digest import State, no_state, states
+from spark_jobs.transforms.task_runner import collected, in_tasks, marking, run_tasks
+from streams_recovery.core import codec
+from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
+from streams_recovery.core.compaction.proof import Compaction, CompactionProof
+from streams_recovery.core.repository.check import FileChecked, FileToCheck
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWritten:
+    """A file of compacted rows. ``log`` is the number of its partition in the specification."""
+
+    log: int
+    copied: CopiedRange
+
+
+def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) -> CompactResult:
+    """Write the compacted rows of every partition as segments, read them back, and compare the state they stand for with that of all rows.
+
+    What is found is reported, not judged: see ``core.synthetic``. Fails when a file of the original is damaged.
+    """
+    started = time.monotonic()
+    logs = range(len(spec.partitions))
+    originals = {log: spec.partitions[log].files for log in logs}
+    ranges = _written(survivors(spark, spec, access), spec, access)
+    files = {log: [copied.file for copied in ranges[log] if copied.file is not None] for log in logs}
+    checked = _checked(spark, spec, ranges, access)
+    before = states(rows_of(spark, originals, access), spec.partitions)
+    after = states(rows_of(spark, files, access), spec.partitions)
+    partitions = tuple(
+        PartitionCompacted(
+            topic=wanted.topic,
+            partition=wanted.partition,
+            ranges=ranges[log],
+            proof=_proof(wanted, before.get(log, no_state(log)), after.get(log, no_state(log))),
+            foreign=before.get(log, no_state(log)).foreign,
+            problems=tuple(problem for file in files[log] for problem in checked[file.key].problems),
+        )
+        for log, wanted in enumerate(spec.partitions)
+    )
+    return CompactResult(partitions=partitions, seconds=time.monotonic() - started)
+
+
+def survivors(spark: SparkSession, spec: CompactSpec, access: Access) -> DataFrame:
+    """The rows that stay. Those that carry the newest timestamp of a windowed store's log are named twice when they are the newest of their key."""
+    rows = rows_of(spark, {log: wanted.files for log, wanted in enumerate(spec.partitions)}, access)
+    return newest_of_each_key(rows, spec.partitions).unionByName(_newest_in_time(spark, spec.partitions, access))
+
+
+def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> DataFrame:
+    """The newest row of each key of each log. Tombstones stay only where the store needs them; rows without a key are no state."""
+    keeping = [log for log, wanted in enumerate(partitions) if wanted.keeps_deleted]
+    newest = F.max_by(F.struct("offset", "timestamp", "timestamp_type", "value", "headers"), "offset").alias("row")
+    found = rows.filter(F.col("key").isNotNull()).groupBy("log", "key").agg(newest)
+    return found.filter(F.col("row")["value"].isNotNull() | F.col("log").isin(keeping)).select("log", "key", "row.*")
+
+
+def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact], access: Access) -> DataFrame:
+    """The last of the rows with the latest timestamp, of each log of a windowed store: a newer row of its key may be older in time."""
+    wanted = [
+        (log, max(one.files, key=lambda file: (file.max_timestamp, file.first_offset)))
+        for log, one in enumerate(partitions)
+        if one.keeps_deleted
+    ]
+
+    def last_of_latest(item: tuple[int, SegmentFile]) -> Iterator[pa.RecordBatch]:
+        log, file = item
+        found = None
+        for batch in archived_batches(access.repository(), (file,)):
+            latest = batch.filter(pc.equal(batch.column("timestamp"), file.max_timestamp))
+            found = latest.slice(len(latest) - 1) if len(latest) else found
+        if found is not None:
+            yield labelled(found, log)
+
+    return in_tasks(spark, wanted, last_of_latest, ROWS, lambda item: item[1].rows)
+
+
+def _written(rows: DataFrame, spec: CompactSpec, access: Access) -> dict[int, tuple[CopiedRange, ...]]:
+    """Segments of ``rows``, one task a log. Ranges follow each other from the start of the log's archive to its end."""
+    # Without the files: this goes to every task, which needs of a log only where it begins.
+    logs = replace(spec, partitions=tuple(replace(one, files=()) for one in spec.partitions))
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for written in write_logs(batches, logs, access):
+            yield pa.record_batch([pa.array([codec.dumps(written).decode()])], names=["result"])
+
+    tasks = one_log_at_a_time(rows, len(spec.partitions), "offset").mapInArrow(lambda batches: marking(write, batches), "result string")
+    found: dict[int, list[CopiedRange]] = {log: [] for log in range(len(spec.partitions))}
+    for row in collected(tasks):
+        written = codec.loads(FileWritten, row.result.encode(), where="a task's result")
+        found[written.log].append(written.copied)
+    return {log: _to_the_end(wanted, found[log]) for log, wanted in enumerate(spec.partitions)}
+
+
+def _to_the_end(wanted: PartitionToCompact, pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
+    ordered = sorted(pieces, key=lambda piece: piece.start)
+    end = ordered[-1].end if ordered else wanted.start
+    if end == wanted.end:
+        return tuple(ordered)
+    return (*ordered, CopiedRange(start=end, end=wanted.end, file=None, compacted=Compaction.LATEST_PER_KEY))
+
+
+def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Access) -> Iterator[FileWritten]:
+    """Files of at most ``max_records`` rows. ``batches`` hold one log after the other in the order of offsets. Runs in a task."""
+    # Parquet writing is shared with the Kafka ring, whose client a driver does not have.
+    from streams_recovery.segments.files import write_segment  # noqa: PLC0415
+
+    repository, layout = access.repository(), Layout(spec.application_id)
+    context = TaskContext.get()
+    ends: dict[int, int] = {}
+    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
+        path = Path(directory) / "segment.parquet"
+        for (log, _), pieces in itertools.groupby(_pieces(batches, spec.max_records), key=lambda piece: piece[:2]):
+            segment = write_segment((as_segment(piece[2]) for piece in pieces), path, compression_level=spec.compression_level)
+            if segment is None:
+                continue
+            wanted = spec.partitions[log]
+            start, end = ends.get(log, wanted.start), segment.last_offset + 1
+            attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
+            key = layout.segment(wanted.tp, start, end, attempt)
+            repository.put_file(key, path)
+            path.unlink()
+            ends[log] = end
+            copied = CopiedRange(start=start, end=end, file=segment.stored_as(key), compacted=Compaction.LATEST_PER_KEY)
+            yield FileWritten(log=log, copied=copied)
+
+
+def _pieces(batches: Iterator[pa.RecordBatch], max_records: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Log, number of the file in it, and rows of that file."""
+    current, rows, last = -1, 0, -1
+    for log, batch in by_log(batches):
+        if log != current:
+            current, rows, last = log, 0, -1
+        left = _once(batch, last)
+        last = batch.column("offset")[-1].as_py()
+        while len(left):
+            piece = left.slice(0, max_records - rows % max_records)
+            yield log, rows // max_records, piece
+            rows += len(piece)
+            left = left.slice(len(piece))
+
+
+def _once(batch: pa.RecordBatch, last: int) -> pa.RecordBatch:
+    """Rows without those that were named twice. ``last`` is the offset of the row before them."""
+    steps = pc.pairwise_diff(batch.column("offset"))
+    return batch.filter(pc.not_equal(pc.fill_null(steps, batch.column("offset")[0].as_py() - last), 0))
+
+
+def as_segment(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a log as rows of a segment."""
+    from streams_recovery.segments.schema import SEGMENT_SCHEMA  # noqa: PLC0415  # as above
+
+    return pa.record_batch([batch.column(field.name).cast(field.type) for field in SEGMENT_SCHEMA], schema=SEGMENT_SCHEMA)
+
+
+def _checked(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: Access) -> dict[str, FileChecked]:
+    """What a check says of every new file, by its key."""
+    layout = Layout(spec.application_id)
+    wanted = [
+        FileToCheck(topic=one.topic, partition=one.partition, start=copied.start, end=copied.end, file=copied.file, savepoints=())
+        for log, one in enumerate(spec.partitions)
+        for copied in ranges[log]
+        if copied.file is not None
+    ]
+    done = run_tasks(spark, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows)
+    return {one.key: one for one in done}
+
+
+def _proof(wanted: PartitionToCompact, before: State, after: State) -> CompactionProof:
+    return CompactionProof(
+        topic=wanted.topic,
+        partition=wanted.partition,
+        rows_before=before.rows,
+        rows_after=after.rows,
+        keys=before.keys,
+        state_before=before.state,
+        state_after=after.state,
+        digest_before=before.digest,
+        digest_after=after.digest,
+    )

@@ -1,0 +1,188 @@
+"""Restoring: segments become records, one writer a partition, in order."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.load_progress import behind_present, present
+from spark_jobs.transforms.read_back import read_back
+from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
+from spark_jobs.transforms.task_runner import run_tasks
+from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled, packed
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.throttle import Pace, Throttle
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.consumers import Consumers
+    from streams_recovery.kafka.producers import Producers
+    from streams_recovery.segments.schema import RowDigest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The work of one task: these partitions, one after the other, no faster than this."""
+
+    partitions: tuple[PartitionToLoad, ...]
+    throttle: Throttle | None
+    stall_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLoaded:
+    """What one task loaded."""
+
+    partitions: tuple[PartitionLoaded, ...]
+
+
+def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> RestoreResult:
+    """Load every partition, the biggest first, and read all of them back when that is done. Refuses before the first row when a timestamp could not be
+    written, or Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the
+    next one begins.
+    """
+    started = time.monotonic()
+    check_single_attempt(spark)
+    check_writable(spec)
+
+    def work(share: Share) -> ShareLoaded:
+        return load_share(share, access)
+
+    done = run_tasks(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded)
+    found = {TopicPartition(one.topic, one.partition): one for share in done for one in share.partitions}
+    ordered = tuple(found[TopicPartition(wanted.topic, wanted.partition)] for wanted in spec.partitions)
+    loaded = time.monotonic()
+    read = read_back(spark, spec.partitions, access) if spec.read_back else ()
+    return RestoreResult(partitions=ordered, seconds=loaded - started, read=read, read_seconds=time.monotonic() - loaded)
+
+
+def check_single_attempt(spark: SparkSession) -> None:
+    """Raises ``Refused`` when Spark may start a task twice by itself."""
+    context = spark.sparkContext
+    attempts = attempts_allowed(str(context.master), context.getConf().get("spark.task.maxFailures", "4") or "4")
+    if attempts != "1":
+        raise Refused(
+            f"Spark may start a task up to {attempts} times: a second attempt would write behind the rows of the first",
+            next_step="set spark.task.maxFailures=1, and name no number of failures in the address of a local master",
+        )
+
+
+def attempts_allowed(master: str, max_failures: str) -> str:
+    """How often Spark starts a task at most. A local master goes by its address alone: once, or as often as ``local[2,4]`` says."""
+    local = re.fullmatch(r"local(\[[^,\]]+(,\s*(?P<failures>\d+)\s*)?\])?", master)
+    return (local["failures"] or "1") if local else max_failures
+
+
+def check_writable(spec: RestoreSpec) -> None:
+    """Raises ``Refused`` naming the first file with a timestamp that a producer would not write as it is."""
+    for wanted in spec.partitions:
+        for file in wanted.files:
+            if file.min_timestamp <= 0:
+                raise Refused(
+                    f"{wanted.topic}-{wanted.partition}: {file.key} has a record with timestamp {file.min_timestamp}, which cannot be "
+                    "written as it is: only timestamps above 0 can",
+                    next_step="restore without this topic, or rebuild it from its inputs",
+                    topic=wanted.topic,
+                    partition=wanted.partition,
+                    key=file.key,
+                )
+
+
+def shares(spec: RestoreSpec, slots: int) -> list[Share]:
+    """The work of every task, the biggest first; small partitions share one. Under a throttle there are no more tasks than ``slots``, each with the
+    part of the limit that fits its part of the work, so that however many of them run at once the limit holds, and they end together.
+    """
+    limit = spec.throttle
+    sizes = [wanted.payload_bytes for wanted in spec.partitions]
+    groups = packed(sizes, slots) if limit else bundled([_rows_left(wanted) for wanted in spec.partitions], least=TASKS_A_SLOT * slots)
+    records, payload = sum(map(_rows_left, spec.partitions)), sum(map(_bytes_left, spec.partitions))
+    made = []
+    for group in groups:
+        parts = tuple(spec.partitions[at] for at in group)
+        share = limit and limit.share(_part(sum(map(_rows_left, parts)), records), _part(sum(map(_bytes_left, parts)), payload))
+        made.append(Share(partitions=parts, throttle=share, stall_seconds=spec.stall_seconds))
+    return made
+
+
+def _rows_left(wanted: PartitionToLoad) -> int:
+    return max(0, wanted.rows - wanted.present)
+
+
+def _bytes_left(wanted: PartitionToLoad) -> int:
+    return wanted.payload_bytes * _rows_left(wanted) // max(1, wanted.rows)
+
+
+def _part(of: int, whole: int) -> float:
+    # Who has nothing to write needs no share, but a rate of 0 would be no rate.
+    return max(of, 1) / max(whole, 1)
+
+
+def load_share(share: Share, access: Access) -> ShareLoaded:
+    """Load the partitions of one task. Runs in the task."""
+    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.producers import Producers  # noqa: PLC0415
+
+    pace = Pace(share.throttle) if share.throttle else None
+    with Producers(access.cluster) as producers, Consumers(access.cluster, cluster=producers.cluster) as consumers:
+        consumers.announce(present(wanted) for wanted in share.partitions)
+        loaded = [load_partition(wanted, access, (producers, consumers), pace, share.stall_seconds) for wanted in share.partitions]
+    return ShareLoaded(partitions=tuple(loaded))
+
+
+def load_partition(
+    wanted: PartitionToLoad, access: Access, clients: tuple[Producers, Consumers], pace: Pace | None = None, stall_seconds: float = 120.0
+) -> PartitionLoaded:
+    """Write the files of one partition, or what is missing of them, with the clients of one task. Runs in the task."""
+    from streams_recovery.kafka.range_copy import worker_name  # noqa: PLC0415  # as above
+    from streams_recovery.kafka.writer import PartitionWriter  # noqa: PLC0415
+    from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415
+
+    producers, consumers = clients
+    tp = TopicPartition(wanted.topic, wanted.partition)
+    behind, archived = wanted.first_offset + wanted.present, RowDigest()
+    with PartitionWriter(producers, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
+        chosen = chosen_batches(access.repository(), wanted.files, wanted.cut)
+        from_archive = digested(chosen if wanted.limit is None else first_rows(chosen, wanted.limit), archived)
+        batches = behind_present(from_archive, wanted, consumers)
+        for batch in paced(batches, pace) if pace else batches:
+            writer.write(batch)
+        written = writer.finish()
+    rows = wanted.present + written.rows
+    return PartitionLoaded(
+        topic=wanted.topic,
+        partition=wanted.partition,
+        rows=rows,
+        acknowledged_first=wanted.first_offset if rows else None,
+        acknowledged_last=wanted.first_offset + rows - 1 if rows else None,
+        worker=worker_name(),
+        archived_rows=archived.rows,
+        digest=archived.hexdigest(),
+        present=wanted.present,
+    )
+
+
+def digested(batches: Iterator[pa.RecordBatch], digest: RowDigest) -> Iterator[pa.RecordBatch]:
+    """The same rows, each added to ``digest`` before it is handed out: as the archive has them, whatever becomes of them."""
+    for batch in batches:
+        digest.update(batch)
+        yield batch
+
+
+def paced(batches: Iterator[pa.RecordBatch], pace: Pace) -> Iterator[pa.RecordBatch]:
+    """The same rows in small steps, each handed out when it may go."""
+    from streams_recovery.segments.schema import payload_bytes  # noqa: PLC0415  # the driver needs no Kafka client
+
+    for batch in batches:
+        step = pace.rows_at_once(len(batch), payload_bytes(batch))
+        for at in range(0, len(batch), step):
+            piece = batch.slice(at, step)
+            time.sleep(pace.wait(len(piece), payload_bytes(piece)))
+            yield piece

@@ -1,0 +1,54 @@
+"""Backing up: ranges become segments."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.task_runner import spread_sharing
+from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeOutcome, RangeToCopy
+from streams_recovery.core.repository.layout import Layout
+
+
+def copy_ranges(spark: SparkSession, spec: BackupSpec, access: Access) -> BackupResult:
+    """Copy every range. Results are in the order of the spec."""
+    started = time.monotonic()
+
+    # Without its ranges: this goes to every task.
+    common = replace(spec, ranges=())
+
+    def opened(ranges: Sequence[RangeToCopy]) -> AbstractContextManager[Callable[[RangeToCopy], RangeOutcome]]:
+        return copying(ranges, common, access)
+
+    outcomes = spread_sharing(spark, spec.ranges, opened, RangeOutcome, lambda wanted: wanted.size_hint)
+    return BackupResult(
+        ranges=tuple(piece for outcome in outcomes for piece in outcome.copied),
+        lost=tuple(piece for outcome in outcomes for piece in outcome.lost),
+        seconds=time.monotonic() - started,
+    )
+
+
+@contextmanager
+def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: Access) -> Iterator[Callable[[RangeToCopy], RangeOutcome]]:
+    """Copies each of ``ranges``, asked in this order, with the consumers and the repository of one task. Runs in the task."""
+    # Imported in the task: the driver needs no Kafka client.
+    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
+    from streams_recovery.kafka.range_copy import announce, copy_what_is_left  # noqa: PLC0415
+
+    layout, repository = Layout(spec.application_id), access.repository()
+    with Consumers(access.cluster) as consumers:
+        announce(consumers, ranges)
+
+        def copy(wanted: RangeToCopy) -> RangeOutcome:
+            context = TaskContext.get()
+            attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
+            return copy_what_is_left(consumers, repository, layout, wanted, compression_level=spec.compression_level, attempt=attempt)
+
+        yield copy

@@ -1,0 +1,91 @@
+"""What is in the topics after a load, as tasks find it that have written nothing: with clients of their own, up to the ends that the broker tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.task_runner import run_tasks
+from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
+from streams_recovery.core.jobs import PartitionRead, PartitionToLoad
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.read_ahead import OffsetRange
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.connection import KafkaConnection
+    from streams_recovery.kafka.consumers import Consumers
+    from streams_recovery.segments.schema import RowDigest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadShare:
+    """The work of one task: these logs, one after the other."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRead:
+    """What one task read."""
+
+    partitions: tuple[PartitionRead, ...]
+
+
+def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access: Access) -> tuple[PartitionRead, ...]:
+    """Every log that is ``whole``, in this order. Call it when no task of the load is left."""
+    wanted = whole(partitions)
+    groups = bundled([one.rows for one in wanted], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism) if wanted else []
+    shares = [ReadShare(partitions=tuple(TopicPartition(wanted[at].topic, wanted[at].partition) for at in group)) for group in groups]
+
+    def work(share: ReadShare) -> ShareRead:
+        return read_share(share, access)
+
+    found = {TopicPartition(one.topic, one.partition): one for done in run_tasks(spark, shares, work, ShareRead) for one in done.partitions}
+    return tuple(found[TopicPartition(one.topic, one.partition)] for one in wanted)
+
+
+def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:
+    """Those of which not only the first rows were loaded."""
+    return [wanted for wanted in partitions if wanted.limit is None]
+
+
+def read_share(share: ReadShare, access: Access) -> ShareRead:
+    """The logs of one task, from start to end. Both are asked of the broker here: what the load believes it wrote counts for nothing. Runs in the task."""
+    from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
+
+    found = []
+    with KafkaCluster(access.cluster) as cluster, Consumers(access.cluster, cluster=cluster) as consumers:
+        starts, ends = cluster.log_starts(share.partitions), cluster.high_watermarks(share.partitions)
+        topics = cluster.describe_topics({tp.topic for tp in share.partitions})
+        consumers.announce(OffsetRange(tp, starts[tp], ends[tp]) for tp in share.partitions)
+        for tp in share.partitions:
+            digest = digest_of_range(consumers, tp, starts[tp], ends[tp])
+            found.append(
+                PartitionRead(
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    topic_id=topics[tp.topic].topic_id,
+                    start=starts[tp],
+                    end=ends[tp],
+                    rows=digest.rows,
+                    digest=digest.hexdigest(),
+                )
+            )
+    return ShareRead(partitions=tuple(found))
+
+
+def digest_of_range(source: KafkaConnection | Consumers, tp: TopicPartition, start: int, end: int) -> RowDigest:
+    """The digest of the records ``[start, end)`` of one log. ``source`` is as for ``RangeReader``."""
+    from streams_recovery.kafka.reader import RangeReader  # noqa: PLC0415  # as above
+    from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415
+
+    digest = RowDigest()
+    with RangeReader(source, tp, start, end) as reader:
+        for batch in reader:
+            digest.update(batch)
+    return digest

@@ -1,0 +1,71 @@
+"""Segments from the repository, checked before the first row is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut, RowSlice
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.segments.fetch import fetch
+from streams_recovery.storage.repository import Repository
+
+_NO_END = 2**63 - 1
+
+
+def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> Iterator[pa.RecordBatch]:
+    """All rows of ``files``, in this order. Each file is fetched whole and its hash compared before one of its rows is handed out.
+
+    Needs local space for the largest file, and memory for one batch. Raises ``Damaged`` naming the file.
+    """
+    # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
+    from streams_recovery.segments.files import read_segment  # noqa: PLC0415
+
+    with workspace("a segment is fetched") as directory:
+        path = directory / "segment.parquet"
+        for file in files:
+            fetch(repository, file, path)
+            yield from read_segment(path, file)
+
+
+def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: RowCut | None) -> Iterator[pa.RecordBatch]:
+    """The rows of ``files`` that ``cut`` takes, all of them without one. Files are checked whole either way."""
+    for batch in archived_batches(repository, files):
+        rows = batch if cut is None else taken(batch, cut)
+        if len(rows):
+            yield rows
+
+
+def first_rows(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same batches up to so many rows."""
+    left = rows
+    while left and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= min(left, len(batch))
+
+
+def taken(batch: pa.RecordBatch, cut: RowCut) -> pa.RecordBatch:
+    """The rows of a batch that belong to the moment, and to the slice where there is one; or the others, when the cut takes the rest."""
+    if cut.slice is not None:
+        batch = _sliced(batch, cut.slice)
+    if cut.rest:
+        return batch.filter(pc.invert(_belongs(batch, cut)))
+    return batch.filter(_belongs(batch, cut))
+
+
+def _belongs(batch: pa.RecordBatch, cut: RowCut) -> pa.Array:
+    if cut.by is CutBy.TIMESTAMP:
+        return pc.less_equal(batch.column("timestamp"), cut.moment)
+    # Without a later record nothing is left over, and nobody asks.
+    return pc.less(batch.column("offset"), _NO_END if cut.first_later is None else cut.first_later)
+
+
+def _sliced(batch: pa.RecordBatch, part: RowSlice) -> pa.RecordBatch:
+    if part.since is not None:
+        batch = batch.filter(pc.greater_equal(batch.column("timestamp"), part.since))
+    if part.first is not None:
+        batch = batch.filter(pc.greater_equal(batch.column("offset"), part.first))
+    return batch if part.stop is None else batch.filter(pc.less(batch.column("offset"), part.stop))

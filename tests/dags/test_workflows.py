@@ -1,0 +1,357 @@
+"""Each DAG takes the steps of one workflow, all of them, in their order and as the workflow says: the command line takes the same ones."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.utils.db import initdb
+
+from streams_recovery import workflows
+from streams_recovery.cli import runs
+from streams_recovery.core.offsets.strategy import EXACT
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Safeguards, SafetyPolicy, Undo
+from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
+from streams_recovery.workflows.step import JobStep, Step, When
+from tests.support.airflow.operators import modules, operator_classes
+
+PROJECT = Path(__file__).resolve().parents[2]
+PLANNED = (restore.PLAN, restore.OPEN_RESTORE)
+WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
+    ("streams_backup_order-processing", ""): savepoint.SAVEPOINT,
+    ("streams_restore_full", ""): (*PLANNED, *restore.FROM_SAVEPOINT),
+    ("streams_undo", ""): (*PLANNED, *restore.FROM_SAVEPOINT),
+    ("streams_restore_rebuild", ""): (*PLANNED, *restore.REBUILD),
+    ("streams_restore_pitr", ""): (*PLANNED, *restore.AS_OF_MOMENT),
+    ("streams_clone", "clone."): (*PLANNED, *restore.FROM_SAVEPOINT),
+    ("streams_clone", "cut_over."): (rollout.PLAN, *rollout.CUTOVER),
+    ("streams_clone", "retire."): (rollout.PLAN_UPGRADE, *rollout.RETIREMENT, rollout.BRING_BACK),
+    ("streams_clone", "upgrade."): (*PLANNED, *rollout.UPGRADE),
+    ("streams_drill_order-processing", ""): (sandbox.CLEAR_DRILL, *PLANNED, *sandbox.DRILL, sandbox.CONCLUDE_DRILL),
+    ("streams_reprocess_order-processing", ""): (
+        sandbox.CLAIM,
+        sandbox.CLEAR_INTERVAL,
+        sandbox.PLAN_INTERVAL,
+        restore.OPEN_RESTORE,
+        *sandbox.INTERVAL,
+        sandbox.CONCLUDE_INTERVAL,
+    ),
+    ("streams_check_order-processing", ""): maintenance.CHECK,
+    ("streams_expire_order-processing", ""): maintenance.EXPIRY,
+    ("streams_compact_order-processing", ""): maintenance.COMPACTION,
+    ("streams_append_quarantine", ""): (maintenance.PLAN_APPEND, *maintenance.APPEND),
+    ("streams_run_order-processing", ""): (scheduled_run.START, scheduled_run.STOP),
+}
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, Any]:
+    initdb()
+    bag = DagBag(str(PROJECT / "dags"))
+    assert bag.import_errors == {}
+    return dict(bag.dags)
+
+
+def taken(dag: Any, group: str) -> list[Any]:
+    """The tasks of a group that take steps, each behind all that it follows."""
+    return [
+        task
+        for task in dag.topological_sort()
+        if hasattr(task, "takes") and task.task_id.startswith(group) and "." not in task.task_id.removeprefix(group)
+    ]
+
+
+def test_every_dag_is_here(dags: dict[str, Any]) -> None:
+    assert {dag_id for dag_id, _ in WORKFLOWS} == set(dags)
+    for dag_id, dag in dags.items():
+        groups = [group for known, group in WORKFLOWS if known == dag_id]
+        steps = [task.task_id for task in dag.tasks if hasattr(task, "takes")]
+        assert sorted(task.task_id for group in groups for task in taken(dag, group)) == sorted(steps)
+
+
+@pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
+def test_a_dag_takes_the_steps_of_its_workflow(dags: dict[str, Any], dag_id: str, group: str) -> None:
+    tasks, steps = taken(dags[dag_id], group), WORKFLOWS[dag_id, group]
+    assert {task.task_id.removeprefix(group): task.takes for task in tasks} == {step.name: step for step in steps}
+
+
+@pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
+def test_in_their_order(dags: dict[str, Any], dag_id: str, group: str) -> None:
+    dag, steps = dags[dag_id], WORKFLOWS[dag_id, group]
+    # The application is let go while its cut is copied, which the command line does one after the other.
+    beside = {(savepoint.RESUME.name, savepoint.COPY_RECORDS.name)}
+    for before, after in itertools.pairwise(steps):
+        if (before.name, after.name) not in beside:
+            task = dag.get_task(f"{group}{after.name}")
+            assert f"{group}{before.name}" in task.get_flat_relative_ids(upstream=True), f"{after.name} does not wait for {before.name}"
+
+
+@pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
+def test_and_as_the_workflow_says(dags: dict[str, Any], dag_id: str, group: str) -> None:
+    for task in taken(dags[dag_id], group):
+        step: Step = task.takes
+        assert (task.retries, task.retry_delay, task.execution_timeout) == (step.retries, step.delay, step.limit), task.task_id
+        always = task.is_teardown or task.trigger_rule == "all_done"
+        assert always == (step.when is not When.SUCCESS), task.task_id
+        assert getattr(task, "results", {}) == {
+            need.name: f"{{{{ ti.xcom_pull(task_ids='{group}{need.name}') | tojson }}}}" for need in step.needs
+        }, task.task_id
+
+
+@pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
+def test_what_a_step_needs_was_taken_before_it(dag_id: str, group: str) -> None:
+    steps = WORKFLOWS[dag_id, group]
+    for number, step in enumerate(steps):
+        assert {need.name for need in step.needs} <= {before.name for before in steps[:number]}, step.name
+
+
+def lists() -> dict[str, Sequence[Step]]:
+    """Every workflow, by its module and name."""
+    return {
+        f"{module.__name__.rpartition('.')[2]}.{name}": value
+        for module in modules(workflows)
+        for name, value in vars(module).items()
+        if isinstance(value, tuple) and value and all(isinstance(one, Step) for one in value)
+    }
+
+
+def steps_of_workflows() -> set[Step]:
+    """Every step that a module of workflows defines."""
+    return {value for module in modules(workflows) for value in vars(module).values() if isinstance(value, Step)}
+
+
+def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict[str, Any]) -> None:
+    drawn = {type(task) for dag in dags.values() for task in dag.tasks if hasattr(task, "takes")}
+    assert operator_classes() == drawn
+    # An export writes a file for the person who asked for it: it is on the command line only.
+    assert steps_of_workflows() - {found.takes for found in drawn} == {*maintenance.EXPORT}
+    assert {found.takes for found in drawn} == {step for steps in WORKFLOWS.values() for step in steps}
+
+
+# What the command line takes: the list, and what it calls itself before or behind it, because a person is asked in between.
+BY_HAND: dict[Any, Sequence[Step]] = {
+    runs.backup: savepoint.SAVEPOINT[1:],
+    runs.check: maintenance.CHECK[1:],
+    runs.compact: maintenance.COMPACTION[1:],
+    runs.export: maintenance.EXPORT[1:],
+    runs.append: maintenance.APPEND[1:],
+    runs.cut_over: rollout.CUTOVER[1:],
+    runs.drill: sandbox.DRILL,
+    runs.reprocess: sandbox.INTERVAL,
+}
+
+
+class Taken(Exception):
+    """Ends a run where it has handed its steps over."""
+
+
+class Recording:
+    """See Runner. Keeps the steps that it was to take."""
+
+    def __init__(self) -> None:
+        self.steps: Sequence[Step] = ()
+        self.recovery = self.submitter = Anything()
+        self.pair = (Anything(), Anything())
+
+    def say(self, text: str) -> None:
+        """Nobody listens."""
+
+    def take(self, steps: Sequence[Step], _given: Any, **_facts: Any) -> Any:
+        """Keep them."""
+        self.steps = tuple(steps)
+        raise Taken
+
+
+class Anything:
+    """A value that nobody looks at, or one that is there."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Anything()
+
+    def __call__(self, *_arguments: Any, **_facts: Any) -> Any:
+        return Anything()
+
+
+@pytest.mark.parametrize("run", BY_HAND, ids=lambda run: run.__name__)
+def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout"):
+        monkeypatch.setattr(runs, operation, Anything())
+    recording = Recording()
+    facts = {
+        name: recording if kind.annotation == "Runner" else Anything()
+        for name, kind in inspect.signature(run).parameters.items()
+        if kind.default is inspect.Parameter.empty
+    }
+    with pytest.raises(Taken):
+        run(**facts)
+    assert recording.steps == tuple(BY_HAND[run])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "steps"),
+    [
+        (FromSavepoint(reason=""), restore.FROM_SAVEPOINT),
+        (Undo(reason=""), restore.FROM_SAVEPOINT),
+        (Rebuild(reason="", offsets=EXACT), restore.REBUILD),
+        (AsOfMoment(reason="", as_of=AsOf(moment=1, by=CutBy.TIMESTAMP)), restore.AS_OF_MOMENT),
+    ],
+    ids=lambda value: getattr(value, "KIND", ""),
+)
+def test_each_strategy_has_its_steps(strategy: RestoreRequest, steps: Sequence[Step]) -> None:
+    assert restore.of_request(strategy) == steps
+
+
+def test_an_upgrade_takes_a_savepoint_and_a_restore_and_ends_with_bringing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for operation in ("savepoint", "restore"):
+        monkeypatch.setattr(runs, operation, Anything())
+    old, clone = Noting(), Noting()
+    runs.upgrade(old, clone, Anything(), Anything())  # type: ignore[arg-type]
+    assert (old.taken, clone.taken) == ([rollout.RETIREMENT[1:]], [rollout.UPGRADE, (rollout.BRING_BACK,)])
+
+
+@pytest.mark.parametrize("fails", ["retirement", "upgrade"])
+def test_whatever_fails_in_an_upgrade_the_old_application_is_brought_back(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for operation in ("savepoint", "restore"):
+        monkeypatch.setattr(runs, operation, Anything())
+    old, clone = Noting(fails=fails == "retirement"), Noting(fails=fails == "upgrade")
+    with pytest.raises(Taken):
+        runs.upgrade(old, clone, Anything(), Anything())  # type: ignore[arg-type]
+    assert clone.taken[-1] == (rollout.BRING_BACK,)
+    assert (rollout.UPGRADE in clone.taken) == (fails == "upgrade")
+
+
+class Noting(Recording):
+    """See Runner. Keeps the lists that it was to take, and what failed is asked for by ``require``."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.taken: list[Sequence[Step]] = []
+        self.fails = fails
+
+    def take(self, steps: Sequence[Step], _given: Any, **_facts: Any) -> Any:
+        """Keep them."""
+        self.taken.append(tuple(steps))
+        return self
+
+    def require(self, step: Step) -> Any:
+        """Raise, if that is what the test wants."""
+        if self.fails and step is not rollout.BRING_BACK:
+            raise Taken
+        return Anything()
+
+
+# The orders that are safe. A workflow may have more steps, and has these ones in this order.
+REPLACED = (
+    restore.STOP_APPLICATION,
+    restore.SAVE_STATE,
+    restore.COPY_STATE,
+    restore.KEEP_STATE,
+    restore.PREPARE_TOPICS,
+    restore.LOAD_RECORDS,
+    restore.CHECK_LOAD,
+    restore.COMPARE_RECORDS,
+    restore.VERIFY_CHANGELOGS,
+    restore.RESET_CONSUMER_GROUP,
+    restore.WIPE_STATE,
+    restore.START_APPLICATION,
+    restore.AWAIT_RECOVERED,
+)
+DEFERRED = (restore.LOAD_DEFERRED, restore.CHECK_DEFERRED, restore.COMPARE_DEFERRED, restore.VERIFY_DEFERRED)
+COPIED = (savepoint.QUIESCE, savepoint.CAPTURE_CUT, savepoint.COPY_RECORDS, savepoint.VERIFY_SEGMENTS, savepoint.PUBLISH, savepoint.FINISH)
+SAFE: list[tuple[str, Sequence[Step]]] = [
+    ("savepoint.SAVEPOINT", COPIED),
+    ("savepoint.SAVEPOINT", (savepoint.CAPTURE_CUT, savepoint.RESUME, savepoint.COPY_RECORDS)),
+    ("restore.FROM_SAVEPOINT", (*REPLACED, restore.FINISH, restore.ABANDON)),
+    ("restore.REBUILD", (*REPLACED, restore.FINISH, restore.ABANDON)),
+    ("restore.REBUILD", (restore.PREPARE_TOPICS, restore.VERIFY_CLEARED, restore.RESET_CONSUMER_GROUP)),
+    ("restore.AS_OF_MOMENT", (*REPLACED, restore.DRAIN, restore.FINISH, restore.ABANDON)),
+    ("sandbox.DRILL", (*REPLACED, restore.FINISH, sandbox.REMOVE_DRILL)),
+    ("sandbox.INTERVAL", (*REPLACED, restore.DRAIN_BEFORE_INTERVAL, *DEFERRED, restore.START_ON_INTERVAL, restore.DRAIN)),
+    ("sandbox.INTERVAL", (restore.DRAIN, sandbox.PUBLISH_RESULTS, sandbox.FINISH_INTERVAL, sandbox.REMOVE_INTERVAL)),
+    ("rollout.CUTOVER", (rollout.STOP, rollout.TRANSFER_OUTPUTS, rollout.START_LIVE, rollout.AWAIT_LIVE, rollout.FINISH, rollout.ABANDON)),
+    ("rollout.RETIREMENT", COPIED),
+    ("rollout.RETIREMENT", (savepoint.CAPTURE_CUT, rollout.RETIRE, savepoint.COPY_RECORDS)),
+    ("rollout.UPGRADE", (*REPLACED, restore.FINISH, restore.ABANDON)),
+    ("rollout.UPGRADE", (restore.WIPE_STATE, rollout.MAKE_LIVE, restore.START_APPLICATION)),
+    ("maintenance.CHECK", (maintenance.PLAN_CHECK, maintenance.READ_FILES, maintenance.CONCLUDE_CHECK)),
+    ("maintenance.EXPIRY", (maintenance.PLAN_EXPIRY, maintenance.EXPIRE)),
+    ("maintenance.COMPACTION", (maintenance.PLAN_COMPACTION, maintenance.COMPACT_RECORDS, maintenance.PUBLISH_COMPACTED)),
+    ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
+    ("maintenance.EXPORT", (maintenance.BEGIN_EXPORT, maintenance.WRITE_TABLE)),
+]
+
+
+@pytest.mark.parametrize(("name", "order"), SAFE)
+def test_steps_come_in_the_order_that_is_safe(name: str, order: Sequence[Step]) -> None:
+    steps = lists()[name]
+    places = [steps.index(step) for step in order]
+    assert places == sorted(places)
+
+
+def test_for_each_workflow_it_is_said_which_order_is_safe() -> None:
+    assert set(lists()) == {name for name, _ in SAFE}
+
+
+def test_only_a_cut_that_is_copied_while_the_application_is_down_ends_without_a_resume() -> None:
+    assert {name for name, steps in lists().items() if savepoint.CAPTURE_CUT in steps and savepoint.RESUME not in steps} == {
+        "rollout.RETIREMENT"
+    }
+
+
+@pytest.mark.fault("F20")
+def test_a_step_that_destroys_is_never_tried_again_by_itself() -> None:
+    once = {
+        restore.STOP_APPLICATION,
+        restore.PREPARE_TOPICS,
+        restore.RESET_CONSUMER_GROUP,
+        restore.WIPE_STATE,
+        restore.START_APPLICATION,
+        rollout.STOP,
+        rollout.TRANSFER_OUTPUTS,
+        rollout.START_LIVE,
+        rollout.MAKE_LIVE,
+        maintenance.EXPIRE,
+        maintenance.APPEND_RECORDS,
+    }
+    assert {step.retries for step in once} == {0}
+
+
+@pytest.mark.fault("F20")
+def test_a_teardown_is_tried_again_and_stands_behind_all_that_it_ends() -> None:
+    for name, steps in lists().items():
+        ends = [step.when is not When.SUCCESS for step in steps]
+        assert all(step.retries >= 3 for step in steps if step.when is not When.SUCCESS), name
+        assert ends == sorted(ends) or name == "savepoint.SAVEPOINT", f"{name}: nothing is done behind its end"
+    assert scheduled_run.STOP.retries == 5
+    assert (sandbox.CONCLUDE_DRILL.when, sandbox.CONCLUDE_INTERVAL.when, rollout.BRING_BACK.when) == (When.ALWAYS,) * 3
+
+
+def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
+    # A restore that is resumed goes on at the first step that its journal does not show as done.
+    for name in ("restore.FROM_SAVEPOINT", "restore.REBUILD", "restore.AS_OF_MOMENT", "rollout.UPGRADE"):
+        phases = [step.done_in.rank for step in lists()[name] if step.done_in is not None and step.done_in is not Phase.STARTED]
+        assert phases == sorted(phases), name
+
+
+def test_a_job_without_a_lock_changes_no_topic() -> None:
+    free = {step.job for step in steps_of_workflows() if isinstance(step, JobStep) and not step.locked}
+    assert free == {"check", "compact", "state"}
+
+
+def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:
+    for step in steps_of_workflows():
+        if isinstance(step, JobStep):
+            allowed = [
+                policy
+                for policy in SafetyPolicy
+                if step.may_fail(SimpleNamespace(request=SimpleNamespace(safeguards=Safeguards(safety=policy))))
+            ]
+            assert allowed == ([SafetyPolicy.BEST_EFFORT, SafetyPolicy.SKIP] if step is restore.COPY_STATE else [])

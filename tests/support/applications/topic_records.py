@@ -1,0 +1,78 @@
+"""What tests do to the topics of an application: records, transactions, deletions, and what a damaged disk leaves of a log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.operations.context import RecoveryContext
+
+
+def produce(recovery: RecoveryContext, tp: TopicPartition, count: int, **settings: object) -> None:
+    """``count`` records with keys and values of their own."""
+    producer = Producer({**recovery.connection.client_config(), **settings})
+    for number in range(count):
+        producer.produce(tp.topic, b"v%d" % number, b"k%d" % number, tp.partition)
+    assert producer.flush(30) == 0
+
+
+@contextmanager
+def transaction(recovery: RecoveryContext) -> Iterator[Producer]:
+    """A producer with a transaction under way, that is aborted unless it was ended."""
+    producer = Producer({**recovery.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    yield producer
+
+
+def aborted(recovery: RecoveryContext, tp: TopicPartition, count: int = 3) -> None:
+    """So many records that nobody is ever given, and a marker behind them."""
+    with transaction(recovery) as producer:
+        for number in range(count):
+            producer.produce(tp.topic, b"v", b"%d" % number, tp.partition)
+        producer.flush(30)
+        producer.abort_transaction(30)
+
+
+def commit(recovery: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
+    """Other committed offsets."""
+    recovery.groups.set_offsets(
+        recovery.application_id, {tp: CommittedOffset(offset=offset, metadata="", leader_epoch=None) for tp, offset in offsets.items()}
+    )
+
+
+def delete_below(recovery: RecoveryContext, tp: TopicPartition, offset: int) -> None:
+    """What retention does."""
+    admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
+    for future in admin.delete_records([ClientPartition(tp.topic, tp.partition, offset)]).values():
+        future.result(30)
+
+
+def recreate(recovery: RecoveryContext, topic: str) -> tuple[str, str]:
+    """Delete a topic and create it again under its name. Returns both ids."""
+    before = recovery.cluster.describe_topics([topic])[topic]
+    recovery.cluster.delete_topics([topic])
+    policy = {"cleanup.policy": before.config["cleanup.policy"]}
+    return before.topic_id, recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=policy).topic_id
+
+
+def produce_at(recovery: RecoveryContext, topic: str, timestamp: int) -> None:
+    """One record of this time."""
+    producer = Producer({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
+    producer.produce(topic, b"v", b"k", 0, timestamp=timestamp)
+    assert producer.flush(30) == 0
+
+
+def without_the_last_batch(log: bytes) -> bytes:
+    """Each batch begins with its offset (8 bytes) and the length of what follows (4)."""
+    starts, at = [], 0
+    while at < len(log):
+        starts.append(at)
+        at += 12 + int.from_bytes(log[at + 8 : at + 12], "big")
+    return log[: starts[-1]]

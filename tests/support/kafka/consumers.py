@@ -1,0 +1,79 @@
+"""Consumers on a test's topics, an application that starts on demand, and the command line beside a test's configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer
+
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.small import RUNNING, STOPPED
+from tests.support.project import PROJECT
+
+
+def committed(recovery: RecoveryContext, *partitions: TopicPartition, group: str | None = None) -> list[tuple[int, str] | None]:
+    found = recovery.groups.committed(group or recovery.application_id, partitions)
+    return [None if (known := found[tp]) is None else (known.offset, known.metadata) for tp in partitions]
+
+
+def joining(recovery: RecoveryContext, group: str, topic: str) -> Consumer:
+    settings = {"group.id": group, "client.id": "it-member", "enable.auto.commit": False, "auto.offset.reset": "error"}
+    consumer = Consumer(recovery.connection.client_config(**settings))
+    consumer.subscribe([topic])
+    return consumer
+
+
+@contextmanager
+def member(recovery: RecoveryContext, group: str, topic: str) -> Iterator[Consumer]:
+    """A consumer that has joined."""
+    consumer = joining(recovery, group, topic)
+    try:
+        while not consumer.assignment():
+            consumer.poll(0.2)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def first_read(recovery: RecoveryContext, group: str, topic: str) -> int | None:
+    """Where a consumer of this group really goes on: the offset of the first record it gets, None for none within a while."""
+    consumer = joining(recovery, group, topic)
+    polls_left = 15
+    try:
+        while polls_left:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                return int(message.offset() or 0)
+            polls_left -= 1 if consumer.assignment() else 0
+        return None
+    finally:
+        consumer.close()
+
+
+def running_once(started: Path) -> list[str]:
+    """A program that says that the application runs once this file is there."""
+    states = json.dumps(json.dumps(RUNNING)), json.dumps(json.dumps(STOPPED))
+    return [sys.executable, "-c", f"import os; print({states[0]} if os.path.exists('{started}') else {states[1]})"]
+
+
+def cli(tmp_path: Path, recovery: RecoveryContext, *arguments: str) -> tuple[int, str, str]:
+    kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": recovery.connection.bootstrap_servers}})
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY"))}
+    places = {"PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]), "COLUMNS": "1000"}
+    done = subprocess.run(
+        [sys.executable, "-m", "streams_recovery", *arguments, "--configs", str(tmp_path)],
+        env=clean | places | {"AIRFLOW_CONN_KAFKA_DEFAULT": kafka},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr

@@ -1,0 +1,48 @@
+"""What is in the golden repositories, and how tests look at a copy of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from spark_jobs.transforms.check import check_file
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import RecoveryContext
+from tests.support.repository.job_results import left
+
+FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
+# What the second became when it was compacted.
+COMPACTED = "20261121T010000Z-0000000003"
+# When the first was captured, and the second.
+T0 = 1_795_219_200_000
+SECOND_AT = T0 + 3_600_000
+# A file that only the second has.
+NEWEST = "golden-totals-changelog/0/00000000000000000040-00000000000000000055-golden.parquet"
+
+# Opens a copy of a golden repository by its name: the fixture ``golden``.
+OpenGolden = Callable[..., RecoveryContext]
+
+
+def checked(recovery: RecoveryContext, level: str, savepoint: str = maintenance.ALL) -> CheckReport:
+    """A check with the Spark job's work done here."""
+    ticket = maintenance.plan_check(recovery, savepoint=savepoint, level=level, run_id=f"run {level}")
+    job = maintenance.plan_reading(recovery, ticket)
+    if job.spec is None or job.result_key is None:
+        return maintenance.conclude_check(recovery, ticket, None)
+    files = recovery.artifacts.read(CheckSpec, job.spec).files
+    done = CheckResult(files=tuple(check_file(recovery.repository, recovery.layout, wanted) for wanted in files), seconds=0)
+    return maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, done))
+
+
+def root(recovery: RecoveryContext) -> Path:
+    """Where the objects of the golden application are, in a repository that is a directory."""
+    return Path(str(recovery.config.storage.path)) / "golden"
+
+
+def age(recovery: RecoveryContext, *, days: float, now: int) -> None:
+    """Make every object look this old."""
+    for path in root(recovery).rglob("*"):
+        if path.is_file():
+            os.utime(path, (now / 1000 - days * 86_400,) * 2)

@@ -1,0 +1,128 @@
+"""A real S3 server of our own, with the kinds of buckets and users that people have."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import boto3
+import pytest
+
+from embedded.ports import free_ports
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage.credentials import StorageCredentials
+from tests.support.programs.go import go_program
+
+SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
+CREDENTIALS = StorageCredentials(access_key_id="test-access", secret_access_key="test-secret-canary")
+# Everything a writer needs, and everything but the right to delete.
+WRITER_MAY = ["s3:GetObject", "s3:PutObject", "s3:ListBucket"]
+
+Kind = Literal["plain", "versioned", "compliance", "governance"]
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server. Every bucket is new."""
+
+    program: Path
+    endpoint: str
+
+    def client(self, credentials: StorageCredentials = CREDENTIALS) -> Any:
+        """Amazon's own client, for what a test looks at or sets up behind the product's back."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=credentials.access_key_id,
+            aws_secret_access_key=credentials.secret_access_key,
+        )
+
+    def bucket(self, kind: Kind = "plain") -> StorageLocation:
+        """A new bucket. Object lock holds everything that is written for a day."""
+        name, client = f"test-{uuid.uuid4().hex[:12]}", self.client()
+        client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=kind in ("compliance", "governance"))
+        if kind == "versioned":
+            client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+        elif kind != "plain":
+            rule = {"DefaultRetention": {"Mode": kind.upper(), "Days": 1}}
+            client.put_object_lock_configuration(Bucket=name, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule})
+        return StorageLocation(
+            backend="s3",
+            bucket=name,
+            prefix="some/prefix",
+            region="us-east-1",
+            endpoint=self.endpoint,
+            path_style=True,
+            allow_http=True,
+        )
+
+    def writer(self, location: StorageLocation) -> StorageCredentials:
+        """A new user who may read, write and list in this bucket, and nothing else."""
+        name = f"writer-{uuid.uuid4().hex[:8]}"
+        admin = ["--access", CREDENTIALS.access_key_id, "--secret", CREDENTIALS.secret_access_key, "--endpoint-url", self.endpoint]
+        user = ["--access", name, "--secret", f"{name}-secret", "--role", "user"]
+        subprocess.run([str(self.program), "admin", *admin, "create-user", *user], check=True, capture_output=True, timeout=60)
+        resources = [f"arn:aws:s3:::{location.bucket}", f"arn:aws:s3:::{location.bucket}/*"]
+        policy = {"Version": "2012-10-17", "Statement": []}
+        for action in WRITER_MAY:
+            about = resources[:1] if action == "s3:ListBucket" else resources[1:]
+            policy["Statement"].append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": [action], "Resource": about})
+        self.client().put_bucket_policy(Bucket=location.bucket, Policy=json.dumps(policy))
+        return StorageCredentials(access_key_id=name, secret_access_key=f"{name}-secret")
+
+    def versions(self, location: StorageLocation) -> dict[str, list[str]]:
+        """Ids of the versions of every object that the bucket keeps, hidden ones too."""
+        found: dict[str, list[str]] = {}
+        for page in self.client().get_paginator("list_object_versions").paginate(Bucket=location.bucket):
+            for version in page.get("Versions", []):
+                found.setdefault(version["Key"].removeprefix(f"{location.prefix}/"), []).append(version["VersionId"])
+        return found
+
+
+def behind(location: StorageLocation, endpoint: str) -> StorageLocation:
+    """The same bucket by another address."""
+    return replace(location, endpoint=endpoint)
+
+
+@contextmanager
+def s3_server(directory: Path) -> Iterator[S3Server]:
+    """A server on a free loopback port, ended by its pid."""
+    program = go_program(*SERVER)
+    (port,) = free_ports(1)
+    for name in ("data", "versions", "users"):
+        (directory / name).mkdir()
+    keys = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}
+    storage = ["posix", "--versioning-dir", str(directory / "versions"), str(directory / "data")]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(program), "--port", f"127.0.0.1:{port}", "--iam-dir", str(directory / "users"), *storage],
+            env={**os.environ, **keys},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _wait_until_listening(process, port, directory / "log")
+        yield S3Server(program=program, endpoint=f"http://127.0.0.1:{port}")
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def _wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail(f"the S3 server did not start:\n{log.read_text()}")

@@ -1,0 +1,309 @@
+"""How the steps of a workflow are taken from a terminal: in their order, each as often as it says, and its ends whatever failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streams_recovery.cli import runner as module
+from streams_recovery.cli.runner import Outcome, Runner
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, SparkJobFailed
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.savepoint import JobPlan
+from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+
+LEFT = ArtifactRef.of("a/result.json", b"{}")
+SPEC = ArtifactRef.of("a/spec.json", b"{}")
+PLAN = ArtifactRef.of("a/plan.json", b"{}")
+
+
+@dataclass
+class Stage:
+    """Notes what was done, in its order. ``fails`` has the errors that steps of these names end with, one after the other."""
+
+    fails: dict[str, list[BaseException]] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    given: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    submitted: list[Any] = field(default_factory=list)
+    say: Callable[[str], None] | None = None
+
+    def step(self, name: str, **facts: Any) -> Step:
+        """A step that returns its name."""
+        return Step(name=name, call=self.calls(name, name), result=str, **facts)
+
+    def job(self, name: str, *, plan: JobPlan | None = None, **facts: Any) -> JobStep:
+        """A step that plans a Spark job."""
+        return JobStep(name=name, job="backup", call=self.calls(name, plan or planned()), **facts)
+
+    def calls(self, name: str, result: object) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            self.done.append(name)
+            self.given[name] = arguments
+            if self.fails.get(name):
+                raise self.fails[name].pop(0)
+            return result
+
+        return call
+
+    def submit(self, job: Any) -> ArtifactRef:
+        """See Submitter."""
+        self.done.append("spark")
+        self.submitted.append(job)
+        if self.fails.get("spark"):
+            raise self.fails["spark"].pop(0)
+        return LEFT
+
+    @property
+    def runner(self) -> Runner:
+        recovery: Any = SimpleNamespace(repository="a repository", connection="a connection", credentials="credentials")
+        pair: Any = ("old", "clone")
+        return Runner(recovery=recovery, pair=pair, submitter=self, say=self.say or self.told.append, sleep=self.slept.append)
+
+    def take(self, *steps: Step, reached: Phase | None = None, **given: object) -> Outcome:
+        return self.runner.take(steps, given, reached=reached)
+
+
+def planned(**changes: Any) -> JobPlan:
+    """A job over two ranges."""
+    return JobPlan(**{"spec": SPEC, "result_key": LEFT.key, "plan": PLAN, "ranges": 2, "offsets": 7, **changes})
+
+
+def broken(what: str = "it is broken") -> Damaged:
+    """An error that no other attempt mends."""
+    return Damaged(what, next_step="none")
+
+
+def away() -> BrokerUnavailable:
+    """An error that passes."""
+    return BrokerUnavailable("nobody answers", next_step="wait")
+
+
+@pytest.fixture
+def renewed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
+    """Notes by whose ticket the lock is renewed, and when that ends."""
+    seen: list[tuple[str, object]] = []
+
+    @contextmanager
+    def lock(_recovery: object, ticket: object) -> Iterator[None]:
+        seen.append(("begins", ticket))
+        try:
+            yield
+        finally:
+            seen.append(("ends", ticket))
+
+    monkeypatch.setattr(module, "renewed_lock", lock)
+    return seen
+
+
+def test_steps_are_taken_in_their_order_and_their_results_are_kept() -> None:
+    stage = Stage()
+    outcome = stage.take(stage.step("one"), stage.step("two"), stage.step("three"))
+    assert stage.done == ["one", "two", "three"]
+    assert outcome.results == {"one": "one", "two": "two", "three": "three"}
+    assert (outcome.error, outcome.teardown_errors, stage.told) == (None, [], [])
+
+
+def test_a_step_gets_the_results_it_needs_in_the_order_it_names_them_and_what_was_there_before() -> None:
+    stage = Stage()
+    ticket, one = stage.step("ticket"), stage.step("one")
+    needs = stage.step("two", needs=(one, ticket))
+    assert stage.take(one, needs, ticket="the ticket").of(needs) == "two"
+    [_, *given] = stage.given["two"]
+    assert given == ["one", "the ticket"]
+    assert stage.given["two"][0].repository == "a repository", "the application's context comes first"
+
+
+def test_a_step_of_a_pair_gets_both_applications_the_original_first() -> None:
+    stage = Stage()
+    one = stage.step("one")
+    stage.take(one, stage.step("two", pair=True, needs=(one,)))
+    assert stage.given["two"] == ("old", "clone", "one")
+
+
+def test_what_a_step_has_to_say_is_said() -> None:
+    stage = Stage()
+    stage.take(stage.step("one", message=lambda result: f"{result} is done"), stage.step("two"))
+    assert stage.told == ["one is done"]
+
+
+@pytest.mark.parametrize("failures", range(4))
+def test_a_transient_error_is_tried_again_as_often_as_the_step_says(failures: int) -> None:
+    stage = Stage(fails={"one": [away() for _ in range(failures)]})
+    outcome = stage.take(stage.step("one", retries=2, delay=timedelta(seconds=7)))
+    assert stage.done == ["one"] * min(failures + 1, 3)
+    assert stage.slept == [7.0] * min(failures, 2)
+    assert stage.told == [f"one, attempt {number} of 3: nobody answers" for number in range(1, min(failures, 2) + 1)]
+    assert (outcome.error is None) == (failures < 3)
+
+
+@pytest.mark.parametrize("error", [broken(), ValueError("a mistake"), KeyboardInterrupt()])
+def test_no_other_error_is_tried_again(error: BaseException) -> None:
+    stage = Stage(fails={"one": [error]})
+    outcome = stage.take(stage.step("one", retries=2))
+    assert (stage.done, stage.slept, outcome.error) == (["one"], [], error)
+
+
+def test_a_step_without_retries_is_tried_once() -> None:
+    stage = Stage(fails={"one": [away()]})
+    assert isinstance(stage.take(stage.step("one")).error, BrokerUnavailable)
+    assert (stage.done, stage.slept) == (["one"], [])
+
+
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize("error", [broken(), away(), KeyboardInterrupt(), SystemExit(1), ValueError("a mistake")])
+def test_after_a_failure_only_the_ends_are_taken_and_the_error_is_raised_for_whoever_wants_a_result(error: BaseException) -> None:
+    stage = Stage(fails={"two": [error]})
+    ends = (stage.step("always", when=When.ALWAYS), stage.step("never"), stage.step("failure", when=When.FAILURE))
+    outcome = stage.take(stage.step("one"), stage.step("two"), *ends)
+    assert stage.done == ["one", "two", "always", "failure"]
+    for step in (stage.step("one"), stage.step("never")):
+        with pytest.raises(type(error)) as caught:
+            outcome.require(step)
+        assert caught.value is error
+    assert (outcome.of(stage.step("one")), outcome.of(stage.step("two"))) == ("one", None)
+
+
+def test_without_a_failure_nothing_is_abandoned() -> None:
+    stage = Stage()
+    outcome = stage.take(stage.step("one"), stage.step("always", when=When.ALWAYS), stage.step("failure", when=When.FAILURE))
+    assert stage.done == ["one", "always"]
+    assert outcome.require(stage.step("one")) == "one"
+
+
+def test_ctrl_c_while_a_retry_is_waited_for_ends_the_run_with_its_ends() -> None:
+    stage = Stage(fails={"one": [away()]})
+
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    recovery: Any = None
+    runner = Runner(recovery=recovery, submitter=stage, say=stage.told.append, sleep=interrupted)
+    outcome = runner.take((stage.step("one", retries=2), stage.step("always", when=When.ALWAYS)), {})
+    assert (stage.done, type(outcome.error)) == (["one", "always"], KeyboardInterrupt)
+
+
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize("error", [BrokenPipeError(), KeyboardInterrupt()])
+def test_a_terminal_that_is_gone_keeps_no_application_from_coming_back(error: BaseException) -> None:
+    def gone(_text: str) -> None:
+        raise error
+
+    stage = Stage(say=gone)
+    outcome = stage.take(stage.step("one", message=str), stage.step("two"), stage.step("always", when=When.ALWAYS))
+    assert (stage.done, outcome.error) == (["one", "always"], error)
+
+
+def test_of_several_errors_the_first_one_is_the_outcome_and_the_ends_are_all_taken() -> None:
+    first, second, third = broken("first"), broken("second"), away()
+    stage = Stage(fails={"one": [first], "two": [second], "three": [third]})
+    ends = [stage.step(name, when=When.ALWAYS) for name in ("two", "three", "four")]
+    outcome = stage.take(stage.step("one"), *ends)
+    assert (stage.done, outcome.error) == (["one", "two", "three", "four"], first)
+    assert outcome.teardown_errors == ["second", "nobody answers"]
+    assert [text.partition(":")[0] for text in stage.told] == ["two failed", "three failed", "what could not be put back stays on record"]
+
+
+def test_an_end_that_fails_fails_a_run_that_had_succeeded() -> None:
+    error = broken()
+    stage = Stage(fails={"always": [error]})
+    outcome = stage.take(stage.step("one"), stage.step("always", when=When.ALWAYS), stage.step("failure", when=When.FAILURE))
+    assert (stage.done, outcome.error) == (["one", "always", "failure"], error)
+
+
+def test_an_end_that_fails_is_tried_again_and_the_next_one_is_taken_although_nobody_listens() -> None:
+    def gone(_text: str) -> None:
+        raise BrokenPipeError
+
+    stage = Stage(fails={"one": [broken()], "two": [broken("second")]}, say=gone)
+    outcome = stage.take(stage.step("one"), stage.step("two", when=When.ALWAYS), stage.step("three", when=When.ALWAYS))
+    assert (stage.done, outcome.teardown_errors) == (["one", "two", "three"], ["second"])
+
+
+@pytest.mark.parametrize("reached", [None, *Phase])
+def test_a_restore_that_is_resumed_takes_no_step_that_its_journal_shows_as_done(reached: Phase | None) -> None:
+    stage = Stage()
+    steps = [stage.step(phase.value, done_in=phase) for phase in Phase]
+    stage.take(*steps, stage.step("undated"), stage.step("always", when=When.ALWAYS), reached=reached)
+    left = [phase.value for phase in Phase if reached is None or phase.rank > reached.rank]
+    assert stage.done == [*left, "undated", "always"]
+
+
+def test_whoever_needs_a_step_that_was_done_before_gets_nothing() -> None:
+    stage = Stage()
+    one = stage.step("one", done_in=Phase.SAVED)
+    outcome = stage.take(one, stage.step("two", needs=(one,)), reached=Phase.SAVED)
+    assert (stage.given["two"][1:], outcome.of(one)) == ((None,), None)
+
+
+def test_a_job_is_planned_submitted_and_believed_by_what_it_left(renewed: list[tuple[str, object]]) -> None:
+    stage = Stage()
+    ticket = stage.step("ticket")
+    copy = stage.job("copy", needs=(ticket,))
+    outcome = stage.take(copy, stage.step("after", needs=(copy,)), ticket="the ticket")
+    expected = JobOutcome(result=LEFT, plan=PLAN, ranges=2, offsets=7)
+    assert (outcome.of(copy), stage.given["after"][1:]) == (expected, (expected,))
+    assert (stage.done, renewed) == (["copy", "spark", "after"], [("begins", "the ticket"), ("ends", "the ticket")])
+    [job] = stage.submitted
+    assert (job.name, job.spec, job.result_key) == ("backup", SPEC, LEFT.key)
+    assert (job.repository, job.connection, job.credentials) == ("a repository", "a connection", "credentials")
+    assert stage.told == ["copy: a Spark job over 2 ranges"]
+
+
+def test_a_job_without_a_lock_renews_none_and_one_without_a_cluster_gets_no_connection(renewed: list[tuple[str, object]]) -> None:
+    stage = Stage()
+    read = JobStep(name="read", job="check", call=lambda _recovery: planned(), locked=False)
+    assert stage.take(read).error is None
+    assert (renewed, stage.submitted[0].connection) == ([], None)
+
+
+@pytest.mark.parametrize("nothing", [{"spec": None}, {"result_key": None}])
+def test_a_job_with_nothing_to_do_is_not_submitted_and_those_behind_it_know(
+    renewed: list[tuple[str, object]], nothing: dict[str, Any]
+) -> None:
+    stage = Stage()
+    ticket = stage.step("ticket")
+    copy = stage.job("copy", plan=planned(ranges=0, offsets=0, **nothing), needs=(ticket,))
+    outcome = stage.take(copy, ticket="the ticket")
+    assert outcome.of(copy) == JobOutcome(result=None, plan=PLAN, ranges=0, offsets=0)
+    assert (stage.submitted, stage.told, len(renewed)) == ([], ["copy: nothing to do for Spark"], 2)
+
+
+def test_a_job_that_fails_is_planned_again_when_the_error_may_pass(renewed: list[tuple[str, object]]) -> None:
+    stage = Stage(fails={"spark": [away(), away()]})
+    ticket = stage.step("ticket")
+    copy = stage.job("copy", needs=(ticket,), retries=2, delay=timedelta(seconds=30))
+    assert stage.take(copy, ticket="the ticket").error is None
+    assert (stage.done, stage.slept) == (["copy", "spark"] * 3, [30.0, 30.0])
+    assert [what for what, _ in renewed] == ["begins", "ends"] * 3, "no lock is renewed while nothing is done"
+
+
+@pytest.mark.usefixtures("renewed")
+@pytest.mark.parametrize(("ticket", "goes_on"), [("best_effort", True), ("required", False)])
+def test_only_a_job_that_may_fail_for_this_ticket_lets_the_run_go_on(ticket: str, goes_on: bool) -> None:
+    error = SparkJobFailed("no job succeeds", next_step="none")
+    stage = Stage(fails={"spark": [error]})
+    opened = stage.step("ticket")
+    copy = stage.job("copy", needs=(opened,), may_fail=lambda given: given == "best_effort")
+    outcome = stage.take(copy, stage.step("keep", needs=(copy,)), ticket=ticket)
+    assert (outcome.error, "keep" in stage.done) == ((None, True) if goes_on else (error, False))
+    if goes_on:
+        assert stage.given["keep"][1:] == (None,)
+        assert stage.told[-1].startswith("copy failed, and the restore goes on without it: no job succeeds")
+
+
+@pytest.mark.usefixtures("renewed")
+def test_ctrl_c_in_a_job_that_may_fail_is_no_failure_of_the_job() -> None:
+    stage = Stage(fails={"spark": [KeyboardInterrupt()]})
+    opened = stage.step("ticket")
+    copy = stage.job("copy", needs=(opened,), may_fail=lambda _: True)
+    outcome = stage.take(copy, stage.step("keep"), ticket="t")
+    assert (type(outcome.error), "keep" in stage.done) == (KeyboardInterrupt, False)

@@ -1,0 +1,66 @@
+"""A run's word on offsets goes before the configuration's, and a name of a file leads nowhere but into the directory of configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.config.loader import load
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.offsets import anywhere, inside, offset_strategy
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.offsets.strategy import MAX_FILE_BYTES, GivenOffset, StrategyKind
+from tests.support.examples.configurations import MINIMAL
+
+OFFSETS = (GivenOffset(topic="orders-in", partition=0, offset=7),)
+
+
+def configured(directory: Path, rule: str | None) -> ApplicationConfig:
+    text = MINIMAL if rule is None else f"{MINIMAL}restore:\n  consumer_group_strategy: {rule}\n"
+    (directory / "orders.yaml").write_text(text)
+    return load(directory / "orders.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked", "kind"),
+    [(None, "", "exact"), ("shift:-100", "", "shift"), ("earliest", "exact", "exact"), ("timestamp:2026-11-21T12:00:00Z", "", "timestamp")],
+)
+def test_what_a_run_asks_for_goes_first(tmp_path: Path, rule: str | None, asked: str, kind: str) -> None:
+    assert offset_strategy(configured(tmp_path, rule), asked, read=inside(tmp_path)).kind is StrategyKind(kind)
+
+
+@pytest.mark.parametrize("rule", ["oldest", "timestamp:2026-11-21T12:00:00", "shift:x", "specific:orders", '"file:"'])
+def test_a_configured_strategy_is_checked_when_it_is_loaded(tmp_path: Path, rule: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"orders\.yaml:\d+: restore.consumer_group_strategy"):
+        configured(tmp_path, rule)
+
+
+def test_a_file_is_found_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "offsets.csv").write_text("orders,orders-in,0,7\n")
+    assert offset_strategy(configured(tmp_path, "file:offsets.csv"), "", read=inside(tmp_path)).given == OFFSETS
+    (tmp_path / "real").write_text("orders-in,0,7\n")
+    (tmp_path / "link.csv").symlink_to("real")
+    assert offset_strategy(configured(tmp_path, None), "file:link.csv", read=inside(tmp_path)).given == OFFSETS
+
+
+@pytest.mark.parametrize("name", ["../outside.csv", "{absolute}", "link.csv", "sub/../../outside.csv"])
+def test_a_name_that_leads_out_of_the_directory_is_refused(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "configs"
+    home.mkdir()
+    (tmp_path / "outside.csv").write_text("orders-in,0,7\n")
+    (home / "link.csv").symlink_to(tmp_path / "outside.csv")
+    asked = name.format(absolute=tmp_path / "outside.csv")
+    with pytest.raises(ConfigInvalid, match="is not in"):
+        offset_strategy(configured(home, None), f"file:{asked}", read=inside(home))
+    assert offset_strategy(configured(home, None), f"file:{tmp_path / 'outside.csv'}", read=anywhere).given == OFFSETS
+
+
+def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="cannot be read"):
+        inside(tmp_path)("nothing.csv")
+    with pytest.raises(ConfigInvalid, match="cannot be read"):
+        anywhere(str(tmp_path))
+    with pytest.raises(ConfigInvalid, match="cannot be read"):
+        anywhere("nul\0")
+    assert len(anywhere("/dev/zero")) == MAX_FILE_BYTES + 1, "and what is so long is refused when it is parsed"

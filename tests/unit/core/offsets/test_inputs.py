@@ -1,0 +1,236 @@
+"""Where every input goes on, for any manifest and any logs: within the logs, with metadata only where it is true, and never without being said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.offsets.inputs import ChosenOffsets, Logs, choose_offsets, input_images
+from streams_recovery.core.offsets.strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.restore.placement import Placed
+from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
+
+A, B = TopicPartition("in", 0), TopicPartition("in", 1)
+TAIL = topic((replace(image((segment(3, 9, [3, 5, 8]),), start=2, end=9), committed=committed(5)),), name="r", role=TopicRole.REPARTITION)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An input with its image at the cut, and its log as it is now."""
+
+    image: PartitionImage
+    start: int
+    stable: int
+    end: int
+    at_time: int | None
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, reachable: bool = True) -> list[Case]:
+    found = []
+    for number in range(draw(st.integers(1, 4))):
+        log_start = draw(st.integers(0, 20))
+        end = log_start + draw(st.integers(0, 20))
+        commit = draw(st.none() | st.integers(log_start, end))
+        low = min(log_start if commit is None else commit, log_start if reachable else 99)
+        start = draw(st.integers(0, low if reachable else 60))
+        stable = draw(st.integers(max(start, end) if reachable else start, max(start, end) + 20))
+        last = stable + draw(st.integers(0, 5))
+        seen = image((), start=log_start, end=end)
+        seen = replace(seen, partition=number, committed=None if commit is None else committed(commit, draw(st.sampled_from(["", "AgAA"]))))
+        found.append(Case(image=seen, start=start, stable=stable, end=last, at_time=draw(st.none() | st.integers(start, last))))
+    return found
+
+
+def manifest(found: list[Case]) -> Manifest:
+    inputs = topic(tuple(case.image for case in found), name="in", role=TopicRole.INPUT)
+    return manifest_of(inputs, TAIL, topic((image(()),), name="out", role=TopicRole.OUTPUT), topic((image(()),), name="c"))
+
+
+def in_place(found: Manifest) -> tuple[Placed, ...]:
+    return tuple(Placed(image=one, name=one.name, made=one.role.internal) for one in found.topics)
+
+
+def logs(found: list[Case]) -> Logs:
+    by_partition = {TopicPartition("in", case.image.partition): case for case in found}
+    return Logs(
+        starts={tp: case.start for tp, case in by_partition.items()},
+        stable={tp: case.stable for tp, case in by_partition.items()},
+        ends={tp: case.end for tp, case in by_partition.items()},
+        at_time={tp: case.at_time for tp, case in by_partition.items()},
+    )
+
+
+def chosen(found: list[Case], strategy: OffsetStrategy, reset: str = "earliest") -> ChosenOffsets:
+    return choose_offsets(
+        in_place(manifest(found)), strategy, logs(found), auto_offset_reset=reset, rows_below=lambda _, c: sum(o < c for o in (3, 5, 8))
+    )
+
+
+def by(kind: StrategyKind, *, at: int | None = None, by: int | None = None, given: tuple[GivenOffset, ...] = ()) -> OffsetStrategy:
+    return OffsetStrategy(kind=kind, text=f"{kind}!", at=at, by=by, given=given)
+
+
+def exact_of(case: Case, reset: str) -> int:
+    if case.image.committed is not None:
+        return case.image.committed.offset
+    return case.image.end if reset == "latest" else case.image.log_start
+
+
+def expected(case: Case, strategy: OffsetStrategy, reset: str) -> int:
+    """The same in other words."""
+    exact = exact_of(case, reset)
+    ends = case.stable if case.at_time is None else case.at_time
+    shifted = exact + (strategy.by or 0)
+    given = [item.offset for item in strategy.given if item.partition == case.image.partition]
+    return {
+        "exact": exact,
+        "earliest": case.start,
+        "latest": case.stable,
+        "timestamp": ends,
+        "duration": ends,
+        "shift": case.start if shifted < case.start else case.stable if shifted > case.stable else shifted,
+        "specific": given[0] if given else exact,
+        "file": given[0] if given else exact,
+    }[strategy.kind]
+
+
+@given(found=cases(), kind=st.sampled_from(list(StrategyKind)), reset=st.sampled_from(["earliest", "latest", "none"]), data=st.data())
+def test_each_strategy_gives_every_input_one_offset_and_says_where_it_disagrees(
+    found: list[Case], kind: StrategyKind, reset: str, data: st.DataObject
+) -> None:
+    given: tuple[GivenOffset, ...] = ()
+    if kind in (StrategyKind.SPECIFIC, StrategyKind.FILE):
+        places = {case.image.partition: data.draw(st.none() | st.integers(case.start, case.end)) for case in found}
+        given = tuple(GivenOffset(topic="in", partition=number, offset=place) for number, place in places.items() if place is not None)
+    strategy = by(kind, at=1, by=data.draw(st.integers(-30, 30)), given=given)
+    result = chosen(found, strategy, reset)
+
+    inputs = {item.tp: item for item in result.offsets if item.topic == "in"}
+    assert set(inputs) == set(input_images(in_place(manifest(found))))
+    assert [item.tp for item in result.offsets] == sorted(item.tp for item in result.offsets)
+    differs = 0
+    for case in found:
+        item = inputs[TopicPartition("in", case.image.partition)]
+        assert item.offset == expected(case, strategy, reset)
+        assert case.start <= item.offset <= case.end
+        true = item.offset == exact_of(case, reset)
+        known = case.image.committed.metadata if case.image.committed else ""
+        assert item.metadata == (known if true else ""), "stream time goes with its own offset only"
+        differs += not true
+    assert result.agree == (differs == 0)
+    assert any(f"disagree with the restored state on {differs} partitions" in told for told in result.warnings) == (differs > 0)
+    (tail,) = (item for item in result.offsets if item.topic == "r")
+    assert (tail.offset, tail.metadata, tail.fixed) == (1, "AgAA", True), "repartition topics are always exact"
+
+
+@given(found=cases(reachable=False), kind=st.sampled_from([StrategyKind.EXACT, StrategyKind.SHIFT]))
+def test_an_offset_outside_its_log_is_refused_or_moved_inside(found: list[Case], kind: StrategyKind) -> None:
+    outside = [case for case in found if not case.start <= exact_of(case, "earliest") <= case.end]
+    if kind is StrategyKind.SHIFT or not outside:
+        assert len(chosen(found, by(kind, by=0)).offsets) == len(found) + 1
+        return
+    with pytest.raises(Refused, match="is outside") as caught:
+        chosen(found, by(kind))
+    assert len(caught.value.facts["problems"]) == len(outside)  # type: ignore[arg-type]
+
+
+def case(commit: int | None = 5, *, start: int = 0, stable: int = 10, end: int = 12, at_time: int | None = 7) -> Case:
+    seen = image((), start=0, end=10)
+    return Case(
+        image=replace(seen, committed=None if commit is None else committed(commit)), start=start, stable=stable, end=end, at_time=at_time
+    )
+
+
+@pytest.mark.parametrize("commit", [2, 13])
+def test_a_commit_outside_its_log_is_named_with_both_ends(commit: int) -> None:
+    with pytest.raises(Refused, match=rf"in-0: committed offset {commit} is outside \[3, 12\].*another cluster"):
+        chosen([case(commit, start=3)], EXACT)
+
+
+def test_named_offsets_outside_their_log_are_refused_too() -> None:
+    with pytest.raises(Refused, match=r"in-0: offset 13 is outside \[0, 12\].*choose offsets within the logs"):
+        chosen([case()], by(StrategyKind.SPECIFIC, given=(GivenOffset(topic="in", partition=0, offset=13),)))
+
+
+@pytest.mark.parametrize("strange", [("in", 7), ("nobody", 0), ("out", 0), ("c", 0)])
+@pytest.mark.parametrize("kind", [StrategyKind.SPECIFIC, StrategyKind.FILE])
+def test_offsets_of_partitions_that_are_no_inputs_are_refused(kind: StrategyKind, strange: tuple[str, int]) -> None:
+    given = (GivenOffset(topic="in", partition=0, offset=4), GivenOffset(topic=strange[0], partition=strange[1], offset=4))
+    with pytest.raises(Refused, match=f"no inputs: {strange[0]}-{strange[1]}"):
+        chosen([case()], by(kind, given=given))
+
+
+def test_an_export_of_the_group_has_repartition_topics_and_they_stay_exact() -> None:
+    given = (GivenOffset(topic="in", partition=0, offset=4), GivenOffset(topic="r", partition=0, offset=99))
+    result = chosen([case()], by(StrategyKind.FILE, given=given))
+    assert [item.offset for item in result.offsets] == [4, 1]
+    assert any("1 offsets of repartition topics in the file are not used" in told for told in result.warnings)
+    with pytest.raises(Refused, match="no inputs: r-0"):
+        chosen([case()], by(StrategyKind.SPECIFIC, given=given))
+
+
+def test_what_is_counted_twice_and_what_never_is_told_in_numbers() -> None:
+    other = replace(case(), image=replace(case().image, partition=1))
+    given = (GivenOffset(topic="in", partition=0, offset=2), GivenOffset(topic="in", partition=1, offset=9))
+    told = " ".join(chosen([case(), other], by(StrategyKind.SPECIFIC, given=given)).warnings)
+    assert "up to 3 input records are counted a second time: in-0" in told
+    assert "up to 4 input records are never counted: in-1" in told
+    assert "stream time begins anew on 2 partitions" in told
+
+
+@pytest.mark.fault("F48")
+def test_a_partition_without_a_commit_gets_one_and_it_is_said() -> None:
+    """A table restored from its source topic stops at the committed offset: without one it would stay empty, and nothing would tell."""
+    for reset, offset in (("earliest", 0), ("none", 0), ("latest", 10)):
+        result = chosen([case(None)], EXACT, reset)
+        assert (result.offsets[0].offset, result.offsets[0].metadata, result.agree) == (offset, "", True)
+        assert any("without a commit at the savepoint" in told and "in-0" in told for told in result.warnings)
+    assert chosen([case()], EXACT).warnings == ()
+
+
+def test_a_place_in_a_moving_log_is_a_rule_and_not_a_number() -> None:
+    for kind in (StrategyKind.EARLIEST, StrategyKind.LATEST, StrategyKind.TIMESTAMP):
+        assert not chosen([case()], by(kind)).offsets[0].fixed
+    assert chosen([case()], by(StrategyKind.SHIFT, by=-1)).offsets[0].fixed
+    cut_off = chosen([case()], by(StrategyKind.SHIFT, by=-6))
+    assert (cut_off.offsets[0].offset, cut_off.offsets[0].fixed) == (0, False)
+    assert any("cut off at the ends of the logs: in-0" in told for told in cut_off.warnings)
+
+
+MADE = topic(
+    (
+        replace(image((segment(5, 20, [5, 9, 11]),), start=5, end=20), committed=committed(10, "AgAA")),
+        replace(image((segment(5, 20, [5, 9, 11]),), start=5, end=20), partition=1, committed=None),
+    ),
+    name="in",
+    role=TopicRole.INPUT,
+)
+
+
+def in_made(strategy: OffsetStrategy, reset: str = "earliest") -> dict[TopicPartition, tuple[int, str]]:
+    """Offsets in an input that is made from its archived records, three in each partition."""
+    placed = (Placed(image=MADE, name="copy", made=True),)
+    tps = [TopicPartition("copy", 0), TopicPartition("copy", 1)]
+    found = Logs(starts=dict.fromkeys(tps, 0), stable=dict.fromkeys(tps, 3), ends=dict.fromkeys(tps, 3), at_time=dict.fromkeys(tps))
+    result = choose_offsets(
+        placed, strategy, found, auto_offset_reset=reset, rows_below=lambda _, c: sum(offset < c for offset in (5, 9, 11))
+    )
+    return {item.tp: (item.offset, item.metadata) for item in result.offsets}
+
+
+@pytest.mark.parametrize(("reset", "without"), [("earliest", 0), ("latest", 3)])
+def test_in_an_input_that_is_made_offsets_count_its_rows(reset: str, without: int) -> None:
+    assert in_made(EXACT, reset) == {TopicPartition("copy", 0): (2, "AgAA"), TopicPartition("copy", 1): (without, "")}
+
+
+@pytest.mark.parametrize("kind", [StrategyKind.TIMESTAMP, StrategyKind.DURATION])
+def test_no_time_is_looked_up_in_an_input_that_is_yet_to_be_made(kind: StrategyKind) -> None:
+    with pytest.raises(Refused, match="inputs that are made from the savepoint: copy"):
+        in_made(by(kind, at=1))

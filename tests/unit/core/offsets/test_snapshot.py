@@ -1,0 +1,102 @@
+"""Going back to a snapshot: exactly what was there, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
+from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot, RollbackPlan, plan_rollback
+
+PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(2)]
+ELSEWHERE = TopicPartition("elsewhere", 0)
+SPANS = dict.fromkeys(PARTITIONS, (2, 9))
+
+
+def at(offset: int, metadata: str = "") -> CommittedOffset:
+    return CommittedOffset(offset=offset, metadata=metadata, leader_epoch=None)
+
+
+def described(name: str, topic_id: str) -> TopicDescription:
+    return TopicDescription(name=name, topic_id=topic_id, partitions=2, replication_factor=1, config={}, leader_epochs=(0, 0))
+
+
+TOPICS = {name: described(name, f"id-{name}") for name in ("a", "b")}
+
+
+def snapshot(offsets: dict[TopicPartition, CommittedOffset], group: str = "readers") -> OffsetSnapshot:
+    kept = tuple(
+        GroupOffset(topic=tp.topic, partition=tp.partition, offset=known.offset, metadata=known.metadata) for tp, known in offsets.items()
+    )
+    return OffsetSnapshot(
+        format_version=1,
+        snapshot_id="20261121T012345Z-0123456789",
+        application_id="orders",
+        cluster_id="c",
+        taken_at=1,
+        savepoint_id=None,
+        requested_by="me",
+        reason="",
+        groups=(GroupOffsets(group_id=group, kind="classic", topics={"a": "id-a", "b": "id-b"}, offsets=kept),),
+        unread={},
+    )
+
+
+def plan(kept: dict[TopicPartition, CommittedOffset], now: dict[TopicPartition, CommittedOffset]) -> RollbackPlan:
+    return plan_rollback(snapshot(kept), "readers", now=now, topics=TOPICS, spans=SPANS)
+
+
+offsets = st.dictionaries(st.sampled_from(PARTITIONS), st.builds(at, st.integers(2, 9), st.sampled_from(["", "AgAA"])))
+
+
+@given(kept=offsets, now=offsets, other=st.booleans())
+def test_afterwards_the_group_has_what_it_had_and_nothing_else_moved(
+    kept: dict[TopicPartition, CommittedOffset], now: dict[TopicPartition, CommittedOffset], other: bool
+) -> None:
+    now = {**now, ELSEWHERE: at(1)} if other else now
+    planned = plan(kept, now)
+    after = {**now, **{change.tp: change.wanted for change in planned.changes}}
+    expected = {**{tp: known for tp, known in now.items() if tp == ELSEWHERE}, **kept}
+    assert {tp: known for tp, known in after.items() if known is not None} == expected
+    assert planned.moving == sum(1 for tp in {*now, *kept} - {ELSEWHERE} if now.get(tp) != kept.get(tp))
+
+
+def test_what_is_approved_is_where_the_group_goes_not_where_it_is() -> None:
+    one, other = plan({PARTITIONS[0]: at(3)}, {PARTITIONS[0]: at(5)}), plan({PARTITIONS[0]: at(3)}, {PARTITIONS[0]: at(6)})
+    assert one.hash == other.hash
+    assert plan({PARTITIONS[0]: at(4)}, {PARTITIONS[0]: at(5)}).hash != one.hash
+    assert plan({PARTITIONS[0]: at(3, "AgAA")}, {PARTITIONS[0]: at(5)}).hash != one.hash
+    assert plan({PARTITIONS[0]: at(3)}, {PARTITIONS[0]: at(5), PARTITIONS[1]: at(2)}).hash != one.hash, "a deletion more"
+    assert replace(one, group_id="others").hash != one.hash
+
+
+def test_offsets_that_mean_something_else_by_now_are_refused_all_at_once() -> None:
+    kept = snapshot({PARTITIONS[0]: at(1), PARTITIONS[1]: at(10), PARTITIONS[2]: at(5)})
+    with pytest.raises(Refused, match=r"a-0 at 1 is outside \[2, 9\]; a-1 at 10 is outside \[2, 9\]") as caught:
+        plan_rollback(kept, "readers", now={}, topics=TOPICS, spans=SPANS)
+    assert caught.value.facts["problems"] == ["a-0 at 1 is outside [2, 9]", "a-1 at 10 is outside [2, 9]"]
+    with pytest.raises(Refused, match=r"topic a is gone; topic b was created again \(id id-b became another\)"):
+        plan_rollback(kept, "readers", now={}, topics={"b": described("b", "another")}, spans=SPANS)
+    with pytest.raises(Refused, match="a-0 is gone"):
+        plan_rollback(kept, "readers", now={}, topics=TOPICS, spans={})
+
+
+def test_a_group_that_is_not_in_it_is_named_with_those_that_are() -> None:
+    with pytest.raises(NotFound, match="has no offsets of group nobody; it has: readers"):
+        plan_rollback(snapshot({}), "nobody", now={}, topics=TOPICS, spans=SPANS)
+
+
+def test_going_back_without_the_state_is_said_for_the_application_s_own_group_only() -> None:
+    own = plan_rollback(snapshot({}, group="orders"), "orders", now={}, topics=TOPICS, spans=SPANS)
+    assert "only offsets go back" in own.warnings[0]
+    assert plan({}, {}).warnings == ()
+
+
+def test_it_survives_the_repository() -> None:
+    kept = snapshot({PARTITIONS[0]: at(3, "AgAA")})
+    assert codec.loads(OffsetSnapshot, codec.dumps(kept), where="x") == kept

@@ -1,0 +1,163 @@
+"""One line of text for where an application goes on: understood whole, or refused with the way to write it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.offsets.strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind, checked, parse, parse_file
+
+NOON = 1_795_262_400_000
+
+
+def nothing(name: str) -> bytes:
+    raise AssertionError(f"{name} was read")
+
+
+def parsed(text: str) -> OffsetStrategy:
+    return parse(text, group="orders", read=nothing)
+
+
+def at(topic: str, partition: int, offset: int) -> GivenOffset:
+    return GivenOffset(topic=topic, partition=partition, offset=offset)
+
+
+@pytest.mark.parametrize("kind", ["exact", "earliest", "latest"])
+def test_words_that_stand_alone(kind: str) -> None:
+    assert parsed(kind) == OffsetStrategy(kind=StrategyKind(kind), text=kind, at=None, by=None, given=())
+    assert parsed("exact") == EXACT
+    with pytest.raises(ConfigInvalid, match="not a whole strategy"):
+        parsed(f"{kind}:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-21T12:00:00Z", NOON),
+        ("2026-11-21T13:00:00+01:00", NOON),
+        ("2026-11-21 12:00:00.001999Z", NOON + 1),
+        # Both of the hour that a clock shows twice, told apart by what a naive time leaves out.
+        ("2026-10-25T02:30:00+02:00", 1_792_888_200_000),
+        ("2026-10-25T02:30:00+01:00", 1_792_891_800_000),
+        ("1970-01-01T00:00:00Z", 0),
+    ],
+)
+def test_a_time_is_a_moment(text: str, moment: int) -> None:
+    assert parsed(f"timestamp:{text}").at == moment
+
+
+@given(moment=st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(9999, 12, 30)), hours=st.integers(-14, 14))  # noqa: DTZ001
+def test_a_time_keeps_its_milliseconds_in_any_zone(moment: datetime, hours: int) -> None:
+    aware = moment.replace(tzinfo=timezone(timedelta(hours=hours)))
+    found = parsed(f"timestamp:{aware.isoformat()}").at
+    assert found is not None
+    assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found) <= aware
+    assert aware < datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no strategy"),
+        ("oldest", "is no strategy"),
+        ("EXACT", "is no strategy"),
+        ("timestamp", "not a whole strategy"),
+        ("timestamp:", "not a whole strategy"),
+        ("timestamp:2026-11-21T12:00:00", "has no time zone.*12:00:00Z or"),
+        ("timestamp:2026-11-21", "has no time zone"),
+        ("timestamp:noon", "is not a time"),
+        ("timestamp:1969-12-31T23:59:59Z", "before 1970"),
+        ("duration:1 day", "is not a duration"),
+        ("duration:P", "is not a duration"),
+        ("duration:PT", "is not a duration"),
+        ("duration:-P1D", "is not a duration"),
+        ("shift:ten", "not a number of offsets"),
+        ("shift:1.5", "not a number of offsets"),
+        ("specific:orders", "is not <topic>:<partition>=<offset>"),
+        ("specific:orders:0=-1", "is not <topic>"),
+        ("specific:orders:0=1,", "is not <topic>"),
+        ("specific:../x:0=1", "is not <topic>"),
+        ("specific:orders:0=1,orders:0=2", "orders-0 is named twice"),
+        ("file:", "not a whole strategy"),
+    ],
+)
+def test_what_is_no_strategy_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigInvalid, match=said):
+        parsed(text)
+    with pytest.raises(ConfigInvalid, match=said):
+        checked(text)
+
+
+@pytest.mark.parametrize(("text", "hours"), [("P1D", 24), ("PT6H", 6), ("P1DT2H30M", 26.5), ("PT1800S", 0.5)])
+def test_a_duration_counts_back_from_when_the_plan_is_made(text: str, hours: float) -> None:
+    day = 86_400_000
+    assert parsed(f"duration:{text}").moment(30 * day) == 30 * day - hours * 3_600_000
+    assert parsed("duration:P99999D").moment(day) == 0
+    assert parsed("timestamp:1970-01-02T00:00:00Z").moment(30 * day) == day
+    assert parsed("earliest").moment(day) is None
+
+
+@pytest.mark.parametrize(("text", "by"), [("shift:-100", -100), ("shift:+7", 7), ("shift:0", 0)])
+def test_a_shift_has_a_sign(text: str, by: int) -> None:
+    assert parsed(text).by == by
+
+
+def test_offsets_are_named_by_topic_and_partition() -> None:
+    assert parsed("specific:orders:0=17, my.in_put-2:11=42").given == (at("orders", 0, 17), at("my.in_put-2", 11, 42))
+
+
+def test_a_file_is_read_only_when_it_is_needed() -> None:
+    assert checked("file:any.csv") == "file:any.csv"
+    assert parse("file:any.csv", group="orders", read=lambda name: f"{name},0,1".encode()).given == (at("any.csv", 0, 1),)
+
+
+named = st.builds(
+    at, st.from_regex(r"\A[a-zA-Z0-9._-]{1,40}\Z"), st.integers(0, 2**31 - 1).filter(lambda n: n < 10**9), st.integers(0, 10**18 - 1)
+)
+
+
+@given(
+    offsets=st.lists(named, min_size=1, max_size=9, unique_by=lambda item: item.tp),
+    shape=st.sampled_from(["plain", "group", "quoted", "json"]),
+)
+def test_every_form_of_a_file_says_the_same(offsets: list[GivenOffset], shape: str) -> None:
+    rows = [(item.topic, item.partition, item.offset) for item in offsets]
+    text = {
+        "plain": "".join(f"{t},{p},{o}\n" for t, p, o in rows),
+        "group": "".join(f"orders,{t},{p},{o}\nanother,{t},{p},5\n" for t, p, o in rows),
+        "quoted": "\ufefftopic,partition,offset\r\n" + "".join(f'"{t}",{p},{o}\r\n' for t, p, o in rows),
+        "json": json.dumps([codec.encode(item) for item in offsets]),
+    }[shape]
+    assert parse_file(text.encode(), where="f", group="orders") == tuple(offsets)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "names no offset of group orders"),
+        (b"\n\n", "names no offset"),
+        (b"another,orders,0,1\n", "names no offset of group orders"),
+        (b"orders,0,1\norders,0,2\n", "orders-0 is named twice"),
+        (b"orders,0\n", "f:1 cannot be used: expected topic,partition,offset and found 2 values"),
+        (b"orders,0,1\norders,one,1\n", "f:2 cannot be used: 'orders,one,1' is not"),
+        (b"orders,0,-1\n", "is not topic,partition,offset"),
+        (b'orders,0,"1\n', "cannot be used"),
+        (b"\xff\xfe", "it is not text"),
+        (b"[", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b'[{"topic": "orders", "partition": 0}]', "missing"),
+        (b'[{"topic": "orders", "partition": 0, "offset": "1"}]', "expected int"),
+        (b'[{"topic": "orders", "partition": 0, "offset": -1}]', "cannot be"),
+        (b"[]", "names no offset"),
+        (b"x" * (16 * 1024 * 1024 + 1), "larger than"),
+    ],
+)
+def test_a_file_that_is_not_understood_whole_is_not_used(content: bytes, said: str) -> None:
+    with pytest.raises(ConfigInvalid, match=said):
+        parse_file(content, where="f", group="orders")

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.preflight.checks import before_backup, before_restore, stopped_by_default, written_again
+from streams_recovery.core.preflight.facts import (
+    AUTO_CREATE,
+    LOG_APPEND,
+    MAX_MESSAGE,
+    MIN_IN_SYNC,
+    TIMESTAMP_TYPE,
+    UNCLEAN,
+    ApplicationFacts,
+    ClusterFacts,
+    TopicFacts,
+)
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.repository.manifest import Manifest
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
+
+SAFE = {MIN_IN_SYNC: "2", UNCLEAN: "false", TIMESTAMP_TYPE: "CreateTime", MAX_MESSAGE: "1048588"}
+BROKERS = {
+    "log.message.timestamp.type": "CreateTime",
+    "message.max.bytes": "1048588",
+    MIN_IN_SYNC: "2",
+    UNCLEAN: "false",
+    AUTO_CREATE: "false",
+}
+NAME = "orders-totals-changelog"
+IDLE = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=(), instances=())
+
+
+def cluster(brokers: int = 3, level: int | None = 30, **settings: str) -> ClusterFacts:
+    return ClusterFacts(
+        brokers=brokers, settings=BROKERS | {key.replace("_", "."): value for key, value in settings.items()}, metadata_level=level
+    )
+
+
+def existing(role: TopicRole = TopicRole.CHANGELOG, *, partitions: int = 1, replicas: int = 3, **settings: str) -> TopicFacts:
+    changed = SAFE | {key.replace("_", "."): value for key, value in settings.items()}
+    return TopicFacts(name=NAME, role=role, partitions=partitions, replication_factor=replicas, settings=changed)
+
+
+def saved(*, replicas: int = 3, payload: int = 10, stored: int = 100, group: str = "classic", **config: str) -> Manifest:
+    piece = segment(0, 10, [1, 2, 3])
+    assert piece.file is not None
+    piece = dataclasses.replace(piece, file=dataclasses.replace(piece.file, payload_bytes=payload, bytes=stored))
+    changelog = topic((image((piece,)),), name=NAME)
+    overrides = {"cleanup.policy": "compact"} | {key.replace("_", "."): value for key, value in config.items()}
+    changelog = dataclasses.replace(changelog, replication_factor=replicas, config=overrides)
+    return dataclasses.replace(manifest_of(changelog), group_type=group)
+
+
+def kinds(found: tuple[PreflightFinding, ...]) -> list[tuple[str, Severity]]:
+    return [(finding.kind, finding.severity) for finding in found]
+
+
+def restoring(
+    there: ClusterFacts, manifest: Manifest, topics: list[TopicFacts], application: ApplicationFacts, *, replacing: bool = False
+) -> tuple[PreflightFinding, ...]:
+    made = {one.name: one for one in manifest.topics}
+    return before_restore(there, manifest, made, topics, application, replacing=replacing)
+
+
+def test_a_safe_cluster_has_no_findings() -> None:
+    assert before_backup(cluster(), [existing()], IDLE) == ()
+    assert restoring(cluster(), saved(), [existing()], IDLE) == ()
+    assert restoring(cluster(), saved(), [], IDLE) == ()
+
+
+def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of() -> None:
+    assert stopped_by_default("app", None) == ()
+    (only,) = stopped_by_default("app", "runs.command has no pause and no resume")
+    assert only.severity is Severity.WARNING
+    assert "app is closed and started again for every savepoint, because it cannot be paused: runs.command has no pause" in only.text
+
+
+def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:
+    assert before_backup(cluster(1), [existing(replicas=1, min_insync_replicas="1")], IDLE) == ()
+
+
+@pytest.mark.parametrize(
+    ("topic_facts", "says"),
+    [
+        (existing(replicas=1), "has one replica"),
+        (existing(min_insync_replicas="1"), "min.insync.replicas=1"),
+        (existing(unclean_leader_election_enable="true"), "unclean.leader.election.enable=true"),
+        (existing(message_timestamp_type=LOG_APPEND), "times are part of the state"),
+    ],
+)
+def test_unsafe_settings_warn_before_a_savepoint(topic_facts: TopicFacts, says: str) -> None:
+    (only,) = before_backup(cluster(), [topic_facts], IDLE)
+    assert only.severity is Severity.WARNING
+    assert NAME in only.text
+    assert says in only.text
+
+
+def test_inputs_are_other_people_s_business_and_so_are_the_times_of_repartition_topics() -> None:
+    careless = {"min_insync_replicas": "1", "unclean_leader_election_enable": "true", "message_timestamp_type": LOG_APPEND}
+    assert before_backup(cluster(), [existing(TopicRole.INPUT, replicas=1, **careless)], IDLE) == ()
+    assert before_backup(cluster(), [existing(TopicRole.REPARTITION, message_timestamp_type=LOG_APPEND)], IDLE) == ()
+
+
+def test_topics_on_first_use_are_warned_of() -> None:
+    assert kinds(before_backup(cluster(auto_create_topics_enable="true"), [existing()], IDLE)) == [(AUTO_CREATE, Severity.WARNING)]
+    assert kinds(restoring(cluster(auto_create_topics_enable="true"), saved(), [], IDLE)) == [(AUTO_CREATE, Severity.WARNING)]
+
+
+@pytest.mark.parametrize("partitions", [2, 7])
+def test_an_internal_topic_with_other_partitions_blocks_a_restore(partitions: int) -> None:
+    found = restoring(cluster(), saved(), [existing(partitions=partitions)], IDLE)
+    assert kinds(found) == [("partitions", Severity.BLOCKING)]
+    assert f"{NAME} has {partitions} partitions, 1 in savepoint 20261121T012345Z-0123456789" in found[0].text
+    assert "Existing internal topic has invalid partitions" in found[0].text
+    replaced = restoring(cluster(), saved(), [existing(partitions=partitions)], IDLE, replacing=True)
+    assert kinds(replaced) == [("partitions", Severity.WARNING)]
+
+
+def test_more_replicas_than_brokers_block_a_restore() -> None:
+    found = restoring(cluster(2), saved(replicas=3), [], IDLE)
+    assert ("replication", Severity.BLOCKING) in kinds(found)
+    assert "bring up 1 more" in found[0].remedy
+
+
+@pytest.mark.parametrize("where", ["the topic", "the brokers"])
+def test_more_replicas_in_sync_than_replicas_block_a_restore(where: str) -> None:
+    there = cluster(min_insync_replicas="3") if where == "the brokers" else cluster()
+    manifest = saved(replicas=2, **({"min_insync_replicas": "3"} if where == "the topic" else {}))
+    assert kinds(restoring(there, manifest, [], IDLE)) == [("min-insync", Severity.BLOCKING)]
+
+
+@pytest.mark.parametrize(
+    ("payload", "stored", "severity"),
+    [(3_000_000, 2_990_000 + 8_192, None), (3_000_003, 2_900_000, Severity.WARNING), (4_000_000, 3_600_000, Severity.BLOCKING)],
+)
+def test_records_that_cannot_fit_block_a_restore_and_those_that_may_warn(payload: int, stored: int, severity: Severity | None) -> None:
+    found = restoring(cluster(message_max_bytes="1000000"), saved(payload=payload, stored=stored), [], IDLE)
+    assert kinds(found) == ([] if severity is None else [("record-size", severity)])
+    own = saved(payload=payload, stored=stored, max_message_bytes="9000000")
+    assert restoring(cluster(message_max_bytes="1000000"), own, [], IDLE) == ()
+
+
+@pytest.mark.fault("F31")
+def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
+    found = restoring(cluster(log_message_timestamp_type=LOG_APPEND), saved(), [], IDLE)
+    assert kinds(found) == [("timestamps", Severity.WARNING)]
+    own = saved(message_timestamp_type="CreateTime")
+    assert restoring(cluster(log_message_timestamp_type=LOG_APPEND), own, [], IDLE) == ()
+
+
+@pytest.mark.fault("F52")
+@pytest.mark.parametrize(
+    ("level", "severity"),
+    [
+        (25, None),
+        (26, Severity.BLOCKING),
+        (27, Severity.BLOCKING),
+        (28, Severity.WARNING),
+        (29, Severity.WARNING),
+        (30, None),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("now", ["absent", "classic", "streams"])
+def test_offsets_for_a_streams_group_that_is_not_there_are_a_trap_on_some_releases(
+    level: int | None, severity: Severity | None, now: str
+) -> None:
+    application = ApplicationFacts(application_id="orders", group_kind=now, client_ids=(), instances=())
+    found = restoring(cluster(level=level), saved(group="streams"), [], application)
+    trapped = severity is not None and now != "streams"
+    assert kinds(found) == ([("group-trap", severity)] if trapped and severity else [])
+    assert restoring(cluster(level=level), saved(group="classic"), [], application) == ()
+
+
+def test_members_of_a_process_that_nobody_configured_are_warned_of() -> None:
+    threads = tuple(f"orders-{process}-StreamThread-{thread}-consumer" for process in ("p1", "p2") for thread in (1, 2))
+    two = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=threads, instances=("one", "two"))
+    assert before_backup(cluster(), [existing()], two) == ()
+    one = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=(*threads, "some-tool"), instances=("one",))
+    for found in (before_backup(cluster(), [existing()], one), restoring(cluster(), saved(), [], one)):
+        assert kinds(found) == [("instances", Severity.WARNING)]
+        assert "2 processes, and 1 instances" in found[0].text
+
+
+def test_settings_that_may_not_be_read_are_not_guessed() -> None:
+    blind = ClusterFacts(brokers=3, settings={}, metadata_level=None)
+    unread = dataclasses.replace(existing(), settings={})
+    assert before_backup(blind, [unread], IDLE) == ()
+    assert restoring(blind, saved(), [unread], IDLE) == ()
+
+
+def test_everything_is_told_at_once() -> None:
+    manifest = saved(replicas=3, payload=4_000_000, stored=3_600_000, group="streams", unclean_leader_election_enable="true")
+    found = restoring(cluster(2, 27, message_max_bytes="1000"), manifest, [existing(partitions=9)], IDLE)
+    assert [kind for kind, severity in kinds(found) if severity is Severity.BLOCKING] == [
+        "partitions",
+        "replication",
+        "record-size",
+        "group-trap",
+    ]
+    assert [kind for kind, severity in kinds(found) if severity is Severity.WARNING] == ["durability"]
+
+
+@pytest.mark.fault("F56")
+def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() -> None:
+    output = topic((image((), end=10), dataclasses.replace(image((), end=5), partition=1)), name="out", role=TopicRole.OUTPUT)
+    first, second = TopicPartition("renamed", 0), TopicPartition("renamed", 1)
+    (only,) = written_again({"renamed": output}, {first: 13, second: 5})
+    assert only.severity is Severity.WARNING
+    assert "renamed-0 offsets 10 to 12; 3 offsets in all" in only.text
+    assert "renamed-1" not in only.text
+    assert written_again({"renamed": output}, {first: 10, second: 5}) == ()
+    assert written_again({"renamed": output}, {}) == ()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, required
+from streams_recovery.core.preflight.permissions import (
+    ALTER_CONFIGS,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    READ,
+    WRITE,
+    Answer,
+    RequiredAcl,
+    ResourceKind,
+    Rights,
+    acl_text,
+    command,
+    least,
+    missing,
+)
+
+ALL = frozenset({ALTER_CONFIGS, CREATE, DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE})
+TOPICS = (
+    TopicInUse(name="in", role=TopicRole.INPUT, archived=False, compacted=False),
+    TopicInUse(name="table", role=TopicRole.GLOBAL, archived=True, compacted=True),
+    TopicInUse(name="app-a-changelog", role=TopicRole.CHANGELOG, archived=True, compacted=True),
+    TopicInUse(name="app-b-changelog", role=TopicRole.CHANGELOG, archived=True, compacted=True),
+    TopicInUse(name="app-c-repartition", role=TopicRole.REPARTITION, archived=True, compacted=False),
+)
+NEEDS = {
+    "backup": backup_needs("app", TOPICS, stops=True, transactional=True),
+    "restore": restore_needs("app", [replace(topic, made=topic.role.internal) for topic in TOPICS], transactional=True),
+}
+
+
+def rights(
+    topics: dict[str, Answer] | None = None,
+    *,
+    group: Answer = ALL,
+    cluster: Answer = ALL,
+    readable: bool = True,
+    ids: bool = True,
+) -> Rights:
+    return Rights(
+        principal="User:me",
+        bootstrap_servers="a:1,b:2",
+        topics={topic.name: ALL for topic in TOPICS} if topics is None else topics,
+        group=group,
+        cluster=cluster,
+        cluster_readable=readable,
+        transactional_ids=ids,
+    )
+
+
+@pytest.mark.parametrize("purpose", NEEDS)
+def test_who_may_do_everything_lacks_nothing(purpose: str) -> None:
+    assert missing(NEEDS[purpose], rights()) == ()
+
+
+@pytest.mark.fault("F57")
+@pytest.mark.parametrize("purpose", NEEDS)
+def test_who_may_do_nothing_is_told_everything_at_once(purpose: str) -> None:
+    nothing = rights({}, group=frozenset(), cluster=frozenset(), readable=False, ids=False)
+    found = missing(NEEDS[purpose], nothing)
+    assert {finding.kind for finding in found} == {"acl"}
+    text = "\n".join(map(str, found))
+    for need in NEEDS[purpose]:
+        for operation in least(need.operations):
+            assert f"--operation {acl_text(operation)}" in text
+        assert need.name in text
+    granted = " ".join(finding.remedy for finding in found)
+    for resource in ("--topic in", "--topic table", "--topic app- ", "--group app", "--cluster", "--transactional-id app-"):
+        assert resource in granted
+
+
+@given(st.data())
+def test_what_is_told_is_what_lacks_and_nothing_else(data: st.DataObject) -> None:
+    need = data.draw(st.sampled_from([need for need in NEEDS["restore"] if need.kind is ResourceKind.TOPIC]))
+    allowed = data.draw(st.frozensets(st.sampled_from(sorted(ALL))))
+    found = missing([need], rights({need.name: allowed}, cluster=frozenset()))
+    lacking = need.operations - allowed
+    assert bool(found) == bool(lacking)
+    for finding in found:
+        argv = shlex.split(finding.remedy)
+        assert {argv[at + 1] for at, part in enumerate(argv) if part == "--operation"} == {
+            acl_text(operation) for operation in least(lacking)
+        }
+
+
+def test_a_right_to_create_on_the_whole_cluster_counts() -> None:
+    need = next(need for need in NEEDS["restore"] if CREATE in need.operations)
+    allowed = rights({need.name: ALL - {CREATE}}, cluster=frozenset({CREATE}))
+    assert missing([need], allowed) == ()
+    assert missing([need], rights({need.name: ALL - {CREATE}}, cluster=frozenset())) != ()
+
+
+def test_internal_topics_get_one_command_by_their_prefix_and_others_one_by_name() -> None:
+    found = missing(NEEDS["backup"], rights({"in": ALL, "table": ALL}))
+    (only,) = found
+    assert only.remedy == (
+        "kafka-acls.sh --bootstrap-server a:1,b:2 --command-config admin.properties --add --allow-principal User:me "
+        "--operation AlterConfigs --operation Read --topic app- --resource-pattern-type prefixed"
+    )
+    assert "app-a-changelog, app-b-changelog, app-c-repartition" in only.text
+
+
+def test_an_exact_savepoint_does_not_ask_for_what_it_does_not_use() -> None:
+    inputs = {need.name: need.operations for need in NEEDS["backup"] if need.name in ("in", "app-c-repartition")}
+    assert inputs == {"in": {DESCRIBE, DESCRIBE_CONFIGS}, "app-c-repartition": {DESCRIBE, DESCRIBE_CONFIGS, READ}}
+    paused = backup_needs("app", TOPICS, stops=False, transactional=True)
+    assert [need.operations for need in paused if need.kind is ResourceKind.GROUP] == [{DESCRIBE}]
+    assert not [need for need in paused if need.kind is ResourceKind.TRANSACTIONAL_ID]
+    assert not [need for need in backup_needs("app", TOPICS, stops=True, transactional=False) if need.kind is ResourceKind.TRANSACTIONAL_ID]
+
+
+def test_not_seeing_other_groups_warns_and_does_not_block() -> None:
+    (only,) = missing(NEEDS["backup"], rights(cluster=frozenset()))
+    assert only.severity is Severity.WARNING
+    assert "owns topics that look like this application's" in only.text
+    (blocking,) = missing(NEEDS["backup"], rights(cluster=frozenset({DESCRIBE}), readable=False))
+    assert blocking.severity is Severity.BLOCKING
+    assert blocking.remedy.endswith("--operation DescribeConfigs --cluster")
+
+
+def test_rights_a_cluster_keeps_to_itself_are_no_finding_and_no_all_clear() -> None:
+    (only,) = missing(NEEDS["backup"], rights(group=None))
+    assert only.severity is Severity.WARNING
+    assert "does not tell what User:me may do with group app" in only.text
+
+
+def test_names_are_quoted_for_a_shell() -> None:
+    owner = Rights(
+        principal="User:CN=a b,O=x; rm -rf /",
+        bootstrap_servers="a:1",
+        topics={},
+        group=None,
+        cluster=None,
+        cluster_readable=True,
+        transactional_ids=True,
+    )
+    text = command(owner, ResourceKind.TOPIC, ["t"], {READ}, prefixed=False)
+    assert shlex.split(text)[7] == "User:CN=a b,O=x; rm -rf /"
+
+
+def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
+    def finding(severity: Severity, text: str) -> PreflightFinding:
+        return PreflightFinding(severity=severity, kind="k", text=text, remedy=f"do {text}")
+
+    warnings = [finding(Severity.WARNING, "w1"), finding(Severity.WARNING, "w2")]
+    assert required(warnings, "a savepoint") == ("w1: do w1", "w2: do w2")
+    with pytest.raises(Refused, match=r"a savepoint cannot begin, nothing was changed\. \(1\) b1: do b1\. \(2\) b2: do b2\.") as caught:
+        required([*warnings, finding(Severity.BLOCKING, "b1"), finding(Severity.BLOCKING, "b2")], "a savepoint")
+    assert caught.value.facts["findings"] == ["b1: do b1", "b2: do b2"]
+
+
+def test_long_lists_are_shortened() -> None:
+    assert findings_text([f"t{number}" for number in range(8)]) == "t0, t1, t2, t3, t4 and 3 more"
+
+
+def test_what_is_implied_is_not_granted_on_top() -> None:
+    assert least(frozenset({READ, WRITE, DESCRIBE, ALTER_CONFIGS, DESCRIBE_CONFIGS})) == {READ, WRITE, ALTER_CONFIGS}
+    assert least(frozenset({CREATE, DESCRIBE})) == {CREATE, DESCRIBE}
+
+
+def test_a_need_says_what_it_is_for() -> None:
+    for needs in NEEDS.values():
+        assert all(isinstance(need, RequiredAcl) and need.why.startswith("to ") for need in needs)

@@ -1,0 +1,219 @@
+"""Which savepoints stay: the rules one by one, and what holds whatever they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.retention import (
+    HeldSavepoint,
+    KeepRules,
+    ObjectLock,
+    Pin,
+    StoredFile,
+    decide,
+    past_grace,
+    pinned,
+    removable,
+)
+
+HOUR = 3_600_000
+NONE = KeepRules(last=0, hourly=0, daily=0, weekly=0, monthly=0, minimum=1)
+RULES = st.builds(
+    KeepRules,
+    last=st.integers(0, 5),
+    hourly=st.integers(0, 5),
+    daily=st.integers(0, 5),
+    weekly=st.integers(0, 3),
+    monthly=st.integers(0, 3),
+    minimum=st.integers(1, 4),
+)
+T0 = 1_795_219_200_000  # 2026-11-21 00:00 UTC, a Saturday
+
+
+def held(hours: float, *, exact: bool = True, whole: bool = True) -> HeldSavepoint:
+    return HeldSavepoint(
+        savepoint_id=f"{hours:+}{'' if exact else '-ahead'}",
+        captured_at=T0 + int(hours * HOUR),
+        consistency=Consistency.EXACT if exact else Consistency.AHEAD,
+        whole=whole,
+        in_use=False,
+    )
+
+
+@given(savepoints=st.lists(st.integers(-2000, 0), unique=True, max_size=30), rules=RULES, data=st.data())
+def test_one_without_state_never_takes_the_place_of_one_that_has_it(savepoints: list[int], rules: KeepRules, data: st.DataObject) -> None:
+    drawn = [replace(held(hours), profile=data.draw(st.sampled_from(Profile))) for hours in savepoints]
+    apart = [[one for one in drawn if one.profile is profile] for profile in Profile]
+    assert kept(drawn, rules) == kept(apart[0], rules) | kept(apart[1], rules)
+    moments = [decision.captured_at for decision in decide(drawn, rules, [], now=T0)]
+    assert moments == sorted(moments, reverse=True)
+
+
+def kept(savepoints: list[HeldSavepoint], rules: KeepRules, *marks: Pin) -> set[str]:
+    return {decision.savepoint_id for decision in decide(savepoints, rules, marks, now=T0) if decision.why_kept}
+
+
+def mark(savepoint_id: str, *, keep: bool = True) -> Pin:
+    return Pin(savepoint_id=savepoint_id, keep=keep, at=1, requested_by="me", reason="check")
+
+
+HELD = st.lists(
+    st.builds(held, st.integers(-2000, 0), exact=st.booleans(), whole=st.booleans()), unique_by=lambda one: one.savepoint_id, max_size=40
+)
+
+
+@pytest.mark.fault("F63")
+@given(savepoints=HELD, later=st.lists(st.integers(1, 90_000), unique=True, min_size=1, max_size=60), rules=RULES)
+def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(
+    savepoints: list[HeldSavepoint], later: list[int], rules: KeepRules
+) -> None:
+    forged = [held(hours) for hours in later]
+    decisions = {one.savepoint_id: one.why_kept for one in decide([*savepoints, *forged], rules, [], now=T0)}
+    assert {one.savepoint_id for one in savepoints if decisions[one.savepoint_id]} == kept(savepoints, rules)
+    assert {decisions[one.savepoint_id] for one in forged} == {("of a time that has not come: check it",)}
+
+
+@pytest.mark.fault("F17")
+@given(savepoints=HELD, rules=RULES, data=st.data())
+def test_what_holds_for_all_rules(savepoints: list[HeldSavepoint], rules: KeepRules, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(savepoints))) if savepoints else []
+    marks = [mark(one.savepoint_id) for one in chosen]
+    stay = kept(savepoints, rules, *marks)
+    exact = sorted((one for one in savepoints if one.consistency is Consistency.EXACT and one.whole), key=lambda one: -one.captured_at)
+    assert {one.savepoint_id for one in exact[: rules.minimum]} <= stay, "the floor holds, and only exact and whole ones count for it"
+    assert {one.savepoint_id for one in savepoints if not one.whole} <= stay, "damage is for a person to look at"
+    assert {one.savepoint_id for one in chosen} <= stay, "a mark holds"
+    if not exact:
+        assert stay == {one.savepoint_id for one in savepoints}, "nothing goes while nothing is exact"
+    assert kept(savepoints, replace(rules, last=rules.last + 1, daily=rules.daily + 1), *marks) >= stay, "more generous rules keep more"
+    again = [one for one in savepoints if one.savepoint_id in stay]
+    assert kept(again, rules, *marks) == stay, "a second expiry finds nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (replace(NONE, last=2), {"+0", "-0.5"}),
+        (replace(NONE, hourly=2), {"+0", "-0.5"}),
+        (replace(NONE, daily=2), {"+0", "-0.5"}),
+        (replace(NONE, daily=3), {"+0", "-0.5", "-30"}),
+        (replace(NONE, weekly=2), {"+0", "-170"}),
+        (replace(NONE, monthly=2), {"+0", "-800"}),
+        (NONE, {"+0"}),
+    ],
+)
+def test_each_rule_keeps_the_newest_of_each_of_its_periods(rules: KeepRules, expected: set[str]) -> None:
+    # Midnight, half an hour and an hour before it, the day before, the week before, the month before.
+    savepoints = [held(hours) for hours in (0, -0.5, -1, -30, -170, -800)]
+    assert kept(savepoints, rules) == expected
+
+
+def test_one_that_is_not_exact_meets_no_rule_and_goes_with_its_time() -> None:
+    savepoints = [held(0), held(-1, exact=False), held(-2), held(-3, exact=False)]
+    assert kept(savepoints, replace(NONE, last=2)) == {"+0", "-1-ahead", "-2"}
+    assert kept(savepoints, NONE) == {"+0"}
+
+
+def compacted(source: HeldSavepoint) -> HeldSavepoint:
+    return replace(source, savepoint_id=f"{source.savepoint_id} compacted", replaces=source.savepoint_id)
+
+
+def test_a_proven_compaction_stands_for_its_source_and_the_two_are_one_moment() -> None:
+    newest, before = held(0), held(-1)
+    assert kept([newest, compacted(newest), before], NONE) == {"+0 compacted"}
+    assert kept([newest, compacted(newest), before], replace(NONE, minimum=2)) == {"+0 compacted", "-1"}, "the floor counts moments"
+    assert kept([newest, compacted(newest), before], replace(NONE, last=2)) == {"+0 compacted", "-1"}
+    assert kept([newest, compacted(newest)], NONE, mark("+0")) == {"+0", "+0 compacted"}
+    assert kept([replace(newest, in_use=True), compacted(newest)], NONE) == {"+0", "+0 compacted"}
+    ahead = held(0, exact=False)
+    assert kept([ahead, compacted(ahead), before], replace(NONE, last=2)) == {"+0-ahead compacted", "-1"}
+    assert kept([newest, compacted(newest), compacted(compacted(newest))], NONE) == {"+0 compacted compacted"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"whole": False},
+        {"replaces": None},
+        {"replaces": "another"},
+        {"captured_at": T0 - 1},
+        {"consistency": Consistency.AHEAD},
+    ],
+)
+def test_nothing_stands_for_a_savepoint_that_is_not_whole_proven_and_of_its_moment(broken: dict[str, object]) -> None:
+    newest = held(0)
+    assert "+0" in kept([newest, replace(compacted(newest), **broken)], replace(NONE, minimum=2))
+
+
+@given(savepoints=HELD, rules=RULES, data=st.data())
+def test_compacting_never_costs_a_moment(savepoints: list[HeldSavepoint], rules: KeepRules, data: st.DataObject) -> None:
+    whole = [one for one in savepoints if one.whole]
+    chosen = data.draw(st.lists(st.sampled_from(whole), unique_by=lambda one: one.savepoint_id)) if whole else []
+    more = [*savepoints, *(replace(compacted(one), whole=data.draw(st.booleans())) for one in chosen)]
+    before = {one.captured_at for one in savepoints if one.savepoint_id in kept(savepoints, rules)}
+    stay = kept(more, rules)
+    assert before <= {one.captured_at for one in more if one.savepoint_id in stay and (one.whole or one in savepoints)}
+
+
+def test_what_an_unfinished_restore_needs_stays() -> None:
+    assert kept([held(0), replace(held(-9), in_use=True)], NONE) == {"+0", "-9"}
+
+
+def test_the_newest_word_on_a_savepoint_counts() -> None:
+    savepoints = [held(0), held(-5)]
+    assert kept(savepoints, NONE, mark("-5"), mark("-5", keep=False)) == {"+0"}
+    assert kept(savepoints, NONE, mark("-5", keep=False), mark("-5")) == {"+0", "-5"}
+
+
+@pytest.mark.fault("F2")
+def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
+    files = [StoredFile(key=key, bytes=1, modified=at) for key, at in (("named", 0), ("old", 0), ("edge", 50), ("young", 51))]
+    assert [file.key for file in removable([file for file in files if file.key != "named"], now=100, grace_ms=50)] == ["old"]
+    assert past_grace({"a": 0, "b": 50}, now=100, grace_ms=50) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("lock", "said"),
+    [
+        (ObjectLock(mode="COMPLIANCE", until=1_001, legal_hold=False), "locked until 1970-01-01 00:00:01 UTC (compliance)"),
+        (ObjectLock(mode="GOVERNANCE", until=1_000, legal_hold=False), None),
+        (ObjectLock(mode="", until=None, legal_hold=False), None),
+        (ObjectLock(mode="COMPLIANCE", until=1, legal_hold=True), "locked by a legal hold"),
+    ],
+)
+def test_a_lock_holds_until_its_time_is_over(lock: ObjectLock, said: str | None) -> None:
+    assert lock.holds(1_000) == said
+
+
+def test_who_sets_a_mark_ends_it() -> None:
+    def said(*words: tuple[str | None, bool]) -> tuple[str | None, ...]:
+        return pinned(replace(mark("s", keep=keep), restore_id=restore_id) for restore_id, keep in words).get("s", ())
+
+    restore, other = "20261121T010000Z-00000000aa", "20261121T020000Z-00000000bb"
+    assert said((None, True), (restore, True), (restore, False)) == (None,), "an append that is over ends no person's mark"
+    assert said((restore, True), (None, True), (None, False)) == (restore,), "a person's release gives no later input up"
+    assert said((restore, True), (other, True), (restore, False)) == (other,)
+    assert said((None, True), (restore, True), (None, False), (restore, False)) == ()
+    assert said((restore, True), (restore, False), (restore, True)) == (restore,)
+
+
+@given(
+    days=st.lists(st.integers(0, 300), unique=True, min_size=1, max_size=20),
+    damaged=st.lists(st.integers(-200, 400), max_size=20),
+    rules=RULES,
+)
+def test_damaged_savepoints_count_for_no_rule(days: list[int], damaged: list[int], rules: KeepRules) -> None:
+    """An application that lost state goes on taking none that are good: what is good must not rotate out by what is not."""
+    exact = [held(-24 * day) for day in days]
+    lost = [
+        replace(held(24 * day + 0.5), savepoint_id=f"damaged {number}", consistency=Consistency.DAMAGED)
+        for number, day in enumerate(damaged)
+    ]
+    before = kept(exact, rules)
+    stay = kept([*exact, *lost], rules)
+    assert {one.savepoint_id for one in exact} & stay == before

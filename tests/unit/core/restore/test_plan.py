@@ -1,0 +1,321 @@
+"""The plan's hash stands for what would be done: nothing more, and nothing less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
+from streams_recovery.core.restore.plan import Observed, PartitionLoad, PointInTime, RestorePlan, TopicToDelete, require_agreement
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
+from streams_recovery.core.text.restore_plan import markdown
+from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
+
+assert FILE is not None
+
+
+COPY = replace(TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=(FILE,), cut=CUT),))
+POINT = PointInTime(as_of=AsOf(moment=1_795_224_000_000, by=CutBy.TIMESTAMP), with_state=True, archive="20261121T022345Z-0123456789")
+LATER = LaterPartition(partition=0, files=(FILE,), cut=replace(CUT, rows=1, rest=True))
+MOVED = MovedOffset(group="billing", topic="orders", partition=0, before=9, offset=4, metadata="m", again=3)
+IN_PLACE = InPlace(still_seconds=30, ends={"orders 0": 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,))
+PAST = replace(PLAN, point=POINT, create=(TOPIC, COPY), application_id="past")
+
+
+def with_topic(**changes: object) -> RestorePlan:
+    return replace(PLAN, create=(replace(TOPIC, **changes),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(PLAN, application_id="orders-eu"),
+        replace(PLAN, source_application_id="orders-eu"),
+        replace(PLAN, savepoint_id="20261121T012346Z-0123456789"),
+        replace(PLAN, captured_at=1),
+        replace(PLAN, consistency=Consistency.AHEAD),
+        replace(PLAN, create=()),
+        replace(PLAN, offsets=()),
+        replace(PLAN, offsets=(replace(OFFSET, offset=1_235),)),
+        replace(PLAN, offsets=(replace(OFFSET, partition=1, fixed=False),)),
+        replace(PLAN, offsets=(replace(OFFSET, fixed=False),)),
+        replace(PLAN, strategy="latest"),
+        replace(PLAN, inputs_from="20261121T012346Z-0123456789"),
+        replace(PLAN, offsets=(replace(OFFSET, metadata="AgAB"),)),
+        with_topic(name="another"),
+        with_topic(replication_factor=2),
+        with_topic(held_config={}),
+        with_topic(final_config={}),
+        with_topic(replaces="an id"),
+        replace(PLAN, safety=SafetyPolicy.SKIP),
+        replace(PLAN, delete=(TopicToDelete(name="orders-newer-changelog", topic_id="an id"),)),
+        with_topic(partitions=TOPIC.partitions[:1]),
+        with_topic(partitions=(PartitionLoad(partition=0, files=(replace(FILE, sha256="1" * 64),)), TOPIC.partitions[1])),
+    ],
+)
+def test_another_deed_has_another_hash(other: RestorePlan) -> None:
+    assert other.hash != PLAN.hash
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(PAST, point=None),
+        replace(PAST, in_place=replace(IN_PLACE, groups=())),
+        replace(PAST, point=replace(POINT, with_state=False)),
+        replace(PAST, point=replace(POINT, as_of=replace(POINT.as_of, moment=1))),
+        replace(PAST, point=replace(POINT, as_of=replace(POINT.as_of, by=CutBy.POSITION))),
+        replace(PAST, create=(TOPIC, replace(COPY, partitions=(replace(COPY.partitions[0], cut=replace(CUT, rows=2)),)))),
+        replace(PAST, create=(TOPIC, replace(COPY, partitions=(replace(COPY.partitions[0], cut=replace(CUT, first_later=4)),)))),
+    ],
+)
+def test_another_moment_and_another_cut_have_another_hash(other: RestorePlan) -> None:
+    assert other.hash != PAST.hash
+    assert codec.loads(RestorePlan, codec.dumps(PAST), where="a note") == PAST
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        None,
+        replace(IN_PLACE, groups=(replace(MOVED, offset=5),)),
+        replace(IN_PLACE, later=()),
+        replace(IN_PLACE, ends={"orders 0": 10}),
+    ],
+)
+def test_another_cut_in_place_and_other_groups_moved_have_another_hash(other: InPlace | None) -> None:
+    here = replace(PAST, in_place=IN_PLACE)
+    assert replace(PAST, in_place=other).hash != here.hash
+    assert codec.loads(RestorePlan, codec.dumps(here), where="a note") == here
+
+
+def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
+    text = markdown(replace(PAST, in_place=IN_PLACE))
+    for told in (
+        "**In place: 1 later records come out of the inputs**",
+        "Nobody wrote to any input for 30 s, and no transaction is open there",
+        "stays in savepoint `20261121T022345Z-0123456789`, which is kept",
+        "| orders | 1 |",
+        "| billing | orders-0 | 9 | 4 | 3 |",
+    ):
+        assert told in text
+    assert "other group" not in markdown(replace(PAST, in_place=replace(IN_PLACE, groups=())))
+    assert "In place" not in markdown(PAST)
+
+
+CLAIMED = (
+    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu"),
+    ClaimedTopic(topic="orders-totals-changelog", group="orders-totals"),
+)
+
+
+def test_topics_that_another_group_s_name_takes_are_named_and_approved() -> None:
+    claimed = replace(PLAN, claimed=CLAIMED)
+    assert claimed.hash != PLAN.hash
+    text = markdown(claimed)
+    assert "| orders-eu-totals-changelog | orders-eu | stays as it is |" in text
+    assert "| orders-totals-changelog | orders-totals | **created again** |" in text, "the savepoint has it"
+    assert "taken for one of" not in markdown(PLAN)
+
+
+def test_the_archive_grows_and_the_plan_stays_the_same() -> None:
+    assert replace(PAST, point=replace(POINT, archive="20261121T032345Z-0123456789")).hash == PAST.hash
+
+
+def test_only_the_rows_of_the_moment_count() -> None:
+    assert (PAST.rows, COPY.rows, COPY.payload_bytes) == (3, 1, 10)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        replace(
+            PLAN, observed=Observed(instances=(), offsets_replaced={"orders-totals-changelog": 3}, offsets_before={}, records_to_catch_up=0)
+        ),
+        replace(PLAN, observed=replace(PLAN.observed, estimate=Estimate(seconds={"load": 90.0}, measured=2))),
+        replace(PLAN, warnings=("mind the gap",)),
+        replace(PLAN, offsets_agree=False),
+        with_topic(held_config=dict(reversed(TOPIC.held_config.items()))),
+        codec.loads(RestorePlan, codec.dumps(PLAN), where="a note"),
+    ],
+)
+def test_what_was_only_seen_does_not_change_it(same: RestorePlan) -> None:
+    assert same.hash == PLAN.hash
+
+
+def test_what_is_approved_of_a_moving_log_is_the_rule() -> None:
+    """Else nobody could ever approve going on at the end of an input that is written to."""
+    latest = replace(PLAN, strategy="latest", offsets=(replace(OFFSET, fixed=False),))
+    later = replace(latest, offsets=(replace(OFFSET, fixed=False, offset=1_300, metadata=""),))
+    assert later.hash == latest.hash != PLAN.hash
+    assert replace(later, strategy="earliest").hash != latest.hash
+
+
+@pytest.mark.parametrize(
+    ("agree", "typed", "refused"), [(True, "", False), (False, "", True), (False, "order", True), (False, "orders", False)]
+)
+def test_offsets_that_disagree_with_the_state_need_the_application_s_name(agree: bool, typed: str, refused: bool) -> None:
+    request = Safeguards(confirm=typed)
+    plan = replace(PLAN, offsets_agree=agree, strategy="latest", warnings=("12 records are never counted",))
+    if not refused:
+        require_agreement(plan, request)
+        return
+    with pytest.raises(
+        Refused, match=r"'latest' disagree.*12 records are never counted.*nothing was changed.*type the application id orders"
+    ):
+        require_agreement(plan, request)
+
+
+def test_a_person_reads_the_moment_and_where_each_log_is_cut() -> None:
+    text = markdown(PAST)
+    for told in (
+        "As of **2026-11-21 01:20:00 UTC** (1795224000000 ms) by **timestamp**",
+        "the state of this savepoint and its input up to there, from the archive of `20261121T022345Z-0123456789`",
+        "| past.orders-0 | 1 | 0 | 3 |",
+        "every repartition topic is read to its end; then **stop**",
+    ):
+        assert told in text
+    assert "no state, and all archived input" in markdown(replace(PAST, point=replace(POINT, with_state=False)))
+    assert "**stop**" not in markdown(PLAN)
+
+
+def test_an_interval_is_a_plan_of_its_own_and_a_person_reads_how_much_of_it_there_is() -> None:
+    wanted = IntervalSlice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000), overlap=60_000)
+    part = COPY.partitions[0]
+    assert part.cut is not None
+    own = replace(part.cut, slice=RowSlice(since=wanted.since, first=None, stop=None, own=1, lead=0))
+    plan = replace(
+        PAST, point=replace(POINT, with_state=False, slice=wanted), create=(TOPIC, replace(COPY, partitions=(replace(part, cut=own),)))
+    )
+    assert (plan.own_records, PAST.own_records) == (1, 0)
+    assert plan.point is not None
+    assert replace(plan, point=replace(plan.point, slice=replace(wanted, lateness=1))).hash != plan.hash
+    assert codec.loads(RestorePlan, codec.dumps(plan), where="a note") == plan
+    text = markdown(plan)
+    assert "Process 2026-11-21 00:20:00 UTC to 2026-11-21 01:20:00 UTC again as `past` of `orders`" in text
+    assert "From no state." in text
+    assert "**1 input records of the interval**" in text
+    with_state = markdown(replace(plan, point=replace(plan.point, with_state=True)))
+    assert f"From the state of savepoint `{PLAN.savepoint_id}`" in with_state
+
+
+def sliced(rows: int, lead: int) -> PartitionLoad:
+    cut = RowCut(
+        by=CutBy.TIMESTAMP,
+        moment=9,
+        first_later=None,
+        rows=rows,
+        late=0,
+        slice=RowSlice(since=None, first=None, stop=None, own=1, lead=lead),
+    )
+    return PartitionLoad(partition=0, files=(FILE,), cut=cut)
+
+
+@pytest.mark.parametrize(
+    ("orders", "products", "globals_", "held"),
+    [
+        ((5, 0), (7, 7), (3, 1), {"orders": 0}),
+        ((5, 2), (7, 6), (3, 3), {"orders": 2, "products": 6}),
+        ((5, 5), (7, 7), (3, 0), {}),
+        ((5, 0), (7, 0), (3, 3), {}),
+        ((0, 0), (7, 1), (0, 0), {"products": 1}),
+    ],
+)
+def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
+    orders: tuple[int, int], products: tuple[int, int], globals_: tuple[int, int], held: dict[str, int]
+) -> None:
+    wanted = IntervalSlice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000))
+    inputs = [replace(COPY, name=name, partitions=(sliced(*rows),)) for name, rows in (("orders", orders), ("products", products))]
+    shared = replace(COPY, name="globals", role=TopicRole.GLOBAL, partitions=(sliced(*globals_),))
+    plan = replace(PAST, point=replace(POINT, slice=wanted), create=(TOPIC, *inputs, shared))
+    assert plan.deferred == {TopicPartition(name, 0): lead for name, lead in held.items()}
+    later = sum(rows - lead for name, (rows, lead) in (("orders", orders), ("products", products)) if name in held)
+    assert (f" {later} of these records are given to the application once" in markdown(plan)) is bool(held)
+    assert PAST.deferred == {}
+
+
+def test_a_person_reads_everything_that_will_happen() -> None:
+    text = markdown(PLAN)
+    assert "key by key" not in text, "that is done only where it is asked for, or records differ"
+    for told in (
+        "Restore `orders` from savepoint `20261121T012345Z-0123456789`",
+        "2026-11-21 01:23:45 UTC",
+        PLAN.hash[:12],
+        "1 running instances (a (pid 1))",
+        "| orders-totals-changelog | changelog | 2 | 2 | 20 | nothing |",
+        "| orders-0 | 99 | 1234 |",
+        "the inputs' by `exact`",
+        "7,000 input records past the savepoint",
+    ):
+        assert told in text
+    assert "Warning" not in text
+
+
+def test_a_person_reads_what_will_be_lost() -> None:
+    living = replace(
+        PLAN,
+        safety=SafetyPolicy.SKIP,
+        delete=(TopicToDelete(name="orders-newer-changelog", topic_id="an id"),),
+        create=(replace(TOPIC, replaces="an id"),),
+        observed=replace(PLAN.observed, offsets_replaced={TOPIC.name: 12_345}),
+    )
+    text = markdown(living)
+    assert "**Save nothing**: what is there now is lost" in text
+    assert "**Delete** 1 internal topics that the savepoint does not know: orders-newer-changelog." in text
+    assert "| **12,345 offsets** |" in text
+    assert "| an empty topic |" in markdown(replace(living, observed=PLAN.observed))
+    assert "`undo` can bring it back" in markdown(PLAN)
+
+
+def test_a_person_reads_what_a_rebuild_takes_from_a_savepoint_and_what_it_does_not() -> None:
+    orders = replace(TOPIC, name="orders", role=TopicRole.INPUT, replaces="an id")
+    plain = replace(PLAN, savepoint_id=None, captured_at=None, consistency=None, create=())
+    archived = replace(
+        plain, create=(orders,), inputs_from="20261121T012345Z-0123456789", delete=(TopicToDelete(name="x-changelog", topic_id="t"),)
+    )
+    assert (plain.loads, archived.loads, archived.from_input) == (False, True, True)
+    assert "Without a savepoint." in markdown(plain)
+    page = markdown(archived)
+    assert "What is lost of the input comes from savepoint `20261121T012345Z-0123456789`." in page
+    assert "| x-changelog | internal | - | - | - | deleted |" in page
+    assert "| orders | input | 2 | 2 | 20 | an empty topic |" in page
+    assert "**prove** that no internal topic is left" in page
+
+
+def test_warnings_come_before_the_deeds() -> None:
+    text = markdown(replace(PLAN, consistency=Consistency.AHEAD, warnings=("output is written again",)))
+    assert text.index("counted twice") < text.index("output is written again") < text.index("1. **Stop**")
+
+
+def test_a_page_stays_readable_however_many_partitions_there_are() -> None:
+    many = replace(PLAN, offsets=tuple(replace(OFFSET, partition=number) for number in range(45)))
+    text = markdown(many)
+    assert "| orders-39 |" in text
+    assert "| orders-40 |" not in text
+    assert "| 5 more, all of them in `restore --plan --json` | | |" in text
+    assert "more, all of them" not in markdown(replace(many, offsets=many.offsets[:40]))
+
+
+def test_the_page_says_how_long_it_will_take_and_by_what() -> None:
+    expected = replace(PLAN.observed, estimate=Estimate(seconds={"load": 90.4, "compare": 30.0}, measured=2))
+    assert "Estimated time: **2 min 0 s** (load 1 min 30 s, compare 30 s), by the last 2 restores and drills." in markdown(
+        replace(PLAN, observed=expected)
+    )
+    unmeasured = replace(expected, estimate=Estimate(seconds={"load": 90.4}, measured=0))
+    assert "by default rates: none was measured here yet." in markdown(replace(PLAN, observed=unmeasured))
+    assert "Estimated time" not in markdown(PLAN)
+
+
+def test_producers_write_to_inputs_and_globals_that_are_made_but_not_to_copies() -> None:
+    made = tuple(replace(TOPIC, name=role.value, role=role) for role in TopicRole)
+    plan = replace(PLAN, create=made)
+    assert plan.written_by_others == {"input", "global"}
+    assert replace(plan, point=POINT).written_by_others == set()
+    assert replace(plan, point=POINT, in_place=IN_PLACE).written_by_others == {"input", "global"}

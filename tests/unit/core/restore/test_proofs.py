@@ -1,0 +1,181 @@
+"""What is proof enough that a restored partition is equal, and what asks for a comparison of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams_recovery.core.jobs import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.plan import PartitionLoad
+from streams_recovery.core.restore.proofs import NO_ROWS, LogState, Need, Proof, judged, needs, read_back, with_empty
+from streams_recovery.segments.schema import RowDigest
+from tests.support.examples.restore_plan import FILE
+
+STATE, OTHER, BARE = TopicPartition("s-changelog", 0), TopicPartition("k-repartition", 0), TopicPartition("s-changelog", 1)
+WORK = {tp: PartitionLoad(partition=tp.partition, files=() if tp is BARE else (replace(FILE, rows=5),)) for tp in (STATE, OTHER, BARE)}
+NOW = {tp: LogState(topic_id=f"id-{tp.topic}", start=0, end=0 if tp is BARE else 5) for tp in WORK}
+KEYED = ("s-changelog",)
+
+
+def both(tp: TopicPartition) -> PartitionVerified:
+    return PartitionVerified(
+        topic=tp.topic,
+        partition=tp.partition,
+        topic_id=NOW[tp].topic_id,
+        start=0,
+        end=5,
+        archived_rows=5,
+        loaded_rows=5,
+        archived_digest="aa",
+        loaded_digest="aa",
+    )
+
+
+LOADED = {tp: both(tp) for tp in (STATE, OTHER)}
+FOUND = with_empty(LOADED, WORK, NOW)
+
+
+def keys(tp: TopicPartition, different: int = 0, examples: tuple[str, ...] = ()) -> KeysVerified:
+    return KeysVerified(topic=tp.topic, partition=tp.partition, keys_compared=3, keys_different=different, examples=examples)
+
+
+def result(*tps: TopicPartition) -> RestoreResult:
+    """What a job leaves that loaded and read back these partitions."""
+    return RestoreResult(
+        partitions=tuple(
+            PartitionLoaded(
+                topic=tp.topic,
+                partition=tp.partition,
+                rows=5,
+                acknowledged_first=0,
+                acknowledged_last=4,
+                worker="w",
+                archived_rows=5,
+                digest="aa",
+            )
+            for tp in tps
+        ),
+        read=tuple(
+            PartitionRead(topic=tp.topic, partition=tp.partition, topic_id=NOW[tp].topic_id, start=0, end=5, rows=5, digest="aa")
+            for tp in tps
+        ),
+        seconds=1,
+    )
+
+
+def test_no_rows_have_the_digest_that_tasks_give_them() -> None:
+    assert RowDigest().hexdigest() == NO_ROWS
+
+
+def test_both_sides_come_from_the_tasks_that_saw_them() -> None:
+    assert read_back(result(STATE, OTHER)) == LOADED
+    whole = result(STATE, OTHER)
+    assert read_back(replace(whole, read=whole.read[1:])) == {OTHER: LOADED[OTHER]}
+    assert read_back(replace(whole, partitions=whole.partitions[1:])) == {OTHER: LOADED[OTHER]}
+    another = replace(whole.read[0], start=1, end=6, rows=4, digest="bb", topic_id="x")
+    found = read_back(replace(whole, read=(another,)))[STATE]
+    assert (found.start, found.end, found.loaded_rows, found.loaded_digest, found.topic_id) == (1, 6, 4, "bb", "x")
+    assert (found.archived_rows, found.archived_digest) == (5, "aa")
+
+
+def test_equal_rows_of_unchanged_logs_need_nothing_more() -> None:
+    assert needs(WORK, FOUND, NOW, KEYED, requested=False) == {}
+    judgement = judged(WORK, FOUND, (), NOW, KEYED, requested=False)
+    assert judgement.problems == {}
+    assert [(one.proof, one.rows, one.holds) for one in judgement.proofs] == [
+        (Proof.ROWS, 5, True),
+        (Proof.ROWS, 5, True),
+        (Proof.EMPTY, 0, True),
+    ]
+
+
+CHANGES: dict[str, tuple[Callable[[PartitionVerified], PartitionVerified], Need]] = {
+    "another digest": (lambda one: replace(one, loaded_digest="ab"), Need.DIFFERENT),
+    "another digest of the archive": (lambda one: replace(one, archived_digest="ab"), Need.DIFFERENT),
+    "fewer rows in the topic": (lambda one: replace(one, loaded_rows=4), Need.DIFFERENT),
+    "fewer rows on both sides than planned": (lambda one: replace(one, archived_rows=4, loaded_rows=4), Need.DIFFERENT),
+    "no rows on both sides": (lambda one: replace(one, archived_rows=0, loaded_rows=0), Need.DIFFERENT),
+    "an end that moved": (lambda one: replace(one, end=4), Need.CHANGED),
+    "a start that moved": (lambda one: replace(one, start=1), Need.CHANGED),
+    "another topic of that name": (lambda one: replace(one, topic_id="another"), Need.CHANGED),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("tp", [STATE, OTHER])
+def test_whatever_is_different_or_changed_is_compared_again_and_never_passes(how: str, tp: TopicPartition) -> None:
+    change, need = CHANGES[how]
+    found = FOUND | {tp: change(FOUND[tp])}
+    assert needs(WORK, found, NOW, KEYED, requested=False) == {tp: need}
+    assert set(judged(WORK, found, (), NOW, KEYED, requested=False).problems) == {tp}
+    assert set(judged(WORK, found, (keys(tp),), NOW, KEYED, requested=False).problems) == {tp}, "equal keys do not make up for it"
+
+
+def test_what_was_not_read_is_compared_and_a_log_that_should_be_empty_counts_only_if_it_is() -> None:
+    for tp in WORK:
+        less = {other: one for other, one in FOUND.items() if other != tp}
+        assert needs(WORK, less, NOW, KEYED, requested=False) == {tp: Need.NOT_READ}
+        assert judged(WORK, less, (), NOW, KEYED, requested=False).problems == {tp: "it was not read back"}
+    filled = NOW | {BARE: replace(NOW[BARE], end=1)}
+    assert needs(WORK, with_empty(LOADED, WORK, filled), filled, KEYED, requested=False) == {BARE: Need.NOT_READ}
+    assert needs(WORK, {}, NOW, KEYED, requested=False) == dict.fromkeys(WORK, Need.NOT_READ)
+    assert judged(WORK, {}, (), NOW, KEYED, requested=False).proofs == ()
+
+
+def test_keys_are_compared_where_it_is_asked_for_or_the_savepoint_is_compacted() -> None:
+    assert needs(WORK, FOUND, NOW, KEYED, requested=True) == {STATE: Need.KEYS}
+    compacted = {tp: replace(load, compacted=True) for tp, load in WORK.items()}
+    assert needs(compacted, FOUND, NOW, KEYED, requested=False) == {STATE: Need.KEYS}
+    for work, requested in ((WORK, True), (compacted, False)):
+        assert judged(work, FOUND, (), NOW, KEYED, requested=requested).problems == {STATE: "its keys were not compared"}
+        [proof, *_] = judged(work, FOUND, (keys(STATE),), NOW, KEYED, requested=requested).proofs
+        assert (proof.proof, proof.rows, proof.keys_compared) == (Proof.KEYS, 5, 3)
+
+
+def test_keys_of_deleted_state_are_zero_and_its_rows_are_the_proof() -> None:
+    [proof, *_] = judged(WORK, FOUND, (replace(keys(STATE), keys_compared=0),), NOW, KEYED, requested=True).proofs
+    assert (proof.proof, proof.rows, proof.keys_compared, proof.holds) == (Proof.KEYS, 5, 0, True)
+
+
+def test_a_difference_says_how_many_records_and_which_keys() -> None:
+    other = FOUND | {STATE: replace(FOUND[STATE], loaded_digest="ab")}
+    listed = judged(WORK, other, (keys(STATE, 2, ("6b31", "6b32")),), NOW, KEYED, requested=False).problems[STATE]
+    assert listed == "5 records in the savepoint, 5 in the topic, not the same; 2 of 3 keys differ, such as 6b31, 6b32"
+    same = judged(WORK, other, (keys(STATE),), NOW, KEYED, requested=False).problems[STATE]
+    assert same.endswith("the newest records of all keys are the same")
+    assert judged(WORK, FOUND, (keys(STATE, 1, ("6b31",)),), NOW, KEYED, requested=False).problems == {
+        STATE: "1 of 3 keys differ, such as 6b31, though its records are the same"
+    }
+
+
+logs = st.builds(LogState, topic_id=st.sampled_from("ab"), start=st.integers(0, 2), end=st.integers(0, 6))
+sides = st.builds(
+    PartitionVerified,
+    topic=st.just(STATE.topic),
+    partition=st.just(0),
+    topic_id=st.sampled_from("ab"),
+    start=st.integers(0, 2),
+    end=st.integers(0, 6),
+    archived_rows=st.integers(0, 5),
+    loaded_rows=st.integers(0, 5),
+    archived_digest=st.sampled_from("xy"),
+    loaded_digest=st.sampled_from("xy"),
+)
+
+
+@settings(deadline=None)
+@given(st.none() | sides, logs, st.booleans())
+def test_a_partition_either_has_a_proof_or_a_problem_and_what_needs_nothing_has_a_proof(
+    found: PartitionVerified | None, now: LogState, requested: bool
+) -> None:
+    work, verified = {STATE: WORK[STATE]}, {} if found is None else {STATE: found}
+    judgement = judged(work, verified, (), {STATE: now}, KEYED, requested=requested)
+    assert len(judgement.proofs) + len(judgement.problems) == 1
+    assert bool(judgement.problems) == bool(needs(work, verified, {STATE: now}, KEYED, requested=requested))
+    for proof in judgement.proofs:
+        assert (proof.holds, proof.rows) == (True, 5)

@@ -1,0 +1,185 @@
+"""Handing outputs over: what is refused, what is counted, and that nothing is lost either way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.preflight import checks
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
+from streams_recovery.core.rollout.cutover import Step, beyond, counts_text, cutover_plan, problems, upgrade_plan, upgrade_problems
+from streams_recovery.core.text.cutover import cutover_text, upgrade_text
+from tests.support.examples.cutover import CLONE, OLD, origin, pair
+
+CUT_OVER, ROLL_BACK = Step
+DOWN: dict[str, object] = {"alive": ()}
+OFFSETS = st.dictionaries(st.sampled_from(["in 0", "in 1", "in 2"]), st.integers(0, 1_000))
+
+
+def owner_entry(role: Role, other: str = CLONE) -> OwnershipEntry:
+    return OwnershipEntry(role=role, other=other, run="r", at=1, offsets={}, again={}, tail={})
+
+
+@given(OFFSETS, OFFSETS)
+def test_what_one_has_read_beyond_the_other_makes_both_equal(one: dict[str, int], other: dict[str, int]) -> None:
+    more, less = beyond(one, other), beyond(other, one)
+    assert not set(more) & set(less)
+    assert all(count > 0 for count in (*more.values(), *less.values()))
+    for name in {*one, *other}:
+        assert one.get(name, 0) + less.get(name, 0) == other.get(name, 0) + more.get(name, 0)
+
+
+@given(OFFSETS, OFFSETS)
+def test_no_cut_over_begins_by_which_output_would_be_missing(old: dict[str, int], clone: dict[str, int]) -> None:
+    found = pair(old={"committed": old, **DOWN}, clone={"committed": clone}, lag={})
+    refused = [one for one in problems(found, CUT_OVER, max_lag=0) if "output would be missing" in one]
+    assert bool(refused) == any(offset > old.get(name, 0) for name, offset in clone.items())
+    # While the old application runs it reads on, and is waited for.
+    assert problems(replace(found, old=replace(found.old, alive=("one",))), CUT_OVER, max_lag=0) == ()
+
+
+@given(OFFSETS, OFFSETS)
+def test_what_comes_twice_is_what_the_one_that_goes_on_has_not_read_yet(old: dict[str, int], clone: dict[str, int]) -> None:
+    beside = pair(old={"committed": old}, clone={"committed": clone})
+    assert cutover_plan(beside, CUT_OVER).again == beyond(old, clone)
+    live = pair(old={"committed": old, "role": Role.RETIRED}, clone={"committed": clone, "role": Role.LIVE})
+    assert cutover_plan(live, ROLL_BACK).again == beyond(clone, old)
+    # What is done already hands nothing over any more.
+    assert cutover_plan(live, CUT_OVER).again == cutover_plan(beside, ROLL_BACK).again == {}
+
+
+@given(OFFSETS, st.integers(0, 2_000))
+def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> None:
+    found = pair(old={"committed": ends}, clone={"committed": {}}, lag=ends)
+    refused = any("records behind its input" in one for one in problems(found, CUT_OVER, max_lag=max_lag))
+    assert refused == (sum(ends.values()) > max_lag)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clone": {"inputs": ("in", "more")}}, "inputs differ: more are read by one of the two only"),
+        ({"clone": {"globals": ()}}, "globals differ: names"),
+        ({"clone": {"unknown": ("two (pod 2)",)}}, "instances of orders-next cannot be seen from here: two (pod 2)"),
+        ({"old": {"other": "orders-third", "role": Role.RETIRED, **DOWN}}, "orders is retired towards orders-third, not orders-next"),
+        ({"same_cluster": False}, "not on one cluster"),
+        ({"origin": None}, "orders-next was not restored from a savepoint"),
+        ({"origin": origin(source="bills")}, "the state of orders-next is that of bills, not of orders"),
+        ({"origin": origin(consistency=Consistency.AHEAD)}, "comes from savepoint s1, which is ahead"),
+        ({"origin": origin(proven=False)}, "it was not proven equal"),
+        ({"origin": origin(offsets="latest")}, "began at offsets by `latest`"),
+        ({"clone": {"unfinished": "r9"}}, "restore r9 of orders-next failed half way"),
+        ({"clone": {"transactional": False, "clean": False, **DOWN}}, "orders-next was not seen to close cleanly"),
+        ({"clone": {"committed": {"in 0": 4}}}, "6 records behind its input, more than 5: in 0 by 6"),
+        (
+            {"old": {"unread": {"by-key 0": 3}, **DOWN}},
+            "down with unread records in repartition topics, whose output would be missing: by-key 0 by 3",
+        ),
+    ],
+)
+def test_a_cut_over_is_refused_and_says_why(changes: dict[str, Any], said: str) -> None:
+    assert problems(pair(), CUT_OVER, max_lag=5) == ()
+    [found] = problems(pair(**changes), CUT_OVER, max_lag=5)
+    assert said in found
+
+
+def test_everything_is_said_at_once() -> None:
+    found = problems(pair(clone={"inputs": ("other",), "committed": {}}, origin=None), CUT_OVER, max_lag=0)
+    assert len(found) == 3
+
+
+def test_a_cut_over_that_broke_off_may_be_finished() -> None:
+    # The old application was stopped after it had been seen to have read everything, or is on record as replaced already.
+    tail = {"by-key 0": 3}
+    assert problems(pair(old={"unread": tail, **DOWN}, clone=DOWN, old_has_read=True), CUT_OVER, max_lag=0) == ()
+    done = pair(old={"role": Role.RETIRED, "other": CLONE, **DOWN}, clone={"role": Role.LIVE, "other": OLD, "committed": {}, **DOWN})
+    assert problems(done, CUT_OVER, max_lag=0) == (), "only a start is missing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"starts": {"in 0": 12}}, "orders would skip input that was deleted since it stopped: in 0 by 2"),
+        ({"old": {"retired_offsets": {"in 0": 11}, **DOWN}}, "offsets of orders are not those it had when it was retired: in 0"),
+        ({"old": {"unfinished": "r9", **DOWN}}, "restore r9 of orders failed half way"),
+    ],
+)
+def test_a_way_back_to_what_is_no_longer_as_it_was_is_refused_unless_it_is_restored_first(changes: dict[str, Any], said: str) -> None:
+    found = pair(**{"old": DOWN, **changes})
+    [problem] = problems(found, ROLL_BACK, max_lag=0)
+    assert said in problem
+    assert "restore_first" in problem
+    assert problems(found, ROLL_BACK, max_lag=0, restore_first=True) == ()
+
+
+def test_a_way_back_needs_nothing_of_the_clone() -> None:
+    bad = pair(old={"role": Role.RETIRED, **DOWN}, clone={"inputs": (), "unfinished": "r9", "clean": False}, origin=None)
+    assert problems(bad, ROLL_BACK, max_lag=0) == ()
+    unclean = pair(old={"transactional": False, "clean": False, **DOWN})
+    assert "counted twice" in cutover_plan(unclean, ROLL_BACK).warnings[0]
+
+
+def test_an_upgrade_in_one_go_needs_a_clone_that_is_down_and_reads_the_same() -> None:
+    assert upgrade_problems(pair(clone=DOWN, origin=None)) == ()
+    assert ["runs (one (pid 1))" in one for one in upgrade_problems(pair())] == [True]
+    for changes in (
+        {"clone": {"role": Role.LIVE, **DOWN}},
+        {"clone": {"inputs": (), **DOWN}},
+        {"clone": DOWN, "old": {"unfinished": "r9"}},
+    ):
+        assert len(upgrade_problems(pair(**changes))) == 1, changes  # type: ignore[arg-type]
+
+
+def test_a_plan_is_the_same_as_long_as_the_same_is_done() -> None:
+    plan = cutover_plan(pair(), CUT_OVER)
+    assert plan.hash == cutover_plan(pair(clone={"committed": {"in 0": 3}}), CUT_OVER).hash, "counts move while a person reads"
+    others = [cutover_plan(pair(), ROLL_BACK), cutover_plan(pair(outputs={"next.out": "other"}), CUT_OVER)]
+    assert len({plan.hash, *(other.hash for other in others)}) == 3
+
+
+def test_a_plan_can_be_read() -> None:
+    text = cutover_text(cutover_plan(pair(clone={"committed": {"in 0": 4}, "unread": {"by-key 0": 2}}), CUT_OVER))
+    assert "Cut over from `orders` to `orders-next`" in text
+    assert "next.out → out" in text
+    assert "Output of **6 input records** would come twice" in text
+    assert "2 records on their way through repartition topics" in text
+    assert "| in 0 | 10 | 4 | 6 | 6 |" in text
+    assert "Roll back from `orders-next` to `orders`" in cutover_text(cutover_plan(pair(), ROLL_BACK))
+    unwritten = upgrade_text(upgrade_plan(pair(old={"outputs": ("out", "late")})))
+    assert "does not write: late" in unwritten
+    assert "compared record by record." in unwritten
+    assert "next.out → out" in unwritten
+
+
+def test_many_partitions_are_cut_short() -> None:
+    assert counts_text({f"in {number:02}": 1 for number in range(12)}).endswith("in 09 by 1 and 2 more")
+
+
+def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
+    assert (role_of(None, is_clone=False), role_of(None, is_clone=True)) == (Role.LIVE, Role.STANDBY)
+    assert {role_of(owner_entry(role), is_clone=clone) for role in Role for clone in (True, False)} == set(Role)
+    for last in (None, owner_entry(Role.LIVE), owner_entry(Role.STANDBY)):
+        require_startable(last, OLD)
+    with pytest.raises(Refused, match="orders transferred its outputs to orders-next"):
+        require_startable(owner_entry(Role.RETIRED), OLD)
+
+
+@pytest.mark.parametrize(
+    ("last", "source", "refused"),
+    [
+        (None, OLD, False),
+        (owner_entry(Role.RETIRED), OLD, True),
+        (owner_entry(Role.LIVE, OLD), OLD, True),
+        (owner_entry(Role.LIVE, OLD), CLONE, False),
+        (owner_entry(Role.STANDBY, OLD), OLD, False),
+    ],
+)
+def test_what_must_not_be_restored_is_refused_before_anything_is_touched(last: OwnershipEntry | None, source: str, refused: bool) -> None:
+    found = checks.outputs_transferred(last, "it", source)
+    assert [one.kind for one in found] == ["outputs-transferred"] * refused

@@ -1,0 +1,76 @@
+"""What a drill is said to have measured follows from what it did, and never flatters."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core import codec
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.sandbox.drill import DrillEntry, Restored, drill_entry, furthest
+
+BEGAN = 1_000_000
+
+
+def journal(*phases: Phase, at: int = BEGAN) -> tuple[JournalEntry, ...]:
+    return tuple(JournalEntry(phase=phase, at=at + number * 1000, created=()) for number, phase in enumerate(phases, 1))
+
+
+def restored(phases: tuple[Phase, ...], rows: int = 10, captured_at: int = BEGAN - 3_600_500, *, proven: bool = True) -> Restored:
+    return Restored(
+        restore_id="20261121T000000Z-0123456789",
+        savepoint_id="20261120T000000Z-0123456789",
+        plan_hash="abc",
+        captured_at=captured_at,
+        journal=journal(*phases),
+        rows=rows,
+        keys_compared=4,
+        proven=proven,
+    )
+
+
+def entry(found: Restored | None, left: tuple[str, ...] = ()) -> DrillEntry:
+    return drill_entry(run="run", requested_by="airflow", began_at=BEGAN, restored=found, left=left)
+
+
+def test_rpo_is_the_age_of_the_savepoint_and_rto_ends_with_the_recovery() -> None:
+    done = entry(restored(tuple(Phase)))
+    assert (done.rpo_seconds, done.rto_seconds, done.reached, done.succeeded) == (3600.5, 11.0, Phase.CLOSED, True)
+    assert done.outcome == "succeeded"
+
+
+def test_a_drill_that_never_began_is_an_entry_without_figures() -> None:
+    none = entry(None)
+    assert (none.rpo_seconds, none.rto_seconds, none.reached, none.succeeded) == (None, None, None, False)
+    assert none.outcome == "failed before it began"
+
+
+def test_one_that_was_broken_off_has_no_rto_and_says_how_far_it_came() -> None:
+    # Its removal closed the journal.
+    broken = entry(restored((Phase.OPENED, Phase.STOPPED, Phase.SAVED, Phase.CREATED, Phase.CLOSED), rows=0, proven=False))
+    assert (broken.reached, broken.rto_seconds, broken.succeeded) == (Phase.CREATED, None, False)
+    assert broken.outcome == "failed after created"
+
+
+def test_one_that_left_something_has_not_succeeded() -> None:
+    left = entry(restored(tuple(Phase)), ("topic x",))
+    assert (left.succeeded, left.outcome) == (False, "failed after closed, something is left")
+
+
+def test_one_without_proof_or_without_a_record_has_not_succeeded() -> None:
+    assert not entry(restored(tuple(Phase), proven=False)).succeeded
+    assert not entry(restored(tuple(Phase), rows=0)).succeeded
+
+
+def test_the_savepoint_of_a_clock_that_is_ahead_is_new_not_from_the_future() -> None:
+    assert entry(restored(tuple(Phase), captured_at=BEGAN + 5_000)).rpo_seconds == 0
+
+
+@given(st.lists(st.sampled_from(list(Phase)), min_size=1, unique=True), st.integers(0, 3), st.booleans(), st.booleans())
+def test_nothing_succeeds_without_recovery_proof_and_removal(phases: list[Phase], rows: int, proven: bool, clean: bool) -> None:
+    found = restored(tuple(sorted(phases, key=lambda phase: phase.rank)), rows, proven=proven)
+    told = entry(found, () if clean else ("group x",))
+    assert told.succeeded is ({Phase.RECOVERED, Phase.CLOSED} <= set(phases) and rows > 0 and proven and clean)
+    assert (told.rto_seconds is not None) == (Phase.RECOVERED in phases)
+    assert furthest(found.journal) is not Phase.CLOSED or Phase.RECOVERED in phases
+    assert codec.loads(DrillEntry, codec.dumps(told), where="entry") == told

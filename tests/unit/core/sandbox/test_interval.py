@@ -1,0 +1,157 @@
+"""Intervals of event time cut out of logs, against the plain definition: read in order up to the first record that is too late, keep what is in reach."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Gap, SegmentFile
+from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.sandbox.interval import Bounds, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log, why_incomplete
+from tests.support.examples.event_times import Log, expected, lead, logs, slices
+from tests.support.examples.savepoints import image, segment
+
+TP = TopicPartition("t", 0)
+NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z
+
+
+def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> IntervalLook:
+    [rows] = [piece for piece in log.pieces if piece and piece[0][0] == file.first_offset]
+    alone = replace(log, pieces=(rows,))
+    taken, stop = expected(alone, bounds)
+    reach = [row for row in rows if stop is None or row[0] <= stop]
+    first_later = next((offset for offset, at in reach if at > bounds.last), None)
+    return IntervalLook(
+        rows=len(taken),
+        behind=sum(first_later is not None and offset > first_later for offset, _ in taken),
+        own=sum(at in bounds.own for _, at in taken),
+        lead=lead(taken, bounds.own),
+        first_later=first_later,
+        stop=stop,
+    )
+
+
+def cut(log: Log, bounds: Bounds) -> LogCut:
+    return slice_log(log.image.files(), bounds, lambda file, limits: look_in(log, file, limits))
+
+
+LATE = Log(0, 7, (((0, 1), (1, 3), (2, 2)), ((3, 4), (4, 2)), ((5, 6), (6, 2))), (0, 3, 5, 7))
+
+
+@given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30))
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3)), whole=False, first=None)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), lateness=3), whole=False, first=None)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), beyond=1, lateness=2), whole=True, first=2)
+def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(
+    log: Log, wanted: IntervalSlice, *, whole: bool, first: int | None
+) -> None:
+    bounds = bounds_of(wanted, whole=whole, first=first)
+    rows, stop = expected(log, bounds)
+    reach = [row for row in log.rows if stop is None or row[0] <= stop]
+    first_later = next((offset for offset, at in reach if at > bounds.last), None)
+    found = cut(log, bounds)
+    assert found.rows == RowCut(
+        by=CutBy.TIMESTAMP,
+        moment=wanted.last,
+        first_later=first_later,
+        rows=len(rows),
+        late=sum(first_later is not None and offset > first_later for offset, _ in rows),
+        slice=RowSlice(
+            since=None if whole else wanted.since,
+            first=first,
+            stop=stop,
+            own=sum(at in wanted.interval for _, at in rows),
+            lead=lead(rows, wanted.interval),
+        ),
+    )
+    assert found.files == tuple(
+        file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset, _ in rows)
+    )
+
+
+@given(log=logs(), borders=st.sets(st.integers(1, 9), min_size=2, max_size=4))
+def test_intervals_that_follow_each_other_have_each_record_once_unless_it_is_too_late(log: Log, borders: set[int]) -> None:
+    edges = sorted(borders)
+    many = [IntervalSlice(interval=Interval(start=low, end=high), lateness=9) for low, high in itertools.pairwise(edges)]
+    own = [part.slice.own for wanted in many if (part := cut(log, bounds_of(wanted, whole=False)).rows).slice is not None]
+    assert sum(own) == sum(edges[0] <= at < edges[-1] for _, at in log.rows)
+
+
+@st.composite
+def holed(draw: st.DrawFn) -> tuple[Log, Log, IntervalSlice, int]:
+    """A log in which nothing is later than it is said to be, the same with one of its ranges gone, and which range that is."""
+    wanted = draw(slices())
+    newest, rows = 1, []
+    for offset in sorted(draw(st.sets(st.integers(0, 20), min_size=1, max_size=12))):
+        newest += draw(st.integers(0, 2))
+        rows.append((offset, max(1, newest - draw(st.integers(0, wanted.lateness)))))
+    borders = tuple(sorted({0, 21, *draw(st.sets(st.integers(1, 20), min_size=1, max_size=4))}))
+    pieces = tuple(tuple(row for row in rows if low <= row[0] < high) for low, high in itertools.pairwise(borders))
+    gone = draw(st.integers(0, len(pieces) - 1))
+    left = tuple(() if number == gone else piece for number, piece in enumerate(pieces))
+    return Log(0, 21, pieces, borders), Log(0, 21, left, borders), wanted, gone
+
+
+@given(drawn=holed())
+def test_an_archive_with_a_hole_is_used_only_where_the_hole_cannot_matter(drawn: tuple[Log, Log, IntervalSlice, int]) -> None:
+    """When it passes, the same is taken of it as of the whole log."""
+    whole, log, wanted, gone = drawn
+    low, high = log.borders[gone : gone + 2]
+    there = tuple(piece for number, piece in enumerate(log.ranges) if number != gone)
+    if gone == 0:
+        archive = replace(log.image, ranges=there, log_start=high)
+    else:
+        archive = replace(log.image, ranges=there, gaps=(Gap(start=low, end=high, reason="too late"),))
+    stamps = {piece[0][0]: piece[0][1] for piece in log.pieces if piece}
+    bounds = bounds_of(wanted, whole=False)
+    why = why_incomplete(TP, archive, cut(log, bounds).rows, wanted, lambda file: stamps[file.first_offset])
+    if why is None:
+        assert expected(log, bounds)[0] == expected(whole, bounds)[0]
+
+
+def test_what_is_missing_is_named_unless_it_lies_outside() -> None:
+    wanted = IntervalSlice(interval=Interval(start=100, end=200), lateness=10)
+    archive = image((segment(5, 8, [5, 7]), segment(8, 20, [8, 19])), start=5, end=20)
+
+    def why(first: int, *, stop: int | None = None, whole: bool = False, since: int = 100) -> str | None:
+        part = RowSlice(since=None if whole else since, first=None, stop=stop, own=1, lead=0)
+        cut = RowCut(by=CutBy.TIMESTAMP, moment=199, first_later=None, rows=1, late=0, slice=part)
+        return why_incomplete(TP, archive, cut, wanted, lambda _: first)
+
+    assert why(90) == "offsets 0..4 of t-0 are not archived (before the archive begins)"
+    assert why(89) is None, "a record of the interval before it would have been more than 10 late"
+    assert why(1, whole=True) is not None, "a table has to be whole"
+    archive = replace(archive, ranges=archive.ranges[1:], gaps=(Gap(start=5, end=8, reason="gone"),), log_start=0)
+    archive = replace(image((segment(0, 5, [0]), segment(8, 20, [8]))), gaps=(Gap(start=5, end=8, reason="gone"),), end=20)
+    assert why(100) == "offsets 5..7 of t-0 are not archived (gone)"
+    assert why(100, stop=5) is None, "behind the end"
+    assert why(100, stop=6) is not None
+    empty = replace(archive, ranges=(), gaps=(), end=20)
+    part = RowCut(by=CutBy.TIMESTAMP, moment=199, first_later=None, rows=0, late=0, slice=None)
+    assert "offsets 0..19" in str(why_incomplete(TP, empty, part, wanted, lambda _: 0))
+    assert why_incomplete(TP, replace(empty, end=0), part, wanted, lambda _: 0) is None
+
+
+@given(wanted=slices())
+def test_the_input_reaches_around_the_interval_and_no_further(wanted: IntervalSlice) -> None:
+    assert wanted.since <= wanted.interval.start < wanted.interval.end <= wanted.last + 1 <= wanted.closed
+    assert wanted.since == max(0, wanted.interval.start - wanted.overlap)
+    assert wanted.interval.start in wanted.interval
+    assert wanted.interval.end not in wanted.interval
+    assert (wanted.closed - wanted.interval.end) == wanted.beyond + wanted.lateness
+
+
+def test_an_interval_is_called_by_its_start() -> None:
+    assert Interval(start=NOON, end=NOON + 1).name == "20261121T120000Z"
+    assert Interval(start=NOON + 7, end=NOON + 9).name == "20261121T120000.007Z"
+    for start, end in ((5, 5), (6, 5), (0, 5), (-1, 5)):
+        with pytest.raises(ConfigInvalid, match="is no interval"):
+            Interval(start=start, end=end)
+    with pytest.raises(ConfigInvalid, match="cannot be negative"):
+        IntervalSlice(interval=Interval(start=1, end=2), overlap=-1)

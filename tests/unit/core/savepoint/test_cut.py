@@ -1,0 +1,131 @@
+"""The label: exact only when every single condition holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.savepoint.cut import Evidence, Readings, judge, proof, purged_tails
+from tests.support.examples.savepoints import committed, cut
+
+T0, T1, T2 = TopicPartition("in", 0), TopicPartition("log", 0), TopicPartition("log", 1)
+READ = Readings(
+    committed_before={T0: committed(5)},
+    captured_at=1,
+    ends={T1: 7, T2: 9},
+    last_stable={T1: 7, T2: 9},
+    committed_after={T0: committed(5)},
+    ends_after={T1: 7, T2: 9},
+)
+HELD = Evidence(
+    mode=QuiesceMode.PAUSE, guarantee=Guarantee.AT_LEAST_ONCE, readings=READ, held=True, why_not_held="", writers_transactional=False
+)
+LIVE = replace(
+    HELD,
+    mode=QuiesceMode.LIVE,
+    guarantee=Guarantee.EXACTLY_ONCE_V2,
+    held=False,
+    why_not_held="the application was not held",
+    writers_transactional=True,
+)
+
+
+def later(offsets: dict[TopicPartition, CommittedOffset | None]) -> Evidence:
+    """Held, with other offsets in the second read."""
+    return replace(HELD, readings=replace(READ, committed_after=offsets))
+
+
+def moved(**readings: dict[TopicPartition, int]) -> Evidence:
+    """A live cut with other readings of the logs."""
+    return replace(LIVE, readings=replace(READ, **readings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("evidence", [HELD, LIVE, replace(HELD, mode=QuiesceMode.STOP)])
+def test_exact_needs_no_reason(evidence: Evidence) -> None:
+    assert judge(evidence) == (Consistency.EXACT, ())
+
+
+@pytest.mark.fault("F41")
+@pytest.mark.parametrize(
+    ("evidence", "reason"),
+    [
+        (later({T0: committed(6)}), "committed offsets moved"),
+        (later({T0: committed(5, "other stream time")}), "committed offsets moved"),
+        (later({T0: None}), "committed offsets moved"),
+        (later({}), "committed offsets moved"),
+        (moved(ends_after={T1: 7, T2: 10}), "internal topics were written to while the cut was read: log-1"),
+        (moved(last_stable={T1: 8, T2: 9}, ends_after={T1: 8, T2: 9}), "a transaction was open at the end of log-0"),
+        (replace(HELD, held=False, why_not_held="resumed during the cut: a"), "resumed during the cut: a, and the changelog writers"),
+        (replace(LIVE, writers_transactional=False), "not proven transactional"),
+        (replace(LIVE, guarantee=Guarantee.AT_LEAST_ONCE), "not proven transactional"),
+        (replace(HELD, readings=replace(READ, committed_before={}, committed_after={})), "no committed offsets were found"),
+    ],
+)
+def test_each_missing_condition_makes_it_ahead_and_is_named(evidence: Evidence, reason: str) -> None:
+    label, reasons = judge(evidence)
+    assert label is Consistency.AHEAD
+    assert len(reasons) == 1
+    assert reason in reasons[0]
+
+
+@pytest.mark.fault("F41")
+def test_later_readings_that_agree_with_each_other_and_not_with_the_cut_prove_nothing() -> None:
+    """As when a punctuation's transaction was open at the cut and has been committed since: no offset moved, and all is still by then."""
+    torn = moved(last_stable={T1: 12, T2: 9}, ends_after={T1: 12, T2: 9})
+    assert judge(torn)[0] is Consistency.AHEAD
+    assert not proof(torn, held_seconds=0.0, attempts=1)[1].still_between_reads
+
+
+@given(
+    before=st.integers(0, 1),
+    after=st.integers(0, 1),
+    stable=st.integers(7, 8),
+    end=st.integers(7, 8),
+)
+def test_readings_are_exact_when_the_label_of_a_live_cut_with_transactions_is(before: int, after: int, stable: int, end: int) -> None:
+    read = replace(
+        READ,
+        committed_before={T0: committed(before)},
+        committed_after={T0: committed(after)},
+        last_stable={T1: stable, T2: 9},
+        ends_after={T1: end, T2: 9},
+    )
+    assert read.exact == (judge(replace(LIVE, readings=read))[0] is Consistency.EXACT)
+
+
+def test_what_was_read_is_the_reason_and_not_what_was_not_asked() -> None:
+    (reason,) = judge(replace(moved(ends_after={T1: 7, T2: 10}), writers_transactional=False))[1]
+    assert reason.startswith("internal topics were written to")
+    assert len(judge(replace(later({T0: None}), held=False, why_not_held="not held"))[1]) == 2, (
+        "never without transactions, and that is said"
+    )
+
+
+def test_reasons_name_a_few_partitions_of_many() -> None:
+    many = {TopicPartition("log", number): number for number in range(8)}
+    read = replace(READ, ends=many, last_stable=many, ends_after={tp: end + 1 for tp, end in many.items()})
+    (reason,) = judge(replace(LIVE, readings=read))[1]
+    assert reason.endswith("log-0, log-1, log-2, log-3, log-4 and 3 more")
+
+
+@pytest.mark.fault("F41")
+def test_a_live_at_least_once_cut_is_never_exact_however_still_it_looks() -> None:
+    assert judge(replace(LIVE, guarantee=Guarantee.AT_LEAST_ONCE, writers_transactional=True))[0] is Consistency.AHEAD
+
+
+def test_the_proof_carries_what_was_seen() -> None:
+    label, found = proof(later({T0: committed(6)}), held_seconds=0.12345, attempts=3)
+    assert label is Consistency.AHEAD
+    assert (found.committed_unchanged, found.still_between_reads, found.held_seconds, found.attempts) == (False, True, 0.123, 3)
+    assert found.reasons == judge(later({T0: committed(6)}))[1]
+
+
+@given(start=st.integers(0, 20), commit=st.none() | st.integers(0, 20))
+def test_a_tail_is_purged_when_the_log_starts_behind_it(start: int, commit: int | None) -> None:
+    part = cut(start=start, end=30, commit=commit)
+    lost = commit is not None and any(offset < start for offset in range(commit, 30))
+    assert bool(purged_tails({part.tp: part})) == lost

@@ -1,0 +1,222 @@
+"""Which topics belong to an application: by declaration, by commit, by name, and never those of a namesake."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery.core.errors import NotFound
+from streams_recovery.core.kafka_types import Profile, StoreKind, TopicRole
+from streams_recovery.core.names import internal_role, store_kind
+from streams_recovery.core.savepoint.topology import Declared, topology_of
+
+DECLARED = Declared(
+    inputs=("orders-in",),
+    outputs=("out",),
+    globals=("rates",),
+    include=("or*", "out"),
+    exclude=("out",),
+    stores={"totals": StoreKind.KEY_VALUE},
+    profile=Profile.FULL,
+    all_read=False,
+)
+EXISTING = [
+    "orders-in",
+    "out",
+    "rates",
+    "stranger",
+    "orders-totals-changelog",
+    "orders-by-region-repartition",
+    "orders-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000008-topic",
+    "orders-named-subscription-response-topic",
+    "orders-paris-totals-changelog",
+    "orders-eu-totals-changelog",
+]
+
+
+def roles(committed: list[str], others: tuple[str, ...] = ("orders-eu",)) -> dict[str, TopicRole]:
+    found = topology_of("orders", DECLARED, EXISTING, committed, others)
+    return {topic.name: topic.role for topic in found.topics}
+
+
+def test_every_kind_of_topic_is_found_and_a_namesake_s_are_not() -> None:
+    assert roles(["orders-in", "orders-by-region-repartition"]) == {
+        "orders-in": TopicRole.INPUT,
+        "out": TopicRole.OUTPUT,
+        "rates": TopicRole.GLOBAL,
+        "orders-totals-changelog": TopicRole.CHANGELOG,
+        "orders-by-region-repartition": TopicRole.REPARTITION,
+        "orders-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000008-topic": TopicRole.REPARTITION,
+        "orders-named-subscription-response-topic": TopicRole.REPARTITION,
+        "orders-paris-totals-changelog": TopicRole.CHANGELOG,
+    }
+
+
+def test_the_longer_name_keeps_its_own() -> None:
+    assert internal_role("orders-eu-totals-changelog", "orders-eu", ("orders",)) is TopicRole.CHANGELOG
+    assert internal_role("orders-eu-totals-changelog", "orders", ("orders-eu",)) is None
+    assert internal_role("ordersx-totals-changelog", "orders") is None
+
+
+def test_a_group_that_only_looks_like_a_longer_id_does_not_take_a_declared_store() -> None:
+    # Somebody's plain consumer group is called "orders-totals".
+    found = roles([], ("orders-eu", "orders-totals"))
+    assert found["orders-totals-changelog"] is TopicRole.CHANGELOG
+    assert "orders-eu-totals-changelog" not in found
+    assert "orders-paris-totals-changelog" not in roles([], ("orders-eu", "orders-paris")), "nobody declared paris-totals"
+
+
+def test_every_topic_that_a_longer_name_takes_is_named_with_it() -> None:
+    others = ("orders-eu", "orders-paris", "orders-paris-totals", "orders-by", "ord", "billing")
+    found = topology_of("orders", DECLARED, EXISTING, ["orders-in"], others)
+    assert {one.topic: one.group for one in found.claimed} == {
+        "orders-by-region-repartition": "orders-by",
+        "orders-eu-totals-changelog": "orders-eu",
+        "orders-paris-totals-changelog": "orders-paris-totals",
+    }
+    assert not {one.topic for one in found.claimed} & set(found.names())
+    read = topology_of("orders", DECLARED, EXISTING, ["orders-in", "orders-by-region-repartition"], others)
+    assert "orders-by-region-repartition" not in {one.topic for one in read.claimed}, "the group has read it"
+    declared_too = topology_of("orders", declared(stores={"paris-totals": None, "eu-totals": None}), EXISTING, ["orders-in"], others)
+    assert [one.topic for one in declared_too.claimed] == ["orders-by-region-repartition"]
+    assert topology_of("orders", DECLARED, EXISTING, [], ()).claimed == ()
+
+
+def test_a_committed_topic_nobody_declared_is_an_input() -> None:
+    found = topology_of("orders", DECLARED, EXISTING, ["stranger", "gone"], ("orders-eu",))
+    assert found.undeclared == ("stranger",)
+    assert "stranger" in found.names(TopicRole.INPUT)
+
+
+def test_what_is_archived_and_what_a_store_is() -> None:
+    found = {topic.name: topic for topic in topology_of("orders", DECLARED, EXISTING, [], ("orders-eu",)).topics}
+    assert {name for name, topic in found.items() if not topic.archived} == {"out", "rates"}
+    assert found["orders-totals-changelog"].declared_store is StoreKind.KEY_VALUE
+    assert found["orders-paris-totals-changelog"].declared_store is None
+    assert found["orders-by-region-repartition"].committed
+    assert not found["orders-totals-changelog"].committed
+
+
+def test_all_missing_topics_are_named_at_once() -> None:
+    with pytest.raises(NotFound, match="orders-in, out, rates"):
+        topology_of("orders", DECLARED, ["orders-totals-changelog"], [])
+
+
+def declared(**changes: object) -> Declared:
+    return replace(DECLARED, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "archived"),
+    [
+        ((), (), set()),
+        (("*",), (), {"orders-in", "out", "rates"}),
+        (("*",), ("*",), set()),
+        (("*",), ("o*",), {"rates"}),
+        (("orders-in",), (), {"orders-in"}),
+        (("orders",), (), set()),
+        (("?ut", "RATES"), (), {"out"}),
+        (("[or]*",), ("orders-[a-h]*",), {"orders-in", "out", "rates"}),
+        (("[!r]*",), (), {"orders-in", "out"}),
+        (("out", "rates"), ("ra?es",), {"out"}),
+    ],
+)
+def test_globs_choose_among_what_is_declared(include: tuple[str, ...], exclude: tuple[str, ...], archived: set[str]) -> None:
+    found = topology_of("orders", declared(include=include, exclude=exclude), EXISTING, [], ("orders-eu",)).topics
+    assert {topic.name for topic in found if topic.archived and not topic.role.internal} == archived
+    assert all(topic.archived for topic in found if topic.role.internal), "state is not for globs to choose"
+
+
+def test_an_undeclared_input_is_chosen_by_the_same_globs() -> None:
+    found = topology_of("orders", declared(include=("str*",)), EXISTING, ["stranger"], ("orders-eu",)).topics
+    assert {topic.name for topic in found if topic.archived and not topic.role.internal} == {"stranger"}
+
+
+def test_a_minimal_profile_leaves_internal_topics_out_whatever_the_globs_say() -> None:
+    found = topology_of("orders", declared(profile=Profile.MINIMAL, include=("*",), exclude=()), EXISTING, [], ("orders-eu",))
+    internal = {topic.name for topic in found.topics if topic.role.internal}
+    assert {topic.name for topic in found.topics if topic.archived} == {"orders-in", "out", "rates"}
+    assert found.left_out == internal
+    assert found.tails == ()
+    full = topology_of("orders", DECLARED, EXISTING, [], ("orders-eu",))
+    assert (full.left_out, set(full.tails)) == (frozenset(), set(full.names(TopicRole.REPARTITION)))
+
+
+NAMED_TOPOLOGY = [
+    "orders-eu-totals-changelog",
+    "orders-eu-by-key-repartition",
+    "orders-eu-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-0000000012-topic",
+    "orders-eu-KTABLE-SUPPRESS-STATE-STORE-0000000003-changelog",
+]
+
+
+@pytest.mark.fault("F50")
+def test_the_topics_of_a_named_topology_are_its_application_s() -> None:
+    found = topology_of("orders", DECLARED, ["orders-in", "out", "rates", *NAMED_TOPOLOGY], ["orders-in"])
+    assert set(found.names(TopicRole.CHANGELOG, TopicRole.REPARTITION)) == set(NAMED_TOPOLOGY)
+    assert found.undeclared == ()
+
+
+def test_a_named_topology_beside_an_application_of_that_name() -> None:
+    # Both would be called the same. What the group has read, and what is declared, is its own; the rest is the other one's.
+    existing = ["orders-in", "out", "rates", *NAMED_TOPOLOGY, "orders-eu-of-the-other-repartition"]
+    committed = ["orders-in", "orders-eu-by-key-repartition"]
+    found = topology_of("orders", declared(stores={"eu-totals": None}), existing, committed, ("orders-eu",))
+    assert found.names(TopicRole.REPARTITION) == ("orders-eu-by-key-repartition",)
+    assert found.names(TopicRole.CHANGELOG) == ("orders-eu-totals-changelog",)
+    assert found.undeclared == (), "a repartition topic is no input"
+
+
+@pytest.mark.parametrize("others", [(), ("orders",), ("ord", "orders-e", "orders-eu-west"), ("orders-eu", "orders-eu-totals-west")])
+def test_overlapping_names_of_applications_are_told_apart(others: tuple[str, ...]) -> None:
+    mine = ["orders-eu-totals-changelog", "orders-eu-by-key-repartition"]
+    not_mine = ["orders-totals-changelog", "orders-europe-totals-changelog", "xorders-eu-totals-changelog", "orders-eu.totals-changelog"]
+    if "orders-eu-west" in others:
+        not_mine.append("orders-eu-west-totals-changelog")
+    here = declared(inputs=("orders-in",), outputs=(), globals=(), stores={})
+    found = topology_of("orders-eu", here, ["orders-in", *mine, *not_mine], [], others)
+    assert set(found.names()) == {"orders-in", *mine}
+
+
+def test_every_topic_that_a_pattern_or_several_sources_read_is_an_input() -> None:
+    # Of a subscription to a pattern the configuration can name none or some; what is committed tells the rest.
+    existing = [*EXISTING, "clicks.de", "clicks.fr", "clicks.new"]
+    found = topology_of(
+        "orders", declared(inputs=("orders-in", "clicks.de")), existing, ["orders-in", "clicks.de", "clicks.fr"], ("orders-eu",)
+    )
+    assert found.names(TopicRole.INPUT) == ("clicks.de", "clicks.fr", "orders-in")
+    assert found.undeclared == ("clicks.fr",)
+    assert "clicks.new" not in found.names(), "nothing of it was read, so nothing of it is in the state"
+
+
+def test_a_topic_that_is_read_and_written_is_an_input() -> None:
+    found = topology_of("orders", declared(outputs=("orders-in", "out")), EXISTING, [], ("orders-eu",))
+    assert "orders-in" in found.names(TopicRole.INPUT)
+    assert found.names(TopicRole.OUTPUT) == ("out",)
+
+
+def test_a_source_topic_that_serves_as_changelog_stays_an_input_with_its_offsets() -> None:
+    # With topology.optimization a table's store "totals" has no changelog: it is read again from its source topic.
+    here = declared(inputs=("orders-in", "table-source"), stores={"totals": StoreKind.KEY_VALUE})
+    existing = ["orders-in", "out", "rates", "table-source", "orders-other-changelog"]
+    found = topology_of("orders", here, existing, ["orders-in", "table-source"], ())
+    (source,) = [topic for topic in found.topics if topic.name == "table-source"]
+    assert (source.role, source.committed, source.declared_store) == (TopicRole.INPUT, True, None)
+    assert found.names(TopicRole.CHANGELOG) == ("orders-other-changelog",), "no changelog is made up for it"
+
+
+@pytest.mark.parametrize(
+    ("changelog", "config", "declared", "expected"),
+    [
+        ("orders-x-changelog", {"cleanup.policy": "compact"}, StoreKind.WINDOW, StoreKind.WINDOW),
+        ("orders-KTABLE-SUPPRESS-STATE-STORE-0000000003-changelog", {}, None, StoreKind.SUPPRESS),
+        ("orders-x-changelog", {"cleanup.policy": "compact", "min.compaction.lag.ms": "1"}, None, StoreKind.VERSIONED),
+        ("orders-x-changelog", {"cleanup.policy": "compact,delete"}, None, StoreKind.UNKNOWN),
+        ("orders-x-changelog", {"cleanup.policy": "compact"}, None, StoreKind.UNKNOWN),
+    ],
+)
+def test_a_store_s_kind_is_declared_or_proven_or_unknown(
+    changelog: str, config: dict[str, str], declared: StoreKind | None, expected: StoreKind
+) -> None:
+    assert store_kind(changelog, "orders", config, declared) is expected

@@ -1,0 +1,104 @@
+"""What is said about a savepoint: everything that is true of it, once, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import Gap, Manifest, SegmentFile, TopicImage
+from streams_recovery.core.savepoint import warnings
+from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
+
+HOLE = Gap(start=3, end=7, reason="tried")
+
+
+def with_hole(*gaps: Gap) -> Manifest:
+    part = replace(image((segment(0, 3, [0, 2]), segment(7, 10, [9]))), gaps=gaps)
+    return manifest_of(topic((part,), name="in", role=TopicRole.INPUT))
+
+
+def test_a_savepoint_like_any_other_needs_no_words() -> None:
+    plain = manifest_of(topic((image((segment(0, 10, [0, 9]),)),)))
+    assert warnings.of_savepoint(plain, None) == ()
+    assert warnings.of_restore(plain) == ()
+
+
+def test_a_hole_is_told_by_the_savepoint_that_finds_it() -> None:
+    (told,) = warnings.of_savepoint(with_hole(HOLE), None)
+    assert told.startswith("offsets 3..6 of in-0 are missing (tried)")
+    assert warnings.of_savepoint(with_hole(HOLE), with_hole(HOLE)) == ()
+    later = Gap(start=8, end=9, reason="again")
+    (told,) = warnings.of_savepoint(with_hole(HOLE, later), with_hole(HOLE))
+    assert told.startswith("offsets 8..8 of in-0")
+    assert warnings.of_restore(with_hole(HOLE)) == (), "inputs stay where they are"
+
+
+@pytest.mark.parametrize(("offset", "told"), [(4, True), (5, False), (6, False), (None, False)])
+def test_input_that_the_application_was_too_late_for(offset: int | None, told: bool) -> None:
+    part = replace(image((segment(5, 10, [9]),), start=5), committed=None if offset is None else committed(offset))
+    found = warnings.of_savepoint(manifest_of(topic((part,), name="in", role=TopicRole.INPUT)), None)
+    assert bool(found) == told
+    assert not told or "offsets 4..4 of in-0 were deleted before the application read them" in found[0]
+
+
+def file_at(stamp: int) -> SegmentFile:
+    found = segment(0, 10, [0]).file
+    assert found is not None
+    return replace(found, min_timestamp=stamp)
+
+
+def of_stamp(stamp: int, role: TopicRole) -> TopicImage:
+    part = image((replace(segment(0, 10, [0]), file=file_at(stamp)),))
+    return topic((replace(part, committed=None),), role=role)
+
+
+@pytest.mark.parametrize(("stamp", "told"), [(-1, True), (0, True), (1, False)])
+def test_a_record_that_no_restore_will_write_is_told_when_it_is_saved(stamp: int, told: bool) -> None:
+    found = warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.CHANGELOG)), None)
+    assert bool(found) == told
+    assert not told or f"timestamp {stamp}" in found[0]
+    assert warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.INPUT)), None) == (), "inputs are not written by a restore"
+
+
+@pytest.mark.parametrize(("role", "told"), [(TopicRole.CHANGELOG, True), (TopicRole.REPARTITION, True), (TopicRole.INPUT, False)])
+def test_the_broker_s_time_on_an_internal_topic_is_told(role: TopicRole, told: bool) -> None:
+    part = replace(image((segment(0, 10, [0]),)), committed=None)
+    found = manifest_of(replace(topic((part,), role=role), config={"message.timestamp.type": "LogAppendTime"}))
+    assert [("LogAppendTime" in text, "not claimed to be exact" in text) for text in warnings.of_restore(found)] == [(True, True)] * told
+    assert warnings.of_savepoint(found, None) == warnings.of_restore(found)
+
+
+def test_schema_ids_are_told_to_stay_as_they_are() -> None:
+    part = replace(image(()), committed=None)
+    found = manifest_of(topic((part,), name="_schemas", role=TopicRole.GLOBAL))
+    (told,) = warnings.of_savepoint(found, None)
+    assert told.startswith("_schemas is among the topics: schema ids in records are not translated")
+    assert warnings.registry(found, ()) == (told,)
+    assert [text.split(" look")[0] for text in warnings.registry(manifest_of(), ["b", "a"])] == ["values of a, b"]
+
+
+def framed(schema: int, payload: bytes = b"avro!") -> bytes:
+    return b"\0" + schema.to_bytes(4) + payload
+
+
+@pytest.mark.parametrize(
+    ("values", "seen"),
+    [
+        ([framed(1)], True),
+        ([framed(7), framed(12, b"")[:5] + b"xy"], True),
+        ([framed(100_000, b"x" * 500)] * 3, True),
+        ([], False),
+        ([b""], False),
+        ([b'{"count": 1}'], False),
+        ([framed(1), b'{"count": 1}'], False),
+        ([framed(0)], False),
+        ([framed(1)[:5]], False),
+        ([(5).to_bytes(8), (2**33).to_bytes(8)], False),
+        ([(1_795_224_225_000).to_bytes(8)] * 4, False),
+        ([b"\0" * 20], False),
+    ],
+)
+def test_a_registry_s_values_are_told_from_others(values: list[bytes], seen: bool) -> None:
+    assert warnings.has_schema_ids(values) == seen

@@ -1,0 +1,123 @@
+"""Only the whole hash approves a plan, and what a person copies tells afterwards which part has become another one."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.approval import StatedPlan, approval, check_approved, different_parts, is_approved
+from streams_recovery.core.errors import PlanChanged
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.restore.plan import RestorePlan, SafetyPolicy, TopicToDelete
+from streams_recovery.core.rollout.cutover import UpgradePlan
+from tests.support.examples.restore_plan import PLAN
+
+NAMES = ("the savepoint", "the offsets", "the topics", "the moment")
+VALUE = st.one_of(st.none(), st.integers(0, 10**6), st.text(string.ascii_letters, max_size=5))
+VALUES = st.tuples(*[VALUE] * len(NAMES)).map(lambda values: dict(zip(NAMES, values, strict=True)))
+
+
+def stated(parts: dict[str, object], application_id: str = "shop") -> StatedPlan:
+    return StatedPlan(application_id=application_id, text="the plan", parts=parts)
+
+
+@given(VALUES)
+def test_a_plan_is_approved_by_its_hash_and_by_what_is_copied(parts: dict[str, object]) -> None:
+    plan = stated(parts)
+    for approved in (plan.hash, approval(plan)):
+        assert is_approved(plan, approved)
+        check_approved(plan, approved)
+    assert approval(plan).startswith(plan.hash)
+    assert set(approval(plan)) <= set("0123456789abcdef"), "one word for a double click"
+
+
+@given(VALUES, VALUES)
+def test_no_other_plan_is_approved_and_no_part_is_named_that_is_the_same(one: dict[str, object], other: dict[str, object]) -> None:
+    changed = {name for name in NAMES if one[name] != other[name]}
+    assert is_approved(stated(other), approval(stated(one))) == (not changed)
+    assert set(different_parts(stated(other), approval(stated(one)))) <= changed
+
+
+@given(VALUES, st.integers(0, 100))
+def test_half_of_what_is_copied_approves_nothing(parts: dict[str, object], length: int) -> None:
+    plan = stated(parts)
+    whole = approval(plan)
+    cut = whole[: length % len(whole)]
+    assert is_approved(plan, cut) == (cut == plan.hash)
+
+
+@given(VALUES, st.data())
+def test_one_digit_that_is_another_one_approves_nothing(parts: dict[str, object], data: st.DataObject) -> None:
+    plan = stated(parts)
+    whole = approval(plan)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    digit = data.draw(st.sampled_from(sorted(set("0123456789abcdef") - {whole[at]})))
+    with pytest.raises(PlanChanged):
+        check_approved(plan, whole[:at] + digit + whole[at + 1 :])
+
+
+def test_the_refusal_names_the_parts_that_are_different() -> None:
+    before, now = (stated({"the savepoint": number, "the offsets": 5, "the topics": topics}) for number, topics in ((1, "a"), (2, "b")))
+    with pytest.raises(PlanChanged, match=r"was approved\. Different are: the savepoint; the topics\. Next: ") as caught:
+        check_approved(now, approval(before))
+    assert str(caught.value).endswith("approve that one")
+    assert caught.value.facts["different"] == ["the savepoint", "the topics"]
+
+
+@pytest.mark.parametrize(
+    ("approved", "why"),
+    [
+        ("0", "'0' is not the hash of a plan"),
+        ("another", "'another' is not the hash of a plan"),
+        ("a" * 64, "the first 64 digits alone do not tell"),
+        ("a" * 70, "what is different cannot be told"),
+    ],
+)
+def test_what_tells_nothing_is_said_to_tell_nothing(approved: str, why: str) -> None:
+    with pytest.raises(PlanChanged) as caught:
+        check_approved(stated({"the savepoint": 1}), approved)
+    assert why.lower() in caught.value.reason.lower()
+
+
+def test_a_hash_that_was_cut_off_is_told_from_another_plan() -> None:
+    plan = stated({"the savepoint": 1})
+    with pytest.raises(PlanChanged, match="not copied completely"):
+        check_approved(plan, approval(plan)[:-1])
+
+
+CHANGES = {
+    "application_id": ("another", "the application"),
+    "source_application_id": ("another", "the savepoint (`--source`, `--savepoint`)"),
+    "savepoint_id": ("20261122T012345Z-0123456789", "the savepoint (`--source`, `--savepoint`)"),
+    "captured_at": (1, "the savepoint (`--source`, `--savepoint`)"),
+    "consistency": (Consistency.AHEAD, "the savepoint (`--source`, `--savepoint`)"),
+    "safety": (SafetyPolicy.SKIP, "what is saved first (`--safety`)"),
+    "delete": ((TopicToDelete(name="t", topic_id="i"),), "topics that are deleted (`--delete`)"),
+    "create": ((), "topics that are created, and those that they replace"),
+    "offsets": ((), "the offsets that are set"),
+    "strategy": ("earliest", "how the input offsets are chosen (`--offsets`)"),
+    "inputs_from": ("20261122T012345Z-0123456789", "the savepoint of the inputs (`--inputs-from`)"),
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_restore_that_became_another_one_says_in_what(field: str) -> None:
+    value, part = CHANGES[field]
+    assert different_parts(replace(PLAN, **{field: value}), approval(PLAN)) == (part,)
+
+
+def test_every_field_that_the_hash_covers_is_in_a_part() -> None:
+    assert PLAN.parts["something else"] == {}, "a new field of the plan needs a name that an operator knows"
+    shown = {"observed", "warnings", "offsets_agree"}
+    named = sum(len(part) for part in PLAN.parts.values() if isinstance(part, list))
+    assert named == len({field.name for field in fields(RestorePlan)} - shown)
+
+
+def test_an_upgrade_is_approved_like_everything_else() -> None:
+    plan = UpgradePlan(old="old", clone="new", outputs={"a": "b"}, running=("one",), warnings=())
+    check_approved(replace(plan, running=(), warnings=("w",)), approval(plan))
+    assert different_parts(replace(plan, outputs={}), approval(plan)) == ("the outputs that change hands",)

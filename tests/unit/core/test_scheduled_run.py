@@ -1,0 +1,102 @@
+"""How far a run goes, and what it did."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.scheduled_run import Reading, next_hop, parse_limit, processed
+
+ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
+
+
+@pytest.mark.parametrize(("text", "until"), [("ends", None), ("duration:PT30M", 1_801_000), ("duration:P1D", 86_401_000)])
+def test_a_limit_is_the_input_or_a_time(text: str, until: int | None) -> None:
+    assert parse_limit(text).until(1_000) == until
+
+
+@pytest.mark.parametrize("text", ["", "end", "duration:", "duration:30m", "duration:PT0S", "PT30M"])
+def test_what_is_no_limit_is_refused(text: str) -> None:
+    with pytest.raises(ConfigInvalid):
+        parse_limit(text)
+
+
+def test_what_was_processed_counts_from_what_was_committed_before() -> None:
+    assert processed({ONE: 3}, {ONE: 5, TWO: 2}) == {ONE: 2, TWO: 2}
+    assert processed({ONE: 3, TWO: 2}, {ONE: 3}) == {}
+
+
+class Chain:
+    """An application that writes each record it reads of one topic to the next one, on the way through ``hops`` topics of its own. Records are named for
+    the place that the input they come from has in the input.
+    """
+
+    def __init__(self, hops: int) -> None:
+        self.logs: list[list[int]] = [[] for _ in range(hops + 1)]
+        self.committed = [0] * (hops + 1)
+
+    def feed(self, records: int) -> None:
+        self.logs[0] += range(len(self.logs[0]), len(self.logs[0]) + records)
+
+    def process(self, topic: int, records: int) -> None:
+        for _ in range(min(records, len(self.logs[topic]) - self.committed[topic])):
+            record = self.logs[topic][self.committed[topic]]
+            self.committed[topic] += 1
+            if topic + 1 < len(self.logs):
+                self.logs[topic + 1].append(record)
+
+    def unread_of(self, end: int) -> list[int]:
+        """What input below ``end`` has caused and nobody has read."""
+        return [record for log, at in zip(self.logs, self.committed, strict=True) for record in log[at:] if record < end]
+
+
+class Run:
+    """A run over a chain with so many records in its input."""
+
+    def __init__(self, hops: int, records: int) -> None:
+        self.chain, self.records, self.hops = Chain(hops), records, hops
+        self.chain.feed(records)
+        self.topics = [TopicPartition(f"t{number}", 0) for number in range(hops + 1)]
+        self.reading: Reading | None = Reading(targets={partition_text(self.topics[0]): records}, hop=0, lag={})
+
+    def step(self, what: int, number: int) -> None:
+        """Look, feed, or process records of a topic."""
+        if what == LOOK:
+            self.look()
+        elif what == FEED:
+            self.chain.feed(number)
+        elif what <= self.hops:
+            self.chain.process(what, number)
+
+    def look(self) -> None:
+        at = {partition_text(tp): offset for tp, offset in zip(self.topics, self.chain.committed, strict=True)}
+        if self.reading is not None and all(at[name] >= end for name, end in self.reading.targets.items()):
+            own = zip(self.topics[1:], self.chain.logs[1:], strict=True)
+            self.reading = next_hop(self.reading, {tp: len(log) for tp, log in own})
+            if self.reading is None:
+                assert self.chain.unread_of(self.records) == []
+
+
+LOOK, FEED = -2, -1
+
+
+@given(st.integers(0, 3), st.integers(1, 4), st.lists(st.tuples(st.integers(LOOK, 3), st.integers(1, 4)), min_size=15, max_size=60))
+def test_when_a_run_ends_all_that_its_input_caused_is_read_while_new_input_keeps_coming(
+    hops: int, records: int, steps: list[tuple[int, int]]
+) -> None:
+    run = Run(hops, records)
+    for what, number in steps:
+        run.step(what, number)
+    for _ in range(hops + 1):
+        for topic in range(hops + 1):
+            run.step(FEED, 1)
+            run.step(topic, 10_000)
+        run.look()
+    assert run.reading is None, "it ends"
+
+
+def test_a_partition_is_written_and_read_back() -> None:
+    assert partition_of_text(partition_text(TopicPartition("a-1.b_c", 12))) == TopicPartition("a-1.b_c", 12)

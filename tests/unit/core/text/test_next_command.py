@@ -1,0 +1,35 @@
+"""The next command is the one that was given, complete and quoted for a shell."""
+
+from __future__ import annotations
+
+import shlex
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.text.next_command import PROGRAM, added, approved, command, with_configs, without_plan
+
+WORDS = st.lists(st.text(min_size=1, max_size=8).filter(lambda word: not word.startswith("--")), max_size=5)
+
+
+@given(WORDS)
+def test_a_shell_reads_the_words_that_were_meant(words: list[str]) -> None:
+    assert shlex.split(command(*words)) == [PROGRAM, *words]
+
+
+@given(WORDS, WORDS)
+def test_a_plan_is_carried_out_by_the_same_words(before: list[str], after: list[str]) -> None:
+    expected = [PROGRAM, *before, *after, "--reason", "by hand", "--approve", "abc"]
+    for given_words in ([*before, "--plan", *after], [*before, "--approve", "old", *after], [*before, "--approve=old", *after, "--plan"]):
+        assert shlex.split(approved(given_words, "abc", more=("--reason", "by hand"))) == expected
+
+
+def test_an_option_is_added_once() -> None:
+    assert added(("resume", "shop", "--take-over"), "--take-over") == "streams-recovery resume shop --take-over"
+    assert without_plan(("drill", "shop", "--plan")) == "streams-recovery drill shop"
+
+
+def test_a_command_is_for_the_same_configuration_files() -> None:
+    assert with_configs(("restore", "shop", "--configs", "my files"), "x unlock shop") == "x unlock shop --configs 'my files'"
+    assert with_configs(("restore", "--configs=here", "shop"), "x") == "x --configs=here"
+    assert with_configs(("restore", "shop"), "x") == "x"

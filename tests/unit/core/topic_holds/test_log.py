@@ -1,0 +1,100 @@
+"""Holds end as they began: whatever was set before is set again, and what was not set is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.topic_holds.compaction_guard import joined, marked, owner_config
+from streams_recovery.core.topic_holds.log import (
+    HoldEntry,
+    HoldPurpose,
+    TopicHold,
+    change_of_release,
+    expires_on_release,
+    outstanding,
+    restore_hold,
+    restore_released,
+)
+from tests.support.examples.savepoints import DAY
+from tests.support.examples.topic_configs import CONFIGS, TODAY, altered
+
+
+@given(final=CONFIGS)
+def test_a_restore_s_hold_that_is_released_leaves_no_trace(final: dict[str, str]) -> None:
+    held = restore_hold(final)
+    assert held["message.timestamp.type"] == "CreateTime", "else the broker would replace what is restored"
+    assert min(int(held[key]) for key in restore_hold({}) if key.endswith(("ms", "bytes"))) >= 6 * 10**18
+    assert owner_config(held) == final
+    assert altered(held, restore_released(held)) == final
+
+
+def test_settings_that_no_broker_takes_are_damage() -> None:
+    for config in ({"message.timestamp.type": "Never"}, {"retention.ms": "x"}):
+        with pytest.raises(Damaged):
+            restore_hold(config)
+
+
+@given(mark=st.integers(), config=CONFIGS)
+def test_what_is_recorded_of_a_copy_ends_nothing_that_a_restore_holds(mark: int, config: dict[str, str]) -> None:
+    held = restore_hold(config)
+    assert change_of_release(HoldPurpose.COPY, mark)(held) == {}
+    assert change_of_release(HoldPurpose.COPY, mark)(config) == {}, "nor does it change what nobody holds"
+    guarded = altered(config, joined(config, 5, TODAY))
+    after = altered(guarded, change_of_release(HoldPurpose.COPY, mark)(guarded))
+    assert after == (config if mark == 5 else guarded)
+    assert marked(altered(guarded, change_of_release(HoldPurpose.RESTORE, mark)(guarded)), 5)
+
+
+def entry(kind: str, run: str, *topics: str, purpose: HoldPurpose = HoldPurpose.COPY) -> HoldEntry:
+    held = tuple(TopicHold(topic=name, topic_id=f"{name}-id") for name in topics)
+    return HoldEntry(kind=kind, purpose=purpose, run=run, at=5, mark=1, topics=held, clear=False)  # type: ignore[arg-type]
+
+
+def test_a_release_in_parts_ends_what_it_names_of_its_own_run() -> None:
+    entries = [
+        entry("applied", "r1", "a", "b"),
+        entry("applied", "r2", "a", purpose=HoldPurpose.RESTORE),
+        entry("released", "r1", "a"),
+    ]
+    assert [(held.run, held.hold.topic, held.purpose, held.mark) for held in outstanding(entries)] == [
+        ("r1", "b", HoldPurpose.COPY, 1),
+        ("r2", "a", HoldPurpose.RESTORE, 1),
+    ]
+    assert outstanding([*entries, entry("released", "r1", "b"), entry("released", "r2", "a")]) == ()
+
+
+def test_a_topic_that_was_made_again_is_another_one() -> None:
+    again = HoldEntry(
+        kind="applied", purpose=HoldPurpose.COPY, run="r1", at=6, mark=1, topics=(TopicHold(topic="a", topic_id="other"),), clear=False
+    )
+    assert [held.hold.topic_id for held in outstanding([entry("applied", "r1", "a"), again, entry("released", "r1", "a")])] == ["other"]
+
+
+VERSIONED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "1000"}
+
+
+@pytest.mark.fault("F34")
+@pytest.mark.parametrize(
+    ("newest", "final", "expected"),
+    [
+        (0, {"cleanup.policy": "compact,delete", "retention.ms": "1000"}, True),
+        (9 * DAY + 1, {"cleanup.policy": "compact,delete", "retention.ms": "1000"}, False),
+        (0, {"cleanup.policy": "compact", "retention.ms": "1000"}, False),
+        (0, {"cleanup.policy": "compact,delete", "retention.ms": "-1"}, False),
+        (0, {"cleanup.policy": "compact,delete"}, False),
+        (None, {"cleanup.policy": "delete", "retention.ms": "1"}, False),
+        (0, {"cleanup.policy": "delete", "retention.ms": str(10 * DAY)}, False),
+        (0, VERSIONED, True),
+        (9 * DAY, VERSIONED, False),
+        (9 * DAY - 1, VERSIONED, True),
+        (None, VERSIONED, False),
+        (0, {**VERSIONED, "min.compaction.lag.ms": "0"}, False),
+        (0, {**VERSIONED, "min.compaction.lag.ms": str(2**63 - 1)}, False),
+        (0, {**VERSIONED, "cleanup.policy": "delete"}, False),
+    ],
+)
+def test_settings_go_back_only_when_nothing_live_expires(newest: int | None, final: dict[str, str], expected: bool) -> None:
+    assert expires_on_release(newest, final, 10 * DAY, DAY) is expected

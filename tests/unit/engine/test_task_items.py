@@ -1,0 +1,85 @@
+"""What goes to a task: its own items, and of the job only what all tasks have in common."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from spark_jobs.transforms import range_copy, task_runner
+from streams_recovery.core.jobs import BackupSpec, RangeLost, RangeToCopy
+
+
+class Spark:
+    """Plays a session: keeps what it is given, and runs it as the only worker."""
+
+    defaultParallelism = 2  # noqa: N815  # Spark's name
+
+    def __init__(self) -> None:
+        self.shares: list[bytes] = []
+        self.closure = b""
+
+    @property
+    def sparkContext(self) -> Spark:  # noqa: N802
+        return self
+
+    def parallelize(self, rows: list[tuple[bytes]], slices: int) -> list[tuple[bytes]]:
+        assert slices == max(1, len(rows))
+        self.shares = [share for (share,) in rows]
+        return rows
+
+    def createDataFrame(self, rows: list[tuple[bytes]], schema: str) -> Spark:  # noqa: N802
+        assert (schema, [share for (share,) in rows]) == ("share binary", self.shares)
+        return self
+
+    def mapInArrow(self, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str) -> Spark:  # noqa: N802
+        assert schema == "item long, result string"
+        self.closure = cloudpickle.dumps(run)
+        self.run = run
+        return self
+
+    def collect(self) -> list[Any]:
+        batches = (pa.record_batch([pa.array([share])], names=["share"]) for share in self.shares)
+        rows = [row for batch in self.run(batches) for row in batch.to_pylist()]
+        return [type("Row", (), row) for row in rows]
+
+
+def items(count: int) -> list[RangeLost]:
+    return [RangeLost(topic="t", partition=number, start=0, end=1) for number in range(count)]
+
+
+def test_each_task_is_sent_its_own_items_and_results_come_in_their_order() -> None:
+    spark, doubled = Spark(), items(9)
+    found = task_runner.run_tasks(cast("SparkSession", spark), doubled, lambda one: one, RangeLost, lambda _: 1)
+    assert found == doubled
+    sent = [[number for number, _ in pickle.loads(share)] for share in spark.shares]
+    assert sorted(number for several in sent for number in several) == list(range(9))
+    assert len(sent) == 4, "two tasks for each of two slots"
+    assert task_runner.run_tasks(cast("SparkSession", spark), [], lambda one: one, RangeLost, None) == []
+
+
+def test_what_goes_to_every_task_does_not_grow_with_the_job() -> None:
+    sizes = []
+    for count in (10, 1_000):
+        spark = Spark()
+        task_runner.run_tasks(cast("SparkSession", spark), items(count), lambda one: one, RangeLost, lambda _: 1)
+        sizes.append(len(spark.closure))
+    assert sizes[0] == sizes[1]
+
+
+def test_of_a_copy_s_specification_a_task_is_sent_its_own_ranges(monkeypatch: Any) -> None:
+    sizes = []
+    # What a task would do, without a broker.
+    monkeypatch.setattr(task_runner, "collected", lambda _: [])
+    for count in (10, 1_000):
+        spark = Spark()
+        wanted = tuple(RangeToCopy(topic="t", partition=number, start=0, end=1, size_hint=1) for number in range(count))
+        spec = BackupSpec(application_id="a", ranges=wanted, compression_level=3)
+        result = range_copy.copy_ranges(cast("SparkSession", spark), spec, cast("Any", None))
+        assert result.ranges == ()
+        sizes.append(len(spark.closure))
+    assert sizes[0] == sizes[1]

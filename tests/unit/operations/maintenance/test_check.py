@@ -1,0 +1,254 @@
+"""Checks of the golden repositories: every kind of damage is named, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.transforms.check import check_file
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.jobs import failure_key
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
+from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.range_tables import PartitionRanges
+from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.repository import make_golden
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, OpenGolden, checked
+from tests.support.repository.job_results import left
+
+
+@pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])
+def test_a_good_repository_is_good_and_says_how_much_was_checked(golden: OpenGolden, level: str, read: int, rows: int | None) -> None:
+    report = checked(golden("good"), level)
+    assert (report.findings, report.savepoints, report.files, report.files_read) == ((), 2, 4, read)
+    assert report.good
+    assert report.rows_read == rows if rows is not None else report.rows_read > 0
+    maintenance.raise_unless_good(report)
+
+
+@pytest.mark.fault("F9")
+@pytest.mark.parametrize(
+    ("name", "level", "key", "problem", "cause"),
+    [
+        ("missing-segment", "structure", NEWEST, "is missing", Cause.MISSING_FILE),
+        ("truncated-segment", "structure", NEWEST, r"has \d+ bytes, not \d+", Cause.ALTERED_FILE),
+        ("flipped-bit", "full", NEWEST, "has SHA-256", Cause.ALTERED_FILE),
+        ("wrong-row-count", "full", NEWEST, "has rows 13, not 12", Cause.ALTERED_FILE),
+        ("overlapping-ranges", "structure", "manifest", "ranges of partition 0 that cannot be", Cause.DAMAGED_MANIFEST),
+        ("missing-range", "structure", "manifest", "do not tile", Cause.DAMAGED_MANIFEST),
+        ("path-escape", "structure", "manifest", "names of attempts that are none", Cause.DAMAGED_MANIFEST),
+        ("future-format", "structure", "manifest", "format version", Cause.UNKNOWN_FORMAT),
+        ("missing-table", "structure", "manifest", r"range table .* is missing", Cause.DAMAGED_MANIFEST),
+        ("altered-table", "structure", "manifest", r"range table .* is not what was written", Cause.DAMAGED_MANIFEST),
+        ("torn-manifest", "structure", "manifest", "not a compressed manifest", Cause.DAMAGED_MANIFEST),
+        ("manifest-that-is-no-json", "structure", "manifest", "JSON", Cause.DAMAGED_MANIFEST),
+    ],
+)
+def test_each_damage_is_named_and_does_not_hide_the_rest(
+    golden: OpenGolden, name: str, level: str, key: str, problem: str, cause: Cause
+) -> None:
+    report = checked(golden(name), level)
+    (found,) = report.findings
+    assert key in found.key
+    assert re.search(problem, found.problem)
+    assert (found.savepoints, found.cause) == ((SECOND,), cause)
+    if key == NEWEST:
+        assert (found.topic, found.partition, found.start, found.end) == ("golden-totals-changelog", 0, 40, 55)
+    if "tile" in problem:
+        assert (found.topic, found.partition) == ("golden-totals-changelog", 0)
+    assert report.files >= 2, "what the first savepoint needs was checked all the same"
+    assert not report.good
+    with pytest.raises(Damaged, match="1 findings") as caught:
+        maintenance.raise_unless_good(report)
+    assert caught.value.next_step == found.cause.next_step
+    assert (report.causes, report.exit_code) == ((cause,), cause.exit_code)
+
+
+def test_a_compacted_savepoint_is_checked_like_any_other(golden: OpenGolden) -> None:
+    report = checked(golden("compacted"), "full")
+    assert (report.findings, report.savepoints, report.files_read, report.rows_read) == ((), 3, 5, 51)
+    assert report.good
+
+
+def test_what_only_reading_shows_is_not_seen_by_the_structure(golden: OpenGolden) -> None:
+    assert checked(golden("flipped-bit"), "structure").good
+
+
+def test_segments_without_manifests_are_nothing_to_check(golden: OpenGolden) -> None:
+    with pytest.raises(NotFound, match=r"golden has no savepoint .*but 4 segments that no manifest names"):
+        checked(golden("no-manifest"), "structure")
+
+
+def test_one_savepoint_can_be_checked_alone_and_must_exist(golden: OpenGolden) -> None:
+    recovery = golden("missing-segment")
+    assert checked(recovery, "full", FIRST).good
+    with pytest.raises(NotFound, match="there is no savepoint"):
+        checked(recovery, "full", "20261121T020000Z-0000000003")
+
+
+def test_a_savepoint_that_expires_while_all_are_checked_is_no_finding(golden: OpenGolden) -> None:
+    class Vanishing(SavepointStore):
+        def ids(self) -> list[str]:
+            return [*super().ids(), "20261121T020000Z-0000000003"]
+
+    recovery = golden("good")
+    report = checked(replace(recovery, savepoints=Vanishing(recovery.repository, recovery.layout)), "structure")
+    assert (report.savepoints, report.findings) == (2, ())
+
+
+def test_the_verdict_is_kept(golden: OpenGolden) -> None:
+    recovery = golden("missing-segment")
+    report = checked(recovery, "full")
+    kept = AppendLog(recovery.repository, recovery.layout.check(report.check_id), CheckReport)
+    assert kept.read_all() == [report]
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="structure", run_id="again")
+    for _ in range(2):
+        maintenance.conclude_check(recovery, ticket, None)
+
+
+def test_a_job_that_left_a_file_out_is_not_believed(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="r")
+    job = maintenance.plan_reading(recovery, ticket)
+    assert job.result_key is not None
+    report = maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, CheckResult(files=(), seconds=0)))
+    assert [found.problem for found in report.findings] == ["was not read"] * 4
+    assert not report.good
+
+
+@pytest.mark.fault("F20")
+def test_the_result_of_another_check_is_not_believed(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    first, second = (maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id=run) for run in ("one", "two"))
+    result = left(recovery, str(maintenance.plan_reading(recovery, first).result_key), CheckResult(files=(), seconds=0))
+    with pytest.raises(Refused, match="is of another attempt"):
+        maintenance.conclude_check(recovery, second, result)
+
+
+def test_each_attempt_of_the_job_has_its_own_result_and_the_one_that_is_named_counts(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    ticket = maintenance.plan_check(recovery, savepoint=maintenance.ALL, level="full", run_id="r")
+    assert ticket.job.spec is not None
+    files = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
+    first, second, third = (maintenance.plan_reading(recovery, ticket) for _ in range(3))
+    keys = [str(job.result_key) for job in (first, second, third)]
+    assert len({*keys, *map(failure_key, keys)}) == 6
+    recovery.repository.create(failure_key(keys[0]), b"it was killed")
+    done = tuple(check_file(recovery.repository, recovery.layout, wanted) for wanted in files)
+    third_result = left(recovery, keys[2], CheckResult(files=done, seconds=0))
+    # The second one was taken for dead and ends after all.
+    second_result = left(recovery, keys[1], CheckResult(files=(), seconds=0))
+    assert maintenance.conclude_check(recovery, ticket, third_result).good
+    assert not maintenance.conclude_check(recovery, ticket, second_result).good
+
+
+@pytest.mark.parametrize(("level", "savepoints", "files"), [("full", 1, 0), ("structure", 1, 0), ("structure", 0, 0), ("full", 1, 3)])
+def test_nothing_checked_is_never_good(level: str, savepoints: int, files: int) -> None:
+    empty = CheckReport(
+        check_id="a",
+        application_id="x",
+        level=level,
+        savepoints=savepoints,
+        minimal=0,
+        records=0,
+        files=files,
+        files_read=0,
+        rows_read=0,
+        findings=(),
+    )
+    assert not empty.good
+    with pytest.raises(Damaged, match="checked nothing"):
+        maintenance.raise_unless_good(empty)
+
+
+@pytest.mark.parametrize("offsets", [[3, 5, 4], [3, 3, 4], [3, 4, 9]])
+def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(golden: OpenGolden, offsets: list[int]) -> None:
+    recovery = golden("good")
+    piece = make_golden.segment(root_of(recovery), TopicPartition("golden-totals-changelog", 2), 3, 6, [3, 4, 5])
+    assert piece.file is not None
+    path = root_of(recovery) / piece.file.key
+    path.unlink()
+    odd = make_golden.segment(root_of(recovery), TopicPartition("golden-totals-changelog", 2), 3, 20, offsets)
+    assert odd.file is not None
+    (root_of(recovery) / odd.file.key).rename(path)
+    file = replace(piece.file, bytes=odd.file.bytes, sha256=odd.file.sha256)
+    wanted = check.FileToCheck(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
+    assert any(
+        "do not ascend" in problem or "outside [3, 6)" in problem
+        for problem in check_file(recovery.repository, recovery.layout, wanted).problems
+    )
+
+
+def root_of(recovery: RecoveryContext) -> Path:
+    return Path(str(recovery.config.storage.path))
+
+
+@pytest.mark.parametrize("text", ["", "Full", "sample", "sample=0%", "sample=101%", "sample=-1%", "10%", "sample=10"])
+def test_levels_that_do_not_exist(text: str) -> None:
+    with pytest.raises(ConfigInvalid, match="is no level"):
+        check.parse_level(text)
+
+
+@given(percent=st.floats(0.1, 100))
+def test_a_sample_is_the_same_each_time_and_never_empty(percent: float) -> None:
+    files = [_file(number) for number in range(20)]
+    chosen = check.sampled(files, percent)
+    assert chosen == check.sampled(list(reversed(files)), percent)
+    assert len(chosen) == max(1, round(20 * percent / 100))
+
+
+def _file(number: int) -> check.FileToCheck:
+    from tests.support.examples.savepoints import segment
+
+    piece = segment(number, number + 1, [number], key=f"k{number}")
+    assert piece.file is not None
+    return check.FileToCheck(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
+
+
+@pytest.mark.fault("F10")
+def test_a_thousand_flipped_bits_are_all_found(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    root = Path(str(recovery.config.storage.path)) / "golden"
+    files = [path for part in ("segments", "savepoints") for path in (root / part).rglob("*") if path.is_file()]
+    dice = random.Random(20261121)
+    missed = []
+    for _ in range(1_000):
+        path = dice.choice(files)
+        before = path.read_bytes()
+        bit = dice.randrange(len(before) * 8)
+        data = bytearray(before)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        if not _found(recovery, path):
+            missed.append((path.name, bit))
+        path.write_bytes(before)
+    assert missed == []
+    assert checked(recovery, "full").good
+
+
+def _found(recovery: RecoveryContext, path: Path) -> bool:
+    """Whether the damaged file is noticed by what reads it: its manifest's reader, or the check of one file."""
+    if path.name.endswith(".parquet"):
+        opened: dict[str, PartitionRanges] = {}
+        wanted = next(
+            w
+            for w in check.files_of([recovery.savepoints.read(one, opened) for one in (FIRST, SECOND)], opened)[0]
+            if w.file.key.endswith(path.name)
+        )
+        return bool(check_file(recovery.repository, recovery.layout, wanted).problems)
+    try:
+        recovery.savepoints.read(path.parent.name)
+    except Damaged:
+        return True
+    return False

@@ -1,0 +1,182 @@
+"""An application that a restore has stopped runs again when the restore fails before it destroys anything. No broker answers here: that is what fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.application.factory import open_application
+from streams_recovery.cli.runner import Runner
+from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
+from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
+from streams_recovery.engine.submitter import SparkJob
+from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.open import note
+from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
+from tests.support.applications.unreachable import opened, running, stopped
+from tests.support.leases import later
+
+
+def left(recovery: RecoveryContext, ticket: restore.RestoreTicket, say: Callable[[str], None]) -> None:
+    """What the command line does with a restore whose next step fails."""
+
+    def fails(*_: object) -> None:
+        raise Damaged("this step fails", next_step="none")
+
+    steps = (replace(RESET_CONSUMER_GROUP, call=fails), ABANDON)
+    runner = Runner(recovery=recovery, submitter=NoJobs(), say=say, sleep=lambda _: None)
+    with pytest.raises(Damaged, match="this step fails"):
+        runner.take(steps, {OPEN_RESTORE.name: ticket}).require(FINISH)
+
+
+class NoJobs:
+    """See Submitter. For steps that need none."""
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        raise AssertionError(job.name)
+
+
+def guard(recovery: RecoveryContext) -> None:
+    """A topic under a hold that only a broker can release."""
+    hold = TopicHold(topic="app-totals-changelog", topic_id="x")
+    topic_holds.record(recovery, "applied", HoldPurpose.COPY, "some run", 1, (hold,))
+
+
+@pytest.mark.fault("F6")
+def test_the_application_is_started_before_anything_that_may_fail(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    guard(recovery)
+    with pytest.raises(BrokerUnavailable):
+        restore.abandon(recovery, ticket)
+    assert running(recovery)
+    assert recovery.lock.holder() is None, "the lock is given back whatever fails"
+    assert quiesce_record.left(recovery) is None
+
+
+@pytest.mark.fault("F20")
+def test_an_application_that_could_not_be_started_is_started_by_the_retry(recovery: RecoveryContext, tmp_path: Path) -> None:
+    ticket = stopped(recovery)
+    broken = tmp_path / "instance.broken"
+    broken.touch()
+    with pytest.raises(ApplicationNotReady, match="it cannot be started"):
+        restore.abandon(recovery, ticket)
+    assert recovery.lock.holder() is None
+    broken.unlink()
+    left = restore.abandon(recovery, ticket)
+    assert (left.restarted, left.next_step, running(recovery)) == (True, "the application goes on as it was", True)
+    assert recovery.lock.holder() is None
+
+
+def test_from_the_command_line_it_is_tried_again_and_told(recovery: RecoveryContext, tmp_path: Path) -> None:
+    ticket = stopped(recovery)
+    broken, told = tmp_path / "instance.broken", list[str]()
+    broken.touch()
+    left(recovery, ticket, told.append)
+    assert [text.split(": ")[0] for text in told[:3]] == [f"abandon, attempt {number} of 4" for number in (1, 2, 3)]
+    assert told[3].startswith("abandon failed: ")
+    assert told[4:] == ["what could not be put back stays on record: the next savepoint of the application tries again"]
+
+    def say(text: str) -> None:
+        told.append(text)
+        broken.unlink(missing_ok=True)
+
+    told.clear()
+    left(recovery, ticket, say)
+    assert len(told) == 2
+    assert told[1] == "stopped in phase opened: the application goes on as it was"
+    assert running(recovery)
+
+
+def test_a_lease_that_ended_is_no_reason_to_leave_it_down(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    after = later(recovery)
+    after.lock.release(after.lock.acquire("somebody", lease_seconds=60, purpose="a test"))
+    assert restore.abandon(after, ticket).restarted
+    assert running(recovery)
+
+
+def test_another_run_s_application_is_not_touched(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    after = later(recovery)
+    after.lock.acquire("somebody", lease_seconds=60, purpose="a test")
+    with pytest.raises(LockHeld, match="somebody holds the lock"):
+        restore.abandon(after, ticket)
+    assert not running(recovery)
+
+
+@pytest.mark.fault("F3")
+def test_the_next_run_brings_back_what_a_restore_that_was_killed_has_stopped(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    left = quiesce_record.left(recovery)
+    assert left is not None
+    assert (left.run, left.instances) == (ticket.restore_id, ("one",))
+    assert quiesce_record.resume_abandoned(recovery) == ("one",)
+    assert (running(recovery), quiesce_record.left(recovery)) == (True, None)
+
+
+@pytest.mark.fault("F3")
+@pytest.mark.parametrize("phase", [Phase.DESTROYING, Phase.WIPED, Phase.STARTED, Phase.CLOSED])
+def test_but_nobody_starts_one_whose_state_it_had_begun_to_replace(recovery: RecoveryContext, phase: Phase) -> None:
+    ticket = stopped(recovery)
+    note(recovery, ticket, phase)
+    assert quiesce_record.left(recovery) is None
+    assert quiesce_record.resume_abandoned(recovery) == ()
+    assert not restore.abandon(recovery, ticket).restarted
+    assert not running(recovery)
+
+
+def test_nor_one_that_was_brought_back_in_another_way(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    note(recovery, ticket, Phase.SAVED)
+    unfinished.dismiss(recovery, ticket.restore_id)
+    assert quiesce_record.left(recovery) is None
+
+
+def test_what_did_not_run_is_not_started(recovery: RecoveryContext) -> None:
+    recovery.application.stop(timeout=1)
+    ticket = opened(recovery, running=())
+    with pytest.raises(BrokerUnavailable):
+        restore.stop(recovery, ticket)
+    assert quiesce_record.left(recovery) is None
+    assert not restore.abandon(recovery, ticket).restarted
+    assert not running(recovery)
+
+
+def test_what_somebody_has_started_since_the_restore_was_opened_is_brought_back_too(recovery: RecoveryContext) -> None:
+    ticket = opened(recovery, running=())
+    with pytest.raises(BrokerUnavailable):
+        restore.stop(recovery, ticket)
+    assert restore.abandon(recovery, ticket).restarted
+    assert running(recovery)
+
+
+def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothing(recovery: RecoveryContext) -> None:
+    ticket = stopped(recovery)
+    recovery.lock.release(ticket.lock)
+    second = opened(recovery, "20261121T110000Z-bbbbbbbbbb")
+    note(recovery, second, Phase.DESTROYING)
+    recovery.lock.release(second.lock)
+    assert not restore.abandon(recovery, ticket).restarted
+    assert not running(recovery)
+
+
+def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resumed(recovery: RecoveryContext) -> None:
+    ticket = opened(recovery, plan_hash="ab12")
+    recovery.application.stop(timeout=1)
+    note(recovery, ticket, Phase.OFFSETS_SET)
+    says = [sys.executable, "-c", 'print(\'{"removed": [], "remaining": ["/state/app"]}\')']
+    runs = recovery.config.runs
+    assert runs.command is not None
+    changed = runs.model_copy(update={"command": runs.command.model_copy(update={"wipe": says})})
+    stays = replace(recovery, application=open_application(changed, recovery.application_id))  # type: ignore[arg-type]
+    with pytest.raises(Damaged, match="local state remains in /state/app") as error:
+        restore.wipe(stays, ticket)
+    assert f"`streams-recovery resume app {ticket.restore_id} --approve ab12`" in str(error.value.next_step)
+    assert restore.phase_of(recovery, ticket) is Phase.OFFSETS_SET

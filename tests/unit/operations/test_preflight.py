@@ -1,0 +1,62 @@
+"""A cluster that no job would be submitted to is found before anything is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.operations.context import open_context
+from streams_recovery.operations.preflight import _spark
+
+KAFKA = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
+
+
+def found(directory: Path, *, spark: dict[str, object] | None, **section: object):
+    config = {
+        "version": 1,
+        "application": {"id": "app", "guarantee": "exactly_once_v2"},
+        "spark": section,
+        "backup": {"survive_cluster_loss": False},
+        "topics": {"inputs": ["in"]},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},
+    }
+    (directory / "app.yaml").write_text(json.dumps(config))
+    variables = KAFKA if spark is None else {**KAFKA, "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", **spark})}
+    with open_context(load_named("app", directory, {}), EnvironmentConnections(variables)) as recovery:
+        return _spark(recovery)
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    return tmp_path / "spark-defaults.conf"
+
+
+@pytest.mark.fault("F61")
+def test_a_cluster_that_anybody_could_listen_to_stands_against_a_run(tmp_path):
+    (obstacle,) = found(tmp_path, spark={"host": "spark://master", "port": 7077})
+    assert (obstacle.severity, obstacle.kind) == (Severity.BLOCKING, "spark")
+    assert "spark://master:7077" in obstacle.text
+    assert "spark.authenticate.secret" in obstacle.remedy
+
+
+def test_one_with_a_secret_does_not_and_neither_does_one_that_the_configuration_trusts(tmp_path, settings):
+    assert found(tmp_path, spark={"host": "spark://master", "port": 7077}, allow_insecure_rpc=True) == ()
+    settings.write_text("spark.authenticate.secret abc\n")
+    assert found(tmp_path, spark={"host": "spark://master", "port": 7077}) == ()
+
+
+def test_a_connection_without_a_master_stands_against_a_run(tmp_path):
+    (obstacle,) = found(tmp_path, spark={})
+    assert "has no host" in obstacle.text
+
+
+def test_of_no_connection_nothing_is_known(tmp_path):
+    assert found(tmp_path, spark=None) == ()
+    assert found(tmp_path, spark={"host": "local[2]"}) == ()

@@ -1,0 +1,119 @@
+"""An application that is let go after a pause, and one that does not survive it. Programs answer for its instance; no broker is asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.operations import quiesce_record, savepoint
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.savepoint import SavepointRequest
+
+# Answers with the first of the states in a file, and takes it away as long as there is another one.
+STATUS = """
+import json, sys
+path = sys.argv[1]
+states = open(path).read().split()
+if len(states) > 1:
+    open(path, "w").write(" ".join(states[1:]))
+gone = states[0] == "gone"
+print(json.dumps([{"name": "one", "state": "gone" if gone else "running", "streams_state": None if gone else states[0], "closed_cleanly": None, "detail": ""}]))
+"""
+
+
+@contextmanager
+def application(
+    directory: Path, states: Sequence[str], started: Sequence[str] = ("RUNNING",), **sections: object
+) -> Iterator[RecoveryContext]:
+    """One whose instance is seen in these states, one after the other, and in others once it was started again."""
+    (directory / "states").write_text(" ".join(states))
+    (directory / "status.py").write_text(STATUS)
+    start = f"open({str(directory / 'states')!r}, 'w').write({' '.join(started)!r}); open({str(directory / 'started')!r}, 'a').write('x')"
+    config = {
+        "version": 1,
+        "name": "app",
+        "application": {"id": "app", "guarantee": "exactly_once_v2"},
+        "topics": {"inputs": ["in"]},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"survive_cluster_loss": False},
+        "runs": {
+            "kind": "command",
+            "command": {
+                "status": [sys.executable, "-I", "-S", str(directory / "status.py"), str(directory / "states")],
+                "stop": ["false"],
+                "start": [sys.executable, "-I", "-S", "-c", start],
+                "wipe": ["false"],
+                "pause": ["true"],
+                "resume": ["true"],
+            },
+        },
+        **sections,
+    }
+    (directory / "app.yaml").write_text(json.dumps(config))
+    nowhere = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
+    with open_context(load_named("app", directory, {}), EnvironmentConnections(nowhere)) as recovery:
+        yield recovery
+
+
+def test_an_application_that_goes_on_after_a_pause_is_let_go(tmp_path: Path) -> None:
+    with application(tmp_path, ["RUNNING"]) as recovery:
+        assert quiesce_record.resume(recovery, QuiesceMode.PAUSE, ("one",)) == ("one",)
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("end", [["PENDING_ERROR", "ERROR", "gone"], ["gone"]], ids=["fails", "is gone"])
+@pytest.mark.parametrize("seen", [2, 3], ids=["at once", "after it was seen working"])
+def test_one_that_ends_after_it_was_resumed_is_started_again_and_told_of(tmp_path: Path, end: list[str], seen: int) -> None:
+    # The resume itself looks twice.
+    with (
+        application(tmp_path, ["RUNNING"] * seen + end) as recovery,
+        pytest.raises(
+            ApplicationNotReady, match=r"one of app ended after the pause, and were started again.*application\.standby_replicas"
+        ),
+    ):
+        quiesce_record.resume(recovery, QuiesceMode.PAUSE, ("one",))
+    assert (tmp_path / "started").read_text() == "x"
+
+
+def test_an_instance_that_fails_does_not_work(tmp_path: Path) -> None:
+    with application(tmp_path, ["ERROR"]) as recovery:
+        assert quiesce_record.working(recovery, ("one",)) is None
+
+
+@pytest.mark.parametrize("consistency", [{"mode": "pause"}, {"mode": "live", "fallback": "pause"}, {"mode": "stop", "fallback": "pause"}])
+def test_standby_replicas_and_a_pause_are_refused_in_a_configuration(tmp_path: Path, consistency: dict[str, str]) -> None:
+    sections = {
+        "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
+        "backup": {"survive_cluster_loss": False, "consistency": consistency},
+    }
+    with pytest.raises(ConfigInvalid, match="KAFKA-20731"), application(tmp_path, ["RUNNING"], **sections):
+        pass
+
+
+@pytest.mark.parametrize("consistency", [{}, {"mode": "stop"}, {"mode": "live", "fallback": "stop"}])
+def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_path: Path, consistency: dict[str, str]) -> None:
+    sections = {
+        "application": {"id": "app", "guarantee": "exactly_once_v2", "standby_replicas": 1},
+        "backup": {"survive_cluster_loss": False, "consistency": consistency},
+    }
+    with application(tmp_path, ["RUNNING"], **sections) as recovery:
+        with pytest.raises(Refused, match=r"app cannot be paused: it has standby replicas.*KAFKA-20731.*mode stop or live"):
+            savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        assert recovery.lock.holder() is None
+
+
+def test_a_pause_that_is_not_offered_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    programs = {verb: ["false"] for verb in ("status", "stop", "start", "wipe")}
+    with application(tmp_path, ["RUNNING"], runs={"kind": "command", "command": programs}) as recovery:
+        with pytest.raises(Refused, match=r"app cannot be paused: runs.command has no pause.*mode stop or live"):
+            savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
+        assert recovery.lock.holder() is None

@@ -1,0 +1,88 @@
+"""Journals of restores that somebody else wrote into hide no restore that failed, and end no savepoint for good once a person has spoken."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by
+from streams_recovery.operations import unfinished
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+from tests.support.repository.golden import SECOND_AT, OpenGolden
+
+OLD, NEW = new_id(SECOND_AT, "old"), new_id(SECOND_AT + 60_000, "new")
+TOPIC = CreatedTopic(topic="golden-totals-changelog", topic_id="x")
+
+
+def wrote(recovery: RecoveryContext, restore_id: str, *phases: Phase) -> None:
+    log = AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)
+    for phase in phases:
+        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=(TOPIC,) if phase is Phase.CREATED else ()))
+
+
+def junk(recovery: RecoveryContext, restore_id: str, number: int) -> str:
+    key = f"{recovery.layout.journal(restore_id)}{number:012}.json"
+    recovery.repository.create(key, b"junk")
+    return key
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("phases", [(), (Phase.OPENED, Phase.STOPPED, Phase.SAVED)], ids=["of nothing", "that destroyed nothing"])
+def test_a_newer_restore_that_is_dismissed_hides_no_older_one_that_broke_off(golden: OpenGolden, phases: tuple[Phase, ...]) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, OLD, Phase.OPENED, Phase.STOPPED, Phase.SAVED, Phase.DESTROYING)
+    wrote(recovery, NEW, *phases)
+    junk(recovery, NEW, len(phases) + 1)
+    with pytest.raises(Damaged, match=NEW):
+        unfinished.refuse_if_unfinished(recovery)
+    unfinished.dismiss(recovery, NEW)
+    with pytest.raises(Refused, match=f"restore {OLD} of golden failed"):
+        unfinished.refuse_if_unfinished(recovery)
+
+
+@pytest.mark.parametrize("last", [Phase.DESTROYING, Phase.RECOVERED])
+def test_one_that_replaced_the_state_ends_the_search(golden: OpenGolden, last: Phase) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, OLD, Phase.OPENED, Phase.DESTROYING)
+    wrote(recovery, NEW, Phase.OPENED, last)
+    junk(recovery, NEW, 3)
+    unfinished.dismiss(recovery, NEW)
+    assert unfinished.unfinished_restore(recovery) is None
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("behind", [(), (Phase.CLOSED,)], ids=["the newest one", "in between"])
+def test_what_restores_have_made_is_known_although_an_entry_cannot_be_read(golden: OpenGolden, behind: tuple[Phase, ...]) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING, Phase.CREATED)
+    junk(recovery, NEW, 4)
+    wrote(recovery, NEW, *behind)
+    unfinished.dismiss(recovery, NEW)
+    unfinished.refuse_if_unfinished(recovery)
+    (entries,) = unfinished.restore_journals(recovery)
+    assert [entry.phase for entry in entries][:3] == [Phase.OPENED, Phase.DESTROYING, Phase.CREATED]
+    assert created_by(entries) == {TOPIC.topic: {TOPIC.topic_id}}
+
+
+@pytest.mark.fault("F63")
+def test_a_restore_whose_journal_has_a_hole_can_be_dismissed(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING)
+    removed = junk(recovery, NEW, 3)
+    wrote(recovery, NEW, Phase.CREATED)
+    recovery.repository.delete([removed])
+    with pytest.raises(Damaged, match=f"(?s)has no entry 3.*\n    streams-recovery dismiss golden {NEW}"):
+        unfinished.refuse_if_unfinished(recovery)
+    unfinished.dismiss(recovery, NEW)
+    unfinished.refuse_if_unfinished(recovery)
+    assert [created_by(entries) for entries in unfinished.restore_journals(recovery)] == [{TOPIC.topic: {TOPIC.topic_id}}]
+
+
+@pytest.mark.fault("F63")
+def test_what_is_added_to_a_restore_that_is_over_changes_nothing(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
+    junk(recovery, NEW, 4)
+    unfinished.refuse_if_unfinished(recovery)

@@ -1,0 +1,105 @@
+"""Where tests and their helpers lie: unit tests as the package does, helpers in tests/support, and no test imports another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.affected import imported_names
+from tests.support.project import PROJECT
+
+# What unit tests mirror: a folder of theirs is one below these, or has the name of another package at the top of the project.
+PACKAGE = "plugins/streams_recovery"
+BESIDE = ("embedded", "spark_jobs")
+
+
+def stray_imports(root: Path) -> list[str]:
+    """Test modules that something imports."""
+    found = []
+    for path in sorted((root / "tests").rglob("*.py")):
+        names = {name for name in imported_names(path.read_text()) if name.startswith("tests.")}
+        found += [f"{path.relative_to(root)} imports {name}" for name in sorted(names) if is_test(root, name)]
+    return found
+
+
+def is_test(root: Path, name: str) -> bool:
+    """True for the dotted name of a test module or of a ``conftest.py``."""
+    path = root.joinpath(*name.split(".")).with_suffix(".py")
+    return path.is_file() and (path.name.startswith("test_") or path.name == "conftest.py")
+
+
+def stray_folders(root: Path) -> list[str]:
+    """Folders of unit tests that mirror nothing."""
+    unit = root / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("*.py")} - {Path()}
+    return [str(folder) for folder in sorted(folders) if not (root / mirrored(folder)).is_dir()]
+
+
+def mirrored(folder: Path) -> Path:
+    """The folder whose modules the unit tests of a folder are about."""
+    return folder if folder.parts[0] in BESIDE else PACKAGE / folder
+
+
+def stray_helpers(root: Path) -> list[str]:
+    """Modules that hold neither tests nor fixtures, and lie beside those that do."""
+    tests = root / "tests"
+    found = (path.relative_to(tests) for path in sorted(tests.rglob("*.py")))
+    return [str(path) for path in found if path.parts[0] != "support" and not path.name.startswith("test_") and path.name != "conftest.py"]
+
+
+def test_nothing_imports_a_test_module() -> None:
+    assert stray_imports(PROJECT) == [], "what several tests need belongs into tests/support, a fixture into the nearest conftest.py"
+
+
+def test_unit_tests_lie_as_the_package_does() -> None:
+    assert stray_folders(PROJECT) == [], f"tests/unit has the folders of {PACKAGE}"
+
+
+def test_helpers_lie_in_support() -> None:
+    assert stray_helpers(PROJECT) == [], "helpers belong into tests/support, in the folder of their subject"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose tests lie as they should."""
+    for file in ("unit/core/test_a.py", "unit/embedded/demo/test_b.py", "unit/conftest.py", "support/kafka/rows.py", "system/test_c.py"):
+        path = tmp_path / "tests" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("from tests.support.kafka import rows\nfrom tests.support.kafka.rows import row\n")
+    (tmp_path / PACKAGE / "core").mkdir(parents=True)
+    (tmp_path / "embedded" / "demo").mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_project_in_order_has_nothing_to_find(project: Path) -> None:
+    assert (stray_imports(project), stray_folders(project), stray_helpers(project)) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from tests.unit.core.test_a import row\n", "tests.unit.core.test_a"),
+        ("from tests.unit.core import test_a\n", "tests.unit.core.test_a"),
+        ("def test():\n    import tests.unit.core.test_a\n", "tests.unit.core.test_a"),
+        ("from tests.unit.conftest import row\n", "tests.unit.conftest"),
+    ],
+)
+@pytest.mark.parametrize("file", ["system/test_c.py", "support/kafka/rows.py"])
+def test_an_import_of_a_test_module_is_found_wherever_it_stands(project: Path, file: str, text: str, name: str) -> None:
+    (project / "tests" / file).write_text(text)
+    assert stray_imports(project) == [f"tests/{file} imports {name}"]
+
+
+@pytest.mark.parametrize("folder", ["rooms", "core/rooms", "embedded/rooms", "streams_recovery"])
+def test_a_folder_that_mirrors_nothing_is_found(project: Path, folder: str) -> None:
+    path = project / "tests" / "unit" / folder / "test_a.py"
+    path.parent.mkdir()
+    path.touch()
+    assert stray_folders(project) == [folder]
+
+
+@pytest.mark.parametrize("file", ["unit/core/values.py", "helpers.py", "system/rows.py"])
+def test_a_helper_beside_tests_is_found(project: Path, file: str) -> None:
+    (project / "tests" / file).touch()
+    assert stray_helpers(project) == [file]

@@ -1,0 +1,62 @@
+"""What is installed is what was locked: every package has a version and hashes, and nothing is installed without them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.compose_files import DOCKERFILES, LOCK, locked
+from tests.support.project import PROJECT
+
+LOCKS = ["requirements.lock", "requirements-uv.lock", "docker/airflow/requirements.lock", "docker/spark/requirements.lock"]
+
+
+def entries(name):
+    """Each requirement of a lock file with all that belongs to it."""
+    text = (PROJECT / name).read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_package_has_one_version_and_the_hashes_of_its_files(name):
+    found = entries(name)
+    assert found
+    for entry in found:
+        assert re.match(r"[a-z0-9-]+==[^ ]+( ; [^-]+?)?( +--hash=sha256:[0-9a-f]{64})+$", entry), entry[:120]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_no_lock_names_a_registry(name):
+    assert "://" not in (PROJECT / name).read_text()
+    assert "index-url" not in (PROJECT / name).read_text()
+
+
+@pytest.mark.parametrize("name", LOCKS[2:])
+def test_images_have_the_versions_that_the_tests_ran_with(name):
+    assert locked(name).items() <= LOCK.items()
+
+
+@pytest.mark.parametrize(("name", "listed"), [("docker/airflow", "requirements.txt"), ("docker/spark", "docker/spark/requirements.txt")])
+def test_images_have_what_is_listed_for_them_and_no_tests(name, listed):
+    wanted = {re.split(r"[=<>]", line)[0].lower() for line in (PROJECT / listed).read_text().splitlines() if line and line[0] != "#"}
+    found = locked(f"{name}/requirements.lock")
+    assert wanted <= found.keys()
+    assert not found.keys() & {"pytest", "mypy", "ruff", "hypothesis"}
+
+
+def installs():
+    """Every command that installs Python packages, by its file."""
+    texts = {"Makefile": (PROJECT / "Makefile").read_text(), **{f"docker/{name}": text for name, text in DOCKERFILES.items()}}
+    for name, text in texts.items():
+        for line in text.replace("\\\n", " ").splitlines():
+            if "pip install" in line:
+                yield name, line
+
+
+def test_nothing_is_installed_without_hashes_but_this_project_itself():
+    found = list(installs())
+    assert {name for name, _ in found} == {"Makefile", "docker/airflow", "docker/spark"}
+    unlocked = [(name, line.strip()) for name, line in found if "--require-hashes" not in line]
+    assert [name for name, _ in unlocked] == ["Makefile"]
+    assert unlocked[0][1].endswith("--no-deps --editable .")

@@ -1,0 +1,89 @@
+"""One word for one thing: words that were given up do not come back as identifiers or as stored names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import PROJECT
+
+FOLDERS = ("plugins", "spark_jobs", "dags")
+# What was given up, and the word that took its place.
+GIVEN_UP = {
+    **dict.fromkeys(("audit", "audits", "audited", "auditing"), "check"),
+    **dict.fromkeys(("reduced", "reducing", "reduction", "reducible", "synthetic"), "compacted"),
+    **dict.fromkeys(("handover", "handovers", "handing"), "cut-over, or publish"),
+    **dict.fromkeys(("lane", "lanes"), "slots"),
+    "standstill": "quiesce record",
+    **dict.fromkeys(("obstacle", "obstacles", "cautions"), "findings, or warnings"),
+    **dict.fromkeys(("survey", "surveyed"), "discover"),
+    **dict.fromkeys(("witness", "liveness"), "supervisor, or process identity"),
+    **dict.fromkeys(("bench", "workbench"), "context"),
+    **dict.fromkeys(("asking", "told", "nobody"), "requested, message, or a noun"),
+}
+# What a key of the repository, a field, an id or the name of a job looks like; a sentence does not.
+STORED = re.compile(r"[\w./-]+")
+
+
+def words(name: str) -> set[str]:
+    """The words of an identifier or of a stored name, in lower case."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def names(source: str) -> Iterator[tuple[int, str]]:
+    """Identifiers, and strings that could be stored as a name, with their lines."""
+    for node in ast.walk(ast.parse(source)):
+        line = getattr(node, "lineno", 0)
+        for field in ("id", "attr", "arg", "name", "asname"):
+            if isinstance(name := getattr(node, field, None), str):
+                yield line, name
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and STORED.fullmatch(node.value):
+            yield line, node.value
+
+
+def given_up(root: Path) -> list[str]:
+    """Where a word is used that was given up."""
+    return [
+        f"{path.relative_to(root)}:{line}: {name}: say {GIVEN_UP[word]}"
+        for folder in FOLDERS
+        for path in sorted((root / folder).rglob("*.py"))
+        for line, name in names(path.read_text())
+        for word in sorted(words(name) & GIVEN_UP.keys())
+    ]
+
+
+def test_words_that_were_given_up_stay_away() -> None:
+    assert given_up(PROJECT) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def audit(): ...",
+        "class AuditReport: ...",
+        "def check(audit_id): ...",
+        "from core import audit",
+        "import check as audits",
+        "report.audited",
+        "run(audit=1)",
+        "KEY = 'shop/audits/'",
+        "KEY = f'{shop}/audits/'",
+        "JOB_AUDIT = 1",
+    ],
+)
+def test_each_place_of_a_name_is_looked_at(tmp_path: Path, source: str) -> None:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "one.py").write_text(source)
+    assert [found.split(":")[0] for found in given_up(tmp_path)] == ["dags/one.py"]
+
+
+def test_prose_and_other_words_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "one.py").write_text(
+        '"""An audit of old words."""\nstarboard = "what an audit says"\nauditorium = __reduce__ = 1\n'
+    )
+    assert given_up(tmp_path) == []
