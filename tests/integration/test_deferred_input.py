@@ -74,7 +74,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     assert [one.rows for one in compared.partitions if one.topic == copy.topic] == [6]
     with pytest.raises(Refused, match="belongs between recovered and input-complete"):
         restore.plan_load_deferred(recovery, ticket)
-    with pytest.raises(Refused, match="belongs between started and fed"):
+    with pytest.raises(Refused, match="belongs between started and input-complete"):
         restore.await_recovered(recovery, ticket, restore.StartSummary(instances=(), ends={}))
     with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 5"):
         restore.drain(recovery, ticket)

@@ -96,7 +96,13 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     interval.raise_unless_succeeded(entry)
 
     # The same from a terminal.
-    variables = {**os.environ, **again.kafka, "PYTHONPATH": f"{PROJECT / 'plugins'}", "STREAMS_RECOVERY_CONFIG_DIR": str(again.directory)}
+    variables = {
+        **os.environ,
+        **again.kafka,
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+        "PYTHONPATH": f"{PROJECT / 'plugins'}",
+        "STREAMS_RECOVERY_CONFIG_DIR": str(again.directory),
+    }
     ends = ["--from", "2026-09-21T14:13:20.051Z", "--to", "2026-09-21T14:13:20.060Z", "--lateness", "PT0S", "--json"]
     command = [sys.executable, "-m", "streams_recovery", "reprocess", "small", *ends]
     done = subprocess.run(command, env=variables, cwd=again.directory, capture_output=True, text=True, check=False)
