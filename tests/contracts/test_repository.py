@@ -16,6 +16,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.publication import publication
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.credentials import StorageCredentials
@@ -324,11 +325,16 @@ def test_a_manifest_under_another_id_is_damaged(repository: Repository) -> None:
 
 
 @pytest.mark.fault("F63")
-def test_an_error_about_a_manifest_under_another_id_is_short_however_long_that_id_is(repository: Repository) -> None:
-    store, place = SavepointStore(repository, LAYOUT), savepoint(1).savepoint_id
-    strange = zstandard.compress(codec.dumps(dataclasses.replace(savepoint(1), savepoint_id="x" * 10_000)))
-    for key, read in ((LAYOUT.manifest(place), store.read), ("retired", lambda one: store.retired_outline(one, "retired"))):
-        repository.create(key, strange)
-        with pytest.raises(Damaged, match="holds savepoint x") as refused:
+def test_an_id_that_is_none_is_damage_and_the_error_about_it_is_short(repository: Repository) -> None:
+    store, place, strange = SavepointStore(repository, LAYOUT), savepoint(1).savepoint_id, "x" * 10_000
+    manifest = zstandard.compress(codec.dumps(dataclasses.replace(savepoint(1), savepoint_id=strange)))
+    record = codec.dumps(dataclasses.replace(publication(savepoint(1), LAYOUT.manifest(place), manifest), savepoint_id=strange))
+    for key, stored, read in (
+        (LAYOUT.manifest(place), manifest, store.read),
+        ("retired", manifest, lambda one: store.retired_outline(one, "retired")),
+        (LAYOUT.published(place), record, store.publication),
+    ):
+        repository.create(key, stored)
+        with pytest.raises(Damaged, match="is not an id") as refused:
             read(place)
         assert len(str(refused.value)) < 1_000

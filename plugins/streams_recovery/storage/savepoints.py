@@ -107,11 +107,11 @@ class SavepointStore:
         """The record that a savepoint was published. Raises ``NotFound`` and ``Damaged``."""
         key = self._layout.published(savepoint_id)
         found = read_value(self._repository, Publication, key, most_bytes=_MOST_OF_RECORD)
+        check_publication(found, where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
                 f"{key} is about savepoint {found.savepoint_id} of {found.application_id}", next_step="find out who wrote it", key=key
             )
-        check_publication(found, where=key)
         return found
 
     def read(self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None) -> Manifest:
@@ -133,7 +133,7 @@ class SavepointStore:
         found = stored_manifest.read(unpacked(stored, key), where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
-                f"{key} holds savepoint {found.savepoint_id:.100} of {found.application_id}",
+                f"{key} holds savepoint {found.savepoint_id} of {found.application_id}",
                 next_step="manifests were moved or exchanged; choose another savepoint and find out who did it",
                 key=key,
             )
@@ -153,7 +153,7 @@ class SavepointStore:
         """An expired savepoint by one of its copies, without its ranges. Raises ``NotFound`` and ``Damaged``."""
         found = stored_manifest.read(unpacked(self._stored(key), key), where=key)
         if found.savepoint_id != savepoint_id:
-            raise Damaged(f"{key} holds savepoint {found.savepoint_id:.100}", next_step="find out who wrote there", key=key)
+            raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
         return found
 
     def expired(self) -> set[str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged
+from streams_recovery.core.ids import is_id
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import checked_name
 
@@ -27,6 +28,13 @@ def check_names(what: str, names: Iterable[str], *, where: str) -> None:
     twice = sorted(name for name, times in counted.items() if times > 1)
     if twice:
         raise _damaged(f"{where} has {what} {', '.join(twice[:_NAMED])} more than once", where)
+
+
+def check_ids(ids: Iterable[str | None], *, where: str) -> None:
+    """Raise ``Damaged`` naming the first that does not have the form of a savepoint's id. None stands for no savepoint."""
+    for one in ids:
+        if one is not None and not is_id(one):
+            raise _damaged(f"{where} names savepoint {one[:200]!r}, which is not an id", where)
 
 
 def check_numbered(topic: str, partitions: Sequence[int], *, where: str) -> None:

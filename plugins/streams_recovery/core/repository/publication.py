@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.core.repository.checked_names import check_names
+from streams_recovery.core.repository.checked_names import check_ids, check_names
 from streams_recovery.core.repository.checked_tables import check_refs
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ranges import TableRef
@@ -54,6 +54,8 @@ class Publication:
 
 def check_publication(record: Publication, *, where: str) -> None:
     """Raise ``Damaged`` for a record that no savepoint has: expiry opens the tables that it names."""
+    check_names("application id", [record.application_id], where=where)
+    check_ids([record.savepoint_id], where=where)
     check_names("topic", list(record.tables), where=where)
     for topic, tables in record.tables.items():
         check_refs(topic, tables, where=where)

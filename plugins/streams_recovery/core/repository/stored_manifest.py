@@ -11,7 +11,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.archive_facts import NOTHING
 from streams_recovery.core.repository.checked_manifest import check_moments, check_pieces, check_proof, check_tiling, check_topic, unproven
-from streams_recovery.core.repository.checked_names import check_names, check_numbered
+from streams_recovery.core.repository.checked_names import check_ids, check_names, check_numbered
 from streams_recovery.core.repository.checked_tables import check_tables
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, Manifest, TopicImage
 from streams_recovery.core.repository.range_columns import RangeColumns
@@ -35,6 +35,8 @@ def read(data: bytes, *, where: str) -> Manifest:
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
     check_names("application id", [manifest.application_id], where=where)
+    source = manifest.provenance.compacted_from
+    check_ids([manifest.savepoint_id, manifest.parent_id, source.savepoint_id if source else None], where=where)
     check_names("topic", [topic.name for topic in manifest.topics], where=where)
     check_moments(manifest, where)
     for topic in manifest.topics:
