@@ -82,17 +82,17 @@ def test_ctrl_c_leaves_nothing_behind() -> None:
     assert left() == []
 
 
-# Each run meets what the one before it left, and gets further.
+# Each run meets what the one before it left, and gets further. The state of a step is not waited for: a quick one is never seen running.
 KILLED = {
-    "first_savepoint": [("full", "copy_records: running")],
+    "first_savepoint": [("full", "copy_records: ")],
     "undo": [
-        ("undo", "capture_cut: running"),
-        ("undo", "3. Somebody; load_records: running"),
-        ("undo", "3. Somebody; reset_consumer_group: running"),
-        ("undo", "3. Somebody; await_recovered: running"),
-        ("undo", "4. The undo; load_records: running"),
+        ("undo", "capture_cut: "),
+        ("undo", "3. Somebody; load_records: "),
+        ("undo", "3. Somebody; reset_consumer_group: "),
+        ("undo", "3. Somebody; await_recovered: "),
+        ("undo", "4. The undo; load_records: "),
     ],
-    "full": [("full", "3. "), ("full", "4. "), ("full", "5. The restore; load_records: running")],
+    "full": [("full", "3. "), ("full", "4. "), ("full", "5. The restore; load_records: ")],
 }
 
 
