@@ -8,6 +8,7 @@ import os
 import shutil
 import socketserver
 import subprocess
+import tempfile
 import threading
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -95,8 +96,15 @@ class Answering(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def engine(tmp_path):
-    server = Engine(tmp_path / "engine.sock")
+def socket_path():
+    """The path of a socket has about a hundred characters at most; pytest's own directories are longer when one run starts another."""
+    with tempfile.TemporaryDirectory(prefix="engine-", dir="/tmp") as directory:
+        yield f"{directory}/engine.sock"
+
+
+@pytest.fixture
+def engine(socket_path):
+    server = Engine(socket_path)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield server
     server.shutdown()
@@ -104,8 +112,8 @@ def engine(tmp_path):
 
 
 @pytest.fixture
-def gate(engine, tmp_path, monkeypatch):
-    for name, value in {"PROJECT": STACK, "LABEL": LABEL, "SOCKET": str(tmp_path / "engine.sock")}.items():
+def gate(engine, socket_path, monkeypatch):
+    for name, value in {"PROJECT": STACK, "LABEL": LABEL, "SOCKET": socket_path}.items():
         monkeypatch.setenv(f"GATE_{name}", value)
     spec = importlib.util.spec_from_file_location("gate", PROJECT / "docker/control/gate.py")
     module = importlib.util.module_from_spec(spec)
