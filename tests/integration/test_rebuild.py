@@ -173,7 +173,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     assert [(item.tp, item.offset, item.metadata) for item in planned.offsets] == [(small.input, 0, "")]
     assert planned.observed.records_to_catch_up == 5
     page = markdown(planned)
-    assert f"comes from savepoint `{savepoint}`" in page
+    assert f"come from savepoint `{savepoint}`" in page
     assert f"| {small.input.topic} | input | 1 | 5 |" in page
 
     ticket = opened(recovery, rebuild(recovery, inputs_from=savepoint))
