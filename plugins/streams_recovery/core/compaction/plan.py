@@ -33,7 +33,7 @@ class PartitionToCompact:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -72,7 +72,7 @@ class PartitionCompacted:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 

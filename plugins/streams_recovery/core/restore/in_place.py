@@ -61,7 +61,7 @@ class MovedOffset:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 

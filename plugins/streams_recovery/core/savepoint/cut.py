@@ -56,7 +56,7 @@ class PartitionCut:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
