@@ -1,4 +1,4 @@
-"""What a person should know about a savepoint that is good as far as it goes. Sentences, derived from the manifest alone."""
+"""Warnings about a valid savepoint: sentences, made from the manifest alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_TRANSLATED = "schema ids in records are not translated, so restored records
 
 
 def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]:
-    """What to say when it is published: holes that ``parent`` did not have, and what a restore will refuse or cannot do."""
+    """Warnings at its publication: gaps that ``parent`` did not have, and cases that a restore refuses or cannot handle."""
     return (
         *_damage(manifest),
         *_claimed(manifest),
@@ -28,21 +28,21 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
 
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:
-    """What to say before it is restored."""
+    """Warnings before it is restored."""
     return (*_edits(manifest), *_broker_times(manifest))
 
 
 def of_promise(manifest: Manifest) -> tuple[str, ...]:
-    """What to say when it is published and was to survive the loss of the cluster."""
+    """Warnings at its publication, if it should survive the loss of the cluster and would not."""
     return tuple(
         f"it would not survive the loss of the cluster, as backup.survive_cluster_loss asks: {why}" for why in lost_with_cluster(manifest)
     )
 
 
 def has_schema_ids(values: Iterable[bytes]) -> bool:
-    """True when these values look like those of a serialiser with a schema registry: a zero byte, then the schema's id in four.
+    """True if these values look like those of a serialiser with a schema registry: a zero byte, then four bytes with the schema's id.
 
-    A guess, and only good enough for a warning. Numbers in eight bytes begin with zeros too: they are no sign of it.
+    This is a guess, good enough only for a warning. Eight-byte numbers also begin with zeros, so values of eight bytes alone are no sign of it.
     """
     found = list(values)
     framed = all(len(value) > _FRAME and value[0] == 0 and 0 < int.from_bytes(value[1:_FRAME], "big") < _MANY_SCHEMAS for value in found)
@@ -118,7 +118,7 @@ def _broker_times(manifest: Manifest) -> Iterable[str]:
 
 
 def registry(manifest: Manifest, framed: Iterable[str]) -> tuple[str, ...]:
-    """What to say of schema registries. ``framed`` are topics whose values look like a registry's serialiser wrote them."""
+    """Warnings about schema registries. ``framed`` are topics whose values look like those of a registry's serialiser."""
     topics = sorted(framed)
     known = [f"{SCHEMAS_TOPIC} is among the topics: {_NOT_TRANSLATED}"] if any(t.name == SCHEMAS_TOPIC for t in manifest.topics) else []
     seen = [f"values of {', '.join(topics)} look like a schema registry's: {_NOT_TRANSLATED}"] if topics else []
