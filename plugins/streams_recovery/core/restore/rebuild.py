@@ -1,7 +1,6 @@
-"""Where an application begins in its inputs when its state is rebuilt from them. Pure, from what the logs and the group are like now.
+"""Decides where an application begins in its inputs when its state is rebuilt from them. Pure: uses the present logs and group offsets.
 
-Nothing is exact here: there is no restored state that offsets could agree with. Metadata is never set, because stream time begins anew with the
-state.
+There is no restored state that the offsets could match. Metadata is never set, because stream time begins again with the state.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildStart:
-    """Where each input begins. ``offsets`` has one for every partition."""
+    """The start of each input. ``offsets`` has an entry for every partition."""
 
     offsets: tuple[OffsetToSet, ...]
     warnings: tuple[str, ...]
@@ -35,13 +34,13 @@ def rebuild_start(
     accept_gap: bool,
     archived: Mapping[TopicPartition, int] | None = None,
 ) -> RebuildStart:
-    """An offset for every partition of ``logs``. ``committed`` are the group's offsets now, from which ``shift`` counts. Topics that are
-    ``written_by_application`` and read by it are begun at their end, whatever the strategy: what is in them comes again. ``archived`` are the partitions
-    that are made from an archive, with the offset from which it has all records: of the log that is gone, the new one begins at 0.
+    """An offset for every partition of ``logs``. ``committed`` are the group's present offsets, from which ``shift`` counts. Topics that are
+    ``written_by_application`` begin at their end, whatever the strategy, because the application writes their contents again. ``archived`` are the
+    partitions that are created from an archive, with the first offset from which it is complete. Offsets of the old log; the new log begins at 0.
 
-    Raises ``Refused``, naming all partitions at once, for ``exact``; for offsets outside the logs; for partitions that ``specific`` and ``file``
-    do not name, or name although they are no inputs; for ``earliest`` where records are gone from the beginning of a log, unless ``accept_gap``; and
-    for anything but ``earliest`` where inputs are made.
+    Raises ``Refused``, for all partitions at once: for ``exact``; for offsets outside the logs; for partitions that ``specific`` and ``file`` do not
+    list, or list although they are not inputs; for ``earliest`` if records at the beginning of a log are gone, unless ``accept_gap``; and for
+    anything but ``earliest`` if inputs are created.
     """
     archived = archived or {}
     again = {tp for tp in logs.starts if tp.topic in written_by_application}

@@ -1,7 +1,8 @@
 """Checks from the manifest alone whether a savepoint is enough after its cluster has lost every topic.
 
 Every full savepoint contains state, offsets and settings. An empty cluster also lacks the inputs: records that the state has not processed yet, and
-the topics that the offsets refer to. Outputs are created again, empty.
+the topics that the offsets refer to. Outputs are created again. They
+are empty unless their records are archived.
 """
 
 from __future__ import annotations
