@@ -61,10 +61,10 @@ def outgrown_tables(kept: Collection[KeptInput], stores: Mapping[str, Collection
         if one.compacted and one.end > one.read > 0:
             spans.setdefault(one.tp.topic, []).append(f"{one.tp} offsets {one.read} to {one.end - 1}")
     return tuple(
-        f"{topic} is compacted and went on since the savepoint ({', '.join(at)}). Where a key was written again, the log may have lost its record from "
-        f"before. {_table(stores.get(topic, ()))} lacks such a key until its later record is read, and what is joined with it meanwhile finds nothing. "
-        "A min.compaction.lag.ms longer than the time from savepoint to restore keeps such records; a table with a changelog of its own does "
-        "not need them"
+        f"{topic} is compacted and has changed since the savepoint ({', '.join(at)}). If a key was written again, compaction may have removed its older "
+        f"record. {_table(stores.get(topic, ()))} lacks such a key until its newer record is read, and joins with it find nothing until then. "
+        "A min.compaction.lag.ms longer than the time from savepoint to restore keeps such records. A table with its own changelog does not need "
+        "them"
         for topic, at in spans.items()
     )
 

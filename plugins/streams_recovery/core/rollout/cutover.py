@@ -116,7 +116,7 @@ class CutoverPlan:
             "the direction (cut-over or roll-back)": self.step,
             "the old application": self.old,
             "the clone": self.clone,
-            "the outputs that change hands": self.outputs,
+            "the outputs that are transferred": self.outputs,
         }
 
 
@@ -138,7 +138,7 @@ class UpgradePlan:
     @property
     def parts(self) -> dict[str, object]:
         """See Approvable."""
-        return {"the old application": self.old, "the clone": self.clone, "the outputs that change hands": self.outputs}
+        return {"the old application": self.old, "the clone": self.clone, "the outputs that are transferred": self.outputs}
 
 
 def upgrade_plan(pair: Pair) -> UpgradePlan:
@@ -207,7 +207,7 @@ def upgrade_problems(pair: Pair) -> tuple[str, ...]:
 def _both(pair: Pair) -> Iterable[str]:
     for side, other in ((pair.old, pair.clone), (pair.clone, pair.old)):
         if side.unknown:
-            yield f"instances of {side.application_id} cannot be seen from here: {', '.join(side.unknown)}"
+            yield f"the state of instances of {side.application_id} is unknown: {', '.join(side.unknown)}"
         if side.other not in (None, other.application_id):
             yield f"{side.application_id} is {side.role} towards {side.other}, not {other.application_id}"
     if not pair.same_cluster:

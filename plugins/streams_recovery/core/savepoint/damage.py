@@ -135,8 +135,8 @@ def _gone(last: Manifest, image: TopicImage, claim: ClaimedTopic | None) -> Dama
         what = f"topic {image.name} (id {image.topic_id}) is in savepoint {last.savepoint_id} and does not exist any more"
         return Damage(kind=DamageKind.VANISHED, topic=image.name, topic_id=None, problem=what)
     what = (
-        f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is taken for a topic of {claim.group}, because there is a "
-        "consumer group of that name"
+        f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is assigned to {claim.group}, because a consumer "
+        "group of that name exists"
     )
     return Damage(kind=DamageKind.CLAIMED, topic=image.name, topic_id=None, problem=what)
 
@@ -187,10 +187,8 @@ def require_whole(application_id: str, found: Collection[Damage], wanted: Change
     if kinds - {DamageKind.MISSING, DamageKind.CLAIMED}:
         steps.append("if state was lost, restore or rebuild the application")
     if wanted is ChangedState.REFUSE and DamageKind.MISSING not in kinds:
-        steps.append("if what is there now is meant to be the state, take one savepoint with changed_state `intended`")
-    steps.append(
-        f"to save what is left, take one with changed_state `damaged`; either needs the application id {application_id} as confirm"
-    )
+        steps.append("if the present state is intended, take one savepoint with changed_state `intended`")
+    steps.append(f"to save what is left, take one with changed_state `damaged`; both need the application id {application_id} as confirm")
     raise StateDamaged(
         f"the state of {application_id} is damaged: {'; '.join(map(str, refused[:10]))}",
         next_step="; ".join(steps),

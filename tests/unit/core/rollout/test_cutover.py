@@ -66,7 +66,7 @@ def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> 
     [
         ({"clone": {"inputs": ("in", "more")}}, "inputs differ: more are read by one of the two only"),
         ({"clone": {"globals": ()}}, "globals differ: names"),
-        ({"clone": {"unknown": ("two (pod 2)",)}}, "instances of orders-next cannot be seen from here: two (pod 2)"),
+        ({"clone": {"unknown": ("two (pod 2)",)}}, "the state of instances of orders-next is unknown: two (pod 2)"),
         ({"old": {"other": "orders-third", "role": Role.RETIRED, **DOWN}}, "orders is retired towards orders-third, not orders-next"),
         ({"same_cluster": False}, "not on one cluster"),
         ({"origin": None}, "orders-next was not restored from a savepoint"),
