@@ -110,7 +110,7 @@ def _check_timed(placed: Sequence[Placed], strategy: OffsetStrategy) -> None:
     made = [one.name for one in placed if one.made and one.image.role is TopicRole.INPUT]
     if made and strategy.kind in (StrategyKind.TIMESTAMP, StrategyKind.DURATION):
         raise Refused(
-            f"the broker cannot yet say which offset belongs to a time in inputs that are made from the savepoint: {', '.join(made)}",
+            f"an offset by time cannot be found in inputs that are created from the savepoint: {', '.join(made)}",
             next_step="restore with exact offsets, or name offsets",
             topics=made,
         )
@@ -186,7 +186,9 @@ def _without_commit(placed: Sequence[Placed], auto_offset_reset: str) -> tuple[s
     where = "at the end it had at the savepoint" if auto_offset_reset == "latest" else "at the start it had at the savepoint"
     missing = [tp for tp, (_, image) in input_images(placed).items() if image.committed is None]
     return (
-        (f"without a commit at the savepoint, so beginning {where} unless a strategy says otherwise: {listed(missing)}",) if missing else ()
+        (f"without a committed offset at the savepoint, so these begin {where} unless the strategy says otherwise: {listed(missing)}",)
+        if missing
+        else ()
     )
 
 
@@ -206,10 +208,10 @@ def _disagreement(
         warnings.append(f"up to {sum(skipped.values()):,} input records are never counted: {listed(skipped)}")
     dropped = [tp for tp in (*again, *skipped) if exact[tp].metadata]
     if dropped:
-        warnings.append(f"stream time begins anew on {len(dropped)} partitions: results of closed windows can be emitted again")
+        warnings.append(f"stream time begins again on {len(dropped)} partitions: results of closed windows can be emitted again")
     bounded = [tp for tp, item in chosen.items() if strategy.kind is StrategyKind.SHIFT and not item.fixed]
     if bounded:
-        warnings.append(f"the shift is cut off at the ends of the logs: {listed(bounded)}")
+        warnings.append(f"the shift is limited to the start and end of the logs: {listed(bounded)}")
     return tuple(warnings)
 
 

@@ -44,12 +44,12 @@ def check_same_records(kept: Collection[KeptInput], strategy: StrategyKind) -> t
     problems = [f"{one.tp}: {why}" for one in kept if (why := one.truncated_below(one.read)) is not None]
     if problems and strategy not in _BY_THE_LOG:
         raise Refused(
-            f"inputs lost records that the savepoint's state was made of, and have others in their place: {'; '.join(problems)}",
+            f"inputs lost records that the savepoint's state was made of, and have other records at these offsets now: {'; '.join(problems)}",
             next_step="nothing was changed; find out why a broker lost acknowledged records; then choose a savepoint that is older than the loss, "
             "restore into another cluster with the archived inputs, or choose offsets by the log (earliest, latest, timestamp:...)",
             problems=problems,
         )
-    return tuple(f"records that the state was made of are gone from an input, and others are in their place: {why}" for why in problems)
+    return tuple(f"an input lost records that the state was made of, and has other records at these offsets now: {why}" for why in problems)
 
 
 def outgrown_tables(kept: Collection[KeptInput], stores: Mapping[str, Collection[str]]) -> tuple[str, ...]:

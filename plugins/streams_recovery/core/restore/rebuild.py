@@ -54,9 +54,9 @@ def rebuild_start(
     gap = {tp: begins[tp] for tp in sorted(logs.starts) if tp not in again and begins[tp] > 0}
     if strategy.kind is StrategyKind.EARLIEST and gap and not accept_gap:
         raise Refused(
-            f"the input does not reach back to its beginning: {_starts(gap)}; the state needs all of it, from offset 0",
-            next_step="restore the state from a savepoint; rebuild from archived input in topics of its own; or, when what is gone does not matter "
-            "to any store (windows that are over), say so with accept_gap",
+            f"the beginning of the input is gone: {_starts(gap)}; the state needs all of it, from offset 0",
+            next_step="restore the state from a savepoint; rebuild from archived input in separate topics; or, if no store needs the missing "
+            "records (expired windows), set accept_gap",
             gap={str(tp): start for tp, start in gap.items()},
         )
     return RebuildStart(offsets=offsets, warnings=(*_partial(strategy, offsets, logs, again), *_gap(gap), *_again(again)))
@@ -68,13 +68,13 @@ def _check_strategy(
     wanted = set(logs.starts) - set(again)
     if strategy.kind is StrategyKind.EXACT:
         raise Refused(
-            "exact offsets belong to a savepoint's state, and a rebuild begins without any state",
+            "exact offsets belong to a savepoint's state, and a rebuild begins without state",
             next_step="choose earliest, or restore from a savepoint",
         )
     if strategy.kind is StrategyKind.SHIFT and (without := wanted - set(committed)):
         raise Refused(
-            f"no offset is committed to shift from: {listed(without)}",
-            next_step="choose earliest, a time, or name the offsets",
+            f"no committed offset to shift from: {listed(without)}",
+            next_step="choose earliest, a time, or specific offsets",
             strategy=strategy.text,
         )
     if strategy.kind not in (StrategyKind.SPECIFIC, StrategyKind.FILE):
@@ -89,7 +89,7 @@ def _check_strategy(
 def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]) -> None:
     if archived and strategy.kind is not StrategyKind.EARLIEST:
         raise Refused(
-            f"inputs that are made from a savepoint are begun at their start, not by {strategy.text!r}: {listed(archived)}",
+            f"inputs that are created from a savepoint begin at their start, not by {strategy.text!r}: {listed(archived)}",
             next_step="choose earliest",
             strategy=strategy.text,
         )
@@ -121,16 +121,16 @@ def _partial(strategy: OffsetStrategy, offsets: Collection[OffsetToSet], logs: L
     if not skipped:
         return []
     return [
-        f"begun by `{strategy.text}`: the state will know nothing of up to {sum(skipped.values()):,} input records below, in {listed(skipped)}"
+        f"inputs begin by `{strategy.text}`: the state will not contain up to {sum(skipped.values()):,} earlier input records, in {listed(skipped)}"
     ]
 
 
 def _gap(gap: Mapping[TopicPartition, int]) -> list[str]:
-    return [f"input is gone that the state may need: {_starts(gap)}"] if gap else []
+    return [f"input that the state may need is gone: {_starts(gap)}"] if gap else []
 
 
 def _again(again: Collection[TopicPartition]) -> list[str]:
-    return [f"read and written by the application itself, so begun at the end: {listed(again)}"] if again else []
+    return [f"read and written by the application itself, so these begin at the end: {listed(again)}"] if again else []
 
 
 def _starts(gap: Mapping[TopicPartition, int]) -> str:

@@ -134,8 +134,7 @@ def test_topics_that_another_name_takes_are_in_the_manifest() -> None:
     made = published(ticket(), NOTHING)
     assert [(one.topic, one.group) for one in made.claimed] == [("orders-eu-t-changelog", "orders-eu")]
     assert any(
-        "orders-eu-t-changelog is not in this savepoint: it is assigned to orders-eu" in told
-        for told in warnings.of_savepoint(made, None)
+        "orders-eu-t-changelog is not in this savepoint: it is assigned to orders-eu" in told for told in warnings.of_savepoint(made, None)
     )
 
 
