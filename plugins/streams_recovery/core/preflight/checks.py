@@ -40,7 +40,13 @@ def stopped_by_default(application_id: str, no_pause_because: str | None) -> tup
     if no_pause_because is None:
         return ()
     what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
-    return (warning("hold", what, "write backup.consistency.mode: stop if that is meant; else live, or let it be paused"),)
+    return (
+        warning(
+            "hold",
+            what,
+            "set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
+        ),
+    )
 
 
 def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:
