@@ -1,4 +1,4 @@
-"""The errors of this project, by what the caller should do about them.
+"""The errors of this project, grouped by how the caller should react.
 
     RecoveryError
     ├── TransientError        the same call may succeed later: Airflow retries it
@@ -19,14 +19,14 @@
         │   ├── PlanChanged
         │   ├── NotExact
         │   └── StateDamaged
-        └── Damaged           what is stored or loaded is not what it should be
+        └── Damaged           stored or loaded data is not what it should be
             ├── OffsetsGone
             ├── GuardLost
             ├── EntryUnreadable
             └── Altered
 
-Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
-``Damaged`` directly. ``exit_code`` is what the command line exits with.
+Every error has its facts as attributes, and its text ends with the next step. Errors without a separate class use ``Refused`` or ``Damaged``
+directly. ``exit_code`` is the exit code of the command line.
 """
 
 from __future__ import annotations
