@@ -185,7 +185,7 @@ def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> Non
             "a store that is named is the application's"
         )
         summary = take(small, changed_state=ChangedState.INTENDED)
-        assert any(f"{more} is not in this savepoint: it is taken for a topic of {group}" in told for told in summary.warnings)
+        assert any(f"{more} is not in this savepoint: it is assigned to {group}" in told for told in summary.warnings)
         manifest = recovery.savepoints.read(summary.savepoint_id)
         assert (manifest.claimed, manifest.topic(more)) == ((claimed,), None)
 
@@ -209,7 +209,7 @@ def test_a_group_that_takes_every_changelog_is_named(small: Small) -> None:
     with (
         namesake(small, "totals") as group,
         pytest.raises(
-            Refused, match=rf"no changelog topic .*; {small.changelog.topic} is taken for a topic of {group}.*name the application's stores"
+            Refused, match=rf"no changelog topic .*; {small.changelog.topic} is assigned to {group}.*name the application's stores"
         ),
     ):
         take(small)

@@ -40,7 +40,7 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     assert [(topic.name, topic.rows) for topic in planned.in_place.later] == [(here.input.topic, 2)]
     assert [(one.group, one.before, one.offset, one.again) for one in planned.in_place.groups] == [(here.reader, 5, 4, 1)]
     page = markdown(planned)
-    for told in ("2 later records come out", f"| {here.input.topic} | 2 |", f"| {here.reader} | {here.input} | 5 | 4 | 1 |", here.late):
+    for told in ("2 later records are removed", f"| {here.input.topic} | 2 |", f"| {here.reader} | {here.input} | 5 | 4 | 1 |", here.late):
         assert told in page
     assert here.times() == ALL
 

@@ -33,7 +33,7 @@ def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
     produce(recovery, small.input, 2)
     planned = restore.plan(recovery, asked(recovery))
     (told,) = [told for told in planned.warnings if "compacted" in told]
-    assert f"{small.input.topic} is compacted and went on since the savepoint ({small.input} offsets 4 to 6)" in told
+    assert f"{small.input.topic} is compacted and has changed since the savepoint ({small.input} offsets 4 to 6)" in told
     assert told in markdown(planned)
 
 

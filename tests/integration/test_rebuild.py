@@ -165,7 +165,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     lose(small)
     with pytest.raises(NotFound, match=f"do not exist: {small.input.topic}, {small.output.topic}.*--inputs-from"):
         restore.plan(recovery, rebuild(recovery))
-    with pytest.raises(Refused, match=f"are begun at their start, not by 'latest': {small.input}"):
+    with pytest.raises(Refused, match=f"begin at their start, not by 'latest': {small.input}"):
         restore.plan(recovery, rebuild(recovery, "latest", inputs_from=savepoint))
 
     planned = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
@@ -173,7 +173,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     assert [(item.tp, item.offset, item.metadata) for item in planned.offsets] == [(small.input, 0, "")]
     assert planned.observed.records_to_catch_up == 5
     page = markdown(planned)
-    assert f"comes from savepoint `{savepoint}`" in page
+    assert f"come from savepoint `{savepoint}`" in page
     assert f"| {small.input.topic} | input | 1 | 5 |" in page
 
     ticket = opened(recovery, rebuild(recovery, inputs_from=savepoint))

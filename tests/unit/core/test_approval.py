@@ -120,4 +120,4 @@ def test_every_field_that_the_hash_covers_is_in_a_part() -> None:
 def test_an_upgrade_is_approved_like_everything_else() -> None:
     plan = UpgradePlan(old="old", clone="new", outputs={"a": "b"}, running=("one",), warnings=())
     check_approved(replace(plan, running=(), warnings=("w",)), approval(plan))
-    assert different_parts(replace(plan, outputs={}), approval(plan)) == ("the outputs that change hands",)
+    assert different_parts(replace(plan, outputs={}), approval(plan)) == ("the outputs that are transferred",)

@@ -1,8 +1,9 @@
-"""Every committed offset of a restored application, by strategy, manifest and what the logs are like now. Pure, and the same whenever repeated.
+"""Computes every committed offset of a restored application, from the strategy, the manifest and the present logs. Pure: the same arguments give the
+same result.
 
-Metadata holds the stream time at which everything below the offset had been seen. It goes with the exact offset only: at an earlier one
-records that are about to come would lie behind stream time, so that nothing on the way would be emitted or fire again although it is
-counted again; at a later one it would speak of records that were never seen. Kafka's own tools drop it too, but everywhere.
+Metadata contains the stream time at which everything below the offset was processed. It is kept only with the exact offset. At an earlier offset,
+repeated records would lie before stream time: they would be counted again, but nothing would be emitted for them. At a later offset it would cover
+records that were never processed. Kafka's own tools always omit the metadata.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """The inputs as they are now: first offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None
-    where there is none.
+    """The present inputs: first offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None if there
+    is none.
     """
 
     starts: Mapping[TopicPartition, int]
@@ -35,7 +36,7 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenOffsets:
-    """One offset for every partition the application commits on. ``agree`` tells that every one is where the restored state ends."""
+    """One offset for every partition on which the application commits. ``agree`` is True if all of them match the restored state."""
 
     offsets: tuple[OffsetToSet, ...]
     agree: bool
@@ -43,7 +44,7 @@ class ChosenOffsets:
 
 
 def input_images(placed: Sequence[Placed]) -> dict[TopicPartition, tuple[Placed, PartitionImage]]:
-    """Every partition whose offset a strategy chooses, by the name it has in the target."""
+    """Every partition whose offset the strategy chooses, by its name in the target."""
     return {
         TopicPartition(one.name, image.partition): (one, image)
         for one in placed
@@ -55,11 +56,11 @@ def input_images(placed: Sequence[Placed]) -> dict[TopicPartition, tuple[Placed,
 def choose_offsets(
     placed: Sequence[Placed], strategy: OffsetStrategy, logs: Logs, *, auto_offset_reset: str, rows_below: RowsBelow
 ) -> ChosenOffsets:
-    """The offsets to commit, inputs by ``strategy`` and repartition topics always exact: what is loaded into those is counted from zero.
+    """The offsets to commit: inputs by ``strategy``, repartition topics always exact, because their loaded records are counted from zero.
 
-    A partition that never committed gets an offset as well, where ``auto_offset_reset`` would begin: a table that is restored from its source
-    topic stops at the committed offset, and without one it stays empty. Raises ``Refused`` for offsets outside the logs and for named ones
-    of partitions that are not the application's inputs, all of them at once.
+    A partition without a commit also gets an offset, where ``auto_offset_reset`` would begin. A table that is restored from its source topic is read
+    up to the committed offset, and without one it would stay empty. Raises ``Refused`` for offsets outside the logs, and for listed partitions that
+    are not inputs of the application, all at once.
     """
     _check_timed(placed, strategy)
     exact = _exact_inputs(placed, auto_offset_reset, rows_below)
@@ -100,7 +101,7 @@ def _repartition(placed: Sequence[Placed], rows_below: RowsBelow) -> list[Offset
 
 
 def _in_new_log(placed: Placed, image: PartitionImage, rows_below: RowsBelow) -> int:
-    # Created empty, so the first restored row gets offset 0. Without a commit nothing of it was read: begin at the first row.
+    # The topic is created empty, so the first restored row gets offset 0. Without a commit nothing was read: begin at the first row.
     tp = TopicPartition(placed.image.name, image.partition)
     return 0 if image.committed is None else translate(tp, image.committed.offset, image, 0, rows_below)
 
@@ -109,7 +110,7 @@ def _check_timed(placed: Sequence[Placed], strategy: OffsetStrategy) -> None:
     made = [one.name for one in placed if one.made and one.image.role is TopicRole.INPUT]
     if made and strategy.kind in (StrategyKind.TIMESTAMP, StrategyKind.DURATION):
         raise Refused(
-            f"the broker cannot yet say which offset belongs to a time in inputs that are made from the savepoint: {', '.join(made)}",
+            f"an offset by time cannot be found in inputs that are created from the savepoint: {', '.join(made)}",
             next_step="restore with exact offsets, or name offsets",
             topics=made,
         )
@@ -121,14 +122,14 @@ def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, lo
 
 
 def place_offset(tp: TopicPartition, exact: int, strategy: OffsetStrategy, logs: Logs) -> tuple[int, bool]:
-    """The offset a strategy means where ``exact`` is the one of the state; and whether it is this number that was asked for, and not a place in a
-    log that moves.
+    """The offset that the strategy gives, where ``exact`` is the offset that matches the state. The second value is True if the number itself is
+    fixed, and False if it is a position in a log that moves.
     """
     match strategy.kind:
         case StrategyKind.EARLIEST:
             return logs.starts[tp], False
         case StrategyKind.LATEST:
-            # Not the high watermark: what a transaction has not decided yet would be skipped without anybody having seen it.
+            # Not the high watermark: records of an open transaction would be skipped without being processed.
             return logs.stable[tp], False
         case StrategyKind.TIMESTAMP | StrategyKind.DURATION:
             found = logs.at_time[tp]
@@ -145,7 +146,9 @@ def place_offset(tp: TopicPartition, exact: int, strategy: OffsetStrategy, logs:
 
 
 def _unused(placed: Sequence[Placed], strategy: OffsetStrategy, inputs: Collection[TopicPartition]) -> tuple[str, ...]:
-    """Named partitions that are repartition topics' in a file: an export of the group has them, and they stay exact. Any other is refused."""
+    """Lines of a file for repartition topics, which stay exact: an export of the group contains them. Any other partition that is not an input is
+    refused.
+    """
     repartition = {one.name for one in placed if one.image.role is TopicRole.REPARTITION}
     unknown = [item.tp for item in strategy.given if item.tp not in inputs]
     passed_over = [tp for tp in unknown if tp.topic in repartition and strategy.kind is StrategyKind.FILE]
@@ -183,7 +186,9 @@ def _without_commit(placed: Sequence[Placed], auto_offset_reset: str) -> tuple[s
     where = "at the end it had at the savepoint" if auto_offset_reset == "latest" else "at the start it had at the savepoint"
     missing = [tp for tp, (_, image) in input_images(placed).items() if image.committed is None]
     return (
-        (f"without a commit at the savepoint, so beginning {where} unless a strategy says otherwise: {listed(missing)}",) if missing else ()
+        (f"without a committed offset at the savepoint, so these begin {where} unless the strategy says otherwise: {listed(missing)}",)
+        if missing
+        else ()
     )
 
 
@@ -203,15 +208,15 @@ def _disagreement(
         warnings.append(f"up to {sum(skipped.values()):,} input records are never counted: {listed(skipped)}")
     dropped = [tp for tp in (*again, *skipped) if exact[tp].metadata]
     if dropped:
-        warnings.append(f"stream time begins anew on {len(dropped)} partitions: results of closed windows can be emitted again")
+        warnings.append(f"stream time begins again on {len(dropped)} partitions: results of closed windows can be emitted again")
     bounded = [tp for tp, item in chosen.items() if strategy.kind is StrategyKind.SHIFT and not item.fixed]
     if bounded:
-        warnings.append(f"the shift is cut off at the ends of the logs: {listed(bounded)}")
+        warnings.append(f"the shift is limited to the start and end of the logs: {listed(bounded)}")
     return tuple(warnings)
 
 
 def listed(partitions: Collection[TopicPartition]) -> str:
-    """The first few by name, and how many more."""
+    """The first few partitions by name, and how many more."""
     shown = ", ".join(str(tp) for tp in sorted(partitions)[:_NAMED])
     more = len(partitions) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown

@@ -1,15 +1,15 @@
-"""Where an application is to go on in its inputs after a restore, as a person asks for it: one line of text, the same in a configuration, a run's
-params and on the command line.
+"""Offset strategies: where an application continues in its inputs after a restore. A strategy is one line of text. The syntax is the same in the
+configuration, in a run's params and on the command line.
 
     exact                                 as committed at the savepoint, with its metadata
-    earliest, latest                      the first offset that is still there, or the end
+    earliest, latest                      the first existing offset, or the last stable offset
     timestamp:2026-11-21T12:00:00Z        the first record of that time or later
-    duration:P1DT2H30M                    the first record of the moment so long before the plan is made, or later
-    shift:-100                            so many offsets before or behind exact, within the log
+    duration:P1DT2H30M                    the first record of the moment this long before the plan is made, or later
+    shift:-100                            this many offsets before or after exact, within the log
     specific:orders:0=17,orders:1=42      these offsets
     file:offsets.csv                      the offsets in this file
 
-Nothing of it needs anything in the records themselves. What is not named by ``specific`` or ``file`` stays exact.
+No strategy needs data in the records themselves. Partitions that ``specific`` or ``file`` do not list stay exact.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class StrategyKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenOffset:
-    """An offset that a person named."""
+    """An offset that a person gave."""
 
     topic: str
     partition: int
@@ -61,14 +61,14 @@ class GivenOffset:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetStrategy:
-    """A strategy with all it needs: ``at`` is a timestamp in milliseconds, ``back`` a duration in milliseconds, ``by`` counts offsets, ``given`` is
-    what was named, read from the file already. ``text`` is how it was asked for.
+    """A parsed strategy. ``at`` is a timestamp in milliseconds, ``back`` a duration in milliseconds, ``by`` a number of offsets, ``given`` the listed
+    offsets (already read from the file). ``text`` is the original text.
     """
 
     kind: StrategyKind
@@ -79,7 +79,7 @@ class OffsetStrategy:
     back: int | None = None
 
     def moment(self, now: int) -> int | None:
-        """The time this strategy looks for in the logs when a plan is made at ``now``, None for one that looks for none."""
+        """The time that this strategy looks for in the logs when a plan is made at ``now``. None for other strategies."""
         return self.at if self.back is None else max(0, now - self.back)
 
 
@@ -87,7 +87,7 @@ EXACT = OffsetStrategy(kind=StrategyKind.EXACT, text="exact", at=None, by=None, 
 
 
 def parse(text: str, *, group: str, read: ReadFile) -> OffsetStrategy:
-    """The strategy that ``text`` names; ``read`` is asked for the content of a file. Raises ``ConfigInvalid``."""
+    """Parse ``text``. ``read`` returns the content of a file. Raises ``ConfigInvalid``."""
     kind, argument = split(text)
     at = _moment(argument) if kind is StrategyKind.TIMESTAMP else None
     by = _shift(argument) if kind is StrategyKind.SHIFT else None
@@ -101,7 +101,7 @@ def parse(text: str, *, group: str, read: ReadFile) -> OffsetStrategy:
 
 
 def split(text: str) -> tuple[StrategyKind, str]:
-    """The kind that ``text`` names, and the rest of it. Raises ``ConfigInvalid`` for what is no strategy; files are not looked at."""
+    """The kind of strategy, and its argument. Raises ``ConfigInvalid`` for text that is not a strategy. Files are not read."""
     name, colon, argument = text.partition(":")
     if name not in set(StrategyKind):
         raise ConfigInvalid(f"{text[:80]!r} is no strategy for offsets", next_step=f"use {_FORMS}")
@@ -113,7 +113,7 @@ def split(text: str) -> tuple[StrategyKind, str]:
 
 
 def checked(text: str) -> str:
-    """``text`` itself when it is a strategy as far as can be told without its file. Raises ``ConfigInvalid``."""
+    """Return ``text`` if it is a valid strategy. Does not read its file. Raises ``ConfigInvalid``."""
     kind, _ = split(text)
     if kind is not StrategyKind.FILE:
         parse(text, group="", read=lambda _: b"")
@@ -121,8 +121,8 @@ def checked(text: str) -> str:
 
 
 def parse_file(content: bytes, *, where: str, group: str) -> tuple[GivenOffset, ...]:
-    """Offsets as ``kafka-consumer-groups --export`` writes them, ``topic,partition,offset`` a line (with the group before them when it was asked
-    for several; lines of other groups are passed over), or as a JSON list of objects with these keys. Raises ``ConfigInvalid``.
+    """Parse offsets in the format of ``kafka-consumer-groups --export``: lines ``topic,partition,offset``. If several groups were exported, each line
+    begins with the group, and lines of other groups are ignored. A JSON list of objects with these keys is also accepted. Raises ``ConfigInvalid``.
     """
     if len(content) > MAX_FILE_BYTES:
         raise ConfigInvalid(f"{where} is larger than {MAX_FILE_BYTES} bytes", next_step="name a file of offsets")

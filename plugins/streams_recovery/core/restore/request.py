@@ -1,4 +1,4 @@
-"""What a person asks a restore for: one type for each strategy. What is not said replaces nothing and gives nothing up."""
+"""Restore requests: one type for each strategy. The defaults replace nothing and accept no loss."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ NO_STATE = "none"
 
 
 class OutputPolicy(enum.StrEnum):
-    """What a rebuild does with outputs. ``keep``: results are written behind those that are there. ``recreate``: the topics are made anew, empty."""
+    """What a rebuild does with outputs. ``keep``: results are appended to the existing records. ``recreate``: the topics are deleted and created
+    again, empty.
+    """
 
     KEEP = "keep"
     RECREATE = "recreate"
 
 
 class SafetyPolicy(enum.StrEnum):
-    """Whether what is there is saved before it is replaced. ``required``: without a safety savepoint nothing is destroyed. ``best_effort``: one
-    that cannot be taken is noted, and the restore goes on. ``skip``: none is taken, and there is no way back.
+    """Whether the present state is saved before it is replaced. ``required``: without a safety savepoint nothing is destroyed. ``best_effort``: if it
+    cannot be taken, that is noted and the restore continues. ``skip``: none is taken, so there is no undo.
     """
 
     REQUIRED = "required"
@@ -33,9 +35,9 @@ class SafetyPolicy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safeguards:
-    """What keeps a restore from destroying more than is meant. ``replace`` allows internal topics that hold records to be deleted, and ``delete`` names
-    those among them that nothing proves to be the application's. ``replace``, ``safety`` other than ``required`` and offsets that disagree with the
-    state need the application id typed as ``confirm``.
+    """Protection against unintended loss. ``replace`` allows deleting internal topics that contain records. ``delete`` names such topics that are not
+    proven to belong to the application. ``replace``, ``safety`` other than ``required``, and offsets that disagree with the state need the
+    application id typed as ``confirm``.
     """
 
     replace: bool = False
@@ -46,7 +48,7 @@ class Safeguards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every record was found equal already."""
+    """``reason`` is stored with the report. With ``compare_keys`` changelogs are also compared key by key if all records were already found equal."""
 
     reason: str
     safeguards: Safeguards = Safeguards()
@@ -55,8 +57,8 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromSavepoint(_Request):
-    """All that a savepoint holds. ``source`` is the application id whose savepoint it is, empty for the application's own. ``savepoint`` is an id, or
-    ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``.
+    """Restore a savepoint. ``source`` is the application id of the savepoint, empty for the application's own. ``savepoint`` is an id, or ``latest``:
+    the newest ``exact`` one, or the newest of any label with ``allow_ahead``.
     """
 
     KIND: ClassVar = "from_savepoint"
@@ -69,7 +71,7 @@ class FromSavepoint(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo(_Request):
-    """What was there before the restore ``restore_id``, from its safety savepoint; ``latest`` is the last restore that has one."""
+    """Restore the state from before the restore ``restore_id``, from its safety savepoint. ``latest`` is the last restore that has one."""
 
     KIND: ClassVar = "undo"
     restore_id: str = LATEST
@@ -79,8 +81,8 @@ class Undo(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild(_Request):
-    """No state: the application builds it again from its input. With ``accept_gap`` also where older input is gone. Inputs, globals and outputs that the
-    cluster has lost are made from the savepoint ``inputs_from`` first, an id or ``latest``; empty is for none.
+    """Restore no state: the application builds it again from its input. ``accept_gap`` allows that older input is gone. If the cluster has lost
+    inputs, globals or outputs, they are first created from the savepoint ``inputs_from``: an id, ``latest``, or empty for none.
     """
 
     KIND: ClassVar = "rebuild"
@@ -92,10 +94,10 @@ class Rebuild(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOfMoment(_Request):
-    """The application as it was at a moment: the state of a savepoint and the archived input from there to the moment. ``savepoint`` is the id of the
-    base, or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` as above.
-    With ``in_place`` the application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each
-    other group that has read them, to say that it may be moved.
+    """The application as of a moment: the state of a savepoint, and the archived input from there to the moment. ``savepoint`` is the id of the base,
+    or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` is as in
+    ``FromSavepoint``. With ``in_place`` the application's own inputs are cut at the moment, so their later records are removed for every reader.
+    ``groups`` names each other group that has read them, which allows changing its offsets.
     """
 
     KIND: ClassVar = "as_of_moment"
@@ -109,8 +111,8 @@ class AsOfMoment(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval(_Request):
-    """The input of an interval, processed again. ``savepoint`` is the base as above: ``latest`` is the newest one that had read nothing of the interval,
-    and ``none`` is no state at all.
+    """Process the input of an interval again. ``savepoint`` is the base: ``latest`` is the newest one that had read nothing of the interval, and
+    ``none`` is no state.
     """
 
     KIND: ClassVar = "interval"
@@ -123,8 +125,8 @@ RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | Interval
 
 
 def pinned(request: RestoreRequest, *, savepoint_id: str | None, undone: str | None, inputs_from: str | None) -> RestoreRequest:
-    """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one.
-    ``undone`` is the restore whose safety savepoint was planned, None unless it is one.
+    """The request with planned ids in place of ``latest``, because there may be a newer one now: a restore's own safety savepoint is one. ``undone``
+    is the restore whose safety savepoint was planned, None for other requests.
     """
     match request:
         case Undo(restore_id=restore_id) if restore_id == LATEST and undone is not None:

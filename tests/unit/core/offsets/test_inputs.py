@@ -182,7 +182,7 @@ def test_what_is_counted_twice_and_what_never_is_told_in_numbers() -> None:
     told = " ".join(chosen([case(), other], by(StrategyKind.SPECIFIC, given=given)).warnings)
     assert "up to 3 input records are counted a second time: in-0" in told
     assert "up to 4 input records are never counted: in-1" in told
-    assert "stream time begins anew on 2 partitions" in told
+    assert "stream time begins again on 2 partitions" in told
 
 
 @pytest.mark.fault("F48")
@@ -191,7 +191,7 @@ def test_a_partition_without_a_commit_gets_one_and_it_is_said() -> None:
     for reset, offset in (("earliest", 0), ("none", 0), ("latest", 10)):
         result = chosen([case(None)], EXACT, reset)
         assert (result.offsets[0].offset, result.offsets[0].metadata, result.agree) == (offset, "", True)
-        assert any("without a commit at the savepoint" in told and "in-0" in told for told in result.warnings)
+        assert any("without a committed offset at the savepoint" in told and "in-0" in told for told in result.warnings)
     assert chosen([case()], EXACT).warnings == ()
 
 
@@ -201,7 +201,7 @@ def test_a_place_in_a_moving_log_is_a_rule_and_not_a_number() -> None:
     assert chosen([case()], by(StrategyKind.SHIFT, by=-1)).offsets[0].fixed
     cut_off = chosen([case()], by(StrategyKind.SHIFT, by=-6))
     assert (cut_off.offsets[0].offset, cut_off.offsets[0].fixed) == (0, False)
-    assert any("cut off at the ends of the logs: in-0" in told for told in cut_off.warnings)
+    assert any("limited to the start and end of the logs: in-0" in told for told in cut_off.warnings)
 
 
 MADE = topic(
@@ -232,5 +232,5 @@ def test_in_an_input_that_is_made_offsets_count_its_rows(reset: str, without: in
 
 @pytest.mark.parametrize("kind", [StrategyKind.TIMESTAMP, StrategyKind.DURATION])
 def test_no_time_is_looked_up_in_an_input_that_is_yet_to_be_made(kind: StrategyKind) -> None:
-    with pytest.raises(Refused, match="inputs that are made from the savepoint: copy"):
+    with pytest.raises(Refused, match="inputs that are created from the savepoint: copy"):
         in_made(by(kind, at=1))

@@ -79,7 +79,7 @@ def test_an_input_of_which_nothing_that_was_read_is_lost_passes(same: KeptInput)
 def test_a_compacted_input_that_went_on_is_told_with_its_stores() -> None:
     table = replace(KEPT, compacted=True)
     (told,) = outgrown_tables([table, replace(table, tp=TopicPartition("orders", 1), end=6)], {"orders": ["latest", "first"]})
-    assert "orders is compacted and went on since the savepoint (orders-0 offsets 5 to 29, orders-1 offsets 5 to 5)" in told
+    assert "orders is compacted and has changed since the savepoint (orders-0 offsets 5 to 29, orders-1 offsets 5 to 5)" in told
     assert "Store first, latest, which Kafka Streams restores from this topic, lacks such a key" in told
     (guessed,) = outgrown_tables([table], {})
     assert "A table that Kafka Streams restores from this topic (topology.optimization) in place of a changelog lacks" in guessed
