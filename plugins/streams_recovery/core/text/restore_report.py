@@ -25,7 +25,7 @@ _PROOFS = (
     "Proven by records: the digest over every record in order is the same in the savepoint and in the topic, so all keys are the same too. By keys: the newest "
     "record of each key was compared besides. By being empty: there is no record on either side."
 )
-_FILES = "The manifest of a savepoint has the SHA-256 of every file that it names; `streams-recovery verify` reads them again."
+_FILES = "The manifest of a savepoint has the SHA-256 of every file that it names; verifying it at level full reads them again."
 
 
 def page(report: RestoreReport, sha256: str) -> str:

@@ -299,7 +299,7 @@ def test_a_page_stays_readable_however_many_partitions_there_are() -> None:
     text = markdown(many)
     assert "| orders-39 |" in text
     assert "| orders-40 |" not in text
-    assert "| 5 more, all of them in `restore --plan --json` | | |" in text
+    assert "| 5 more, all of them in the plan as JSON | | |" in text
     assert "more, all of them" not in markdown(replace(many, offsets=many.offsets[:40]))
 
 

@@ -169,8 +169,9 @@ def test_a_source_that_is_gone_or_not_whole_is_not_built_on(opened: tuple[Recove
     tail = next(key for key in recovery.repository.keys("golden/segments/golden-by-region-repartition/"))
     kept = recovery.repository.get(tail)
     recovery.repository.delete([tail])
-    with pytest.raises(Damaged, match="is not whole"):
+    with pytest.raises(Damaged, match="is not whole") as caught:
         compaction.plan(recovery, "latest")
+    assert caught.value.commands == (f"streams-recovery verify golden {SECOND}",)
     with pytest.raises(Damaged, match="nothing was published") as caught:
         compaction.publish(recovery, ticket, result)
     assert ticket.savepoint_id in str(caught.value)

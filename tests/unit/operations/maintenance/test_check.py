@@ -93,8 +93,10 @@ def test_segments_without_manifests_are_nothing_to_check(golden: OpenGolden) -> 
 def test_one_savepoint_can_be_checked_alone_and_must_exist(golden: OpenGolden) -> None:
     recovery = golden("missing-segment")
     assert checked(recovery, "full", FIRST).good
-    with pytest.raises(NotFound, match="there is no savepoint"):
+    with pytest.raises(NotFound) as caught:
         checked(recovery, "full", "20261121T020000Z-0000000003")
+    assert caught.value.facts == {"savepoint": "20261121T020000Z-0000000003"}
+    assert caught.value.commands == ("streams-recovery savepoints list golden",)
 
 
 def test_a_savepoint_that_expires_while_all_are_checked_is_no_finding(golden: OpenGolden) -> None:
