@@ -96,6 +96,8 @@ def _nothing_there(recovery: RecoveryContext) -> NotFound:
         f"{recovery.application_id} has no savepoint in {recovery.repository.location}"
         + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
         next_step="take one first, or check the storage section of the configuration",
+        application_id=recovery.application_id,
+        segments=orphans,
     )
 
 
