@@ -61,4 +61,5 @@ def _in_zone(written: datetime, name: str, text: str) -> datetime:
     raise ConfigInvalid(
         f"{text!r} is no moment: clocks in {name} {'skip it' if skipped else f'show it twice, as {offsets}'}",
         next_step=f"write the moment that is meant with its offset{'' if skipped else ', as one of these'}",
+        moments=[] if skipped else sorted(one.isoformat() for one in (first, second)),
     )

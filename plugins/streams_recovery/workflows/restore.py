@@ -192,6 +192,7 @@ ABANDON: Final = Step(
     when=When.FAILURE,
     retries=3,
     message=lambda left: f"stopped in phase {left.phase}: {left.next_step}",
+    commands=lambda left: left.commands,
 )
 
 # An interval gets its own input only once what comes before it is processed.

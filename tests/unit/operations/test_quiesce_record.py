@@ -76,11 +76,10 @@ def test_one_that_ends_after_it_was_resumed_is_started_again_and_told_of(tmp_pat
     # The resume itself looks twice.
     with (
         application(tmp_path, ["RUNNING"] * seen + end) as recovery,
-        pytest.raises(
-            ApplicationNotReady, match=r"one of app ended after the pause, and were started again.*application\.standby_replicas"
-        ),
+        pytest.raises(ApplicationNotReady, match="were started again") as caught,
     ):
         quiesce_record.resume(recovery, QuiesceMode.PAUSE, ("one",))
+    assert caught.value.facts == {"instances": ["one"]}
     assert (tmp_path / "started").read_text() == "x"
 
 
@@ -106,7 +105,7 @@ def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_pat
         "backup": {"survive_cluster_loss": False, "consistency": consistency},
     }
     with application(tmp_path, ["RUNNING"], **sections) as recovery:
-        with pytest.raises(Refused, match=r"app cannot be paused: it has standby replicas.*KAFKA-20731.*mode stop or live"):
+        with pytest.raises(Refused, match="KAFKA-20731"):
             savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert recovery.lock.holder() is None
 
@@ -114,6 +113,6 @@ def test_and_a_pause_that_only_a_run_asks_for_before_anything_is_touched(tmp_pat
 def test_a_pause_that_is_not_offered_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     programs = {verb: ["false"] for verb in ("status", "stop", "start", "wipe")}
     with application(tmp_path, ["RUNNING"], runs={"kind": "command", "command": programs}) as recovery:
-        with pytest.raises(Refused, match=r"app cannot be paused: runs.command has no pause.*mode stop or live"):
+        with pytest.raises(Refused, match=r"runs\.command has no pause"):
             savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert recovery.lock.holder() is None

@@ -49,6 +49,7 @@ def require_archived(tp: TopicPartition, committed: int, image: PartitionImage) 
             topic=tp.topic,
             partition=tp.partition,
             committed=committed,
+            gaps=[(gap.start, gap.end, gap.reason) for gap in lost],
         )
 
 

@@ -20,12 +20,13 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightFinding:
-    """One finding and what to do about it. ``kind`` is a word that scripts can compare."""
+    """One finding and what to do about it. ``kind`` is a word that scripts can compare. With ``is_command`` the ``remedy`` is a complete command."""
 
     severity: Severity
     kind: str
     text: str
     remedy: str
+    is_command: bool = False
 
     def __str__(self) -> str:
         return f"{self.text}: {self.remedy}"
@@ -42,16 +43,19 @@ def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ..
     return tuple(found for found in findings if found.severity is Severity.BLOCKING)
 
 
-def required(findings: Iterable[PreflightFinding], doing: str) -> tuple[str, ...]:
-    """The warnings as texts. Raises ``Refused`` with all blocking findings at once. ``doing`` is the start of the sentence "... cannot begin"."""
+def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: Iterable[str] = ()) -> tuple[str, ...]:
+    """The warnings as texts. Raises ``Refused`` with all blocking findings at once. ``doing`` is the start of the sentence "... cannot begin".
+    ``look_again`` is the command that shows what is left, where there is one.
+    """
     findings = tuple(findings)
     stopping = blocking(findings)
     if stopping:
         raise Refused(
-            f"{doing} cannot begin, nothing was changed. " + " ".join(f"({at}) {found}." for at, found in enumerate(stopping, 1)),
-            next_step="correct all of it, then run again; `streams-recovery preflight` shows what remains",
+            f"{doing} cannot begin, nothing was changed. "
+            + " ".join(f"({at}) {found.text if found.is_command else found}." for at, found in enumerate(stopping, 1)),
+            next_step="correct all of it, then run again",
             findings=[str(found) for found in stopping],
-        )
+        ).then(*(found.remedy for found in stopping if found.is_command), *look_again)
     return tuple(str(found) for found in findings)
 
 

@@ -134,4 +134,5 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
         kind="acl",
         text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{findings_text(names)} ({reasons})",
         remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),
+        is_command=True,
     )

@@ -92,6 +92,7 @@ def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]
             f"inputs that are created from a savepoint begin at their start, not by {strategy.text!r}: {listed(archived)}",
             next_step="choose earliest",
             strategy=strategy.text,
+            archived=[str(tp) for tp in archived],
         )
 
 

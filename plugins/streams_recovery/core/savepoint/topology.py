@@ -130,7 +130,7 @@ def topology_of(
         raise NotFound(
             f"topics declared for {application_id} do not exist: {', '.join(missing)}",
             next_step="create them or correct topics.inputs, topics.outputs and topics.globals in the application's configuration; where the cluster has lost "
-            "them, restore a savepoint, or rebuild with the inputs of one (`rebuild --inputs-from`)",
+            "them, restore a savepoint, or rebuild with the inputs of one (option --inputs-from)",
             topics=missing,
         )
     return Topology(

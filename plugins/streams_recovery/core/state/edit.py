@@ -140,6 +140,8 @@ def _check_partitions(base: Base) -> int:
         raise Refused(
             f"{len(wrong)} of {len(base.entries)} keys do not lie where Kafka's default partitioner puts them: {named}",
             next_step="this application chooses partitions in its own way, so its state cannot be written from outside; correct a wrong kind of the store",
+            keys=len(base.entries),
+            elsewhere=len(wrong),
         )
     return len(base.entries)
 

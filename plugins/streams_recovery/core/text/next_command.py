@@ -30,7 +30,10 @@ def added(words: Sequence[str], option: str) -> str:
 
 
 def with_configs(words: Sequence[str], command: str) -> str:
-    """``command`` with the ``--configs`` option of the given command ``words``, if it has one."""
+    """A command for the same configuration files as the one that was given in ``words``. One that names its files, or is of another program, stays."""
+    program, *options = shlex.split(command)
+    if program != PROGRAM or any(word == _CONFIGS or word.startswith(f"{_CONFIGS}=") for word in options):
+        return command
     for number, word in enumerate(words):
         if word.startswith(f"{_CONFIGS}="):
             return f"{command} {shlex.quote(word)}"

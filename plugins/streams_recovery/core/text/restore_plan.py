@@ -173,7 +173,7 @@ def _point(plan: RestorePlan) -> list[str]:
             f"| {name}-{number} | {cut.rows:,} | {cut.late:,} | {'none archived' if cut.first_later is None else cut.first_later} |"
             for name, number, cut in cuts[:_SHOWN_OFFSETS]
         ),
-        *([f"| {more} more, all of them in `restore --plan --json` | | | |"] if more > 0 else []),
+        *([f"| {more} more, all of them in the plan as JSON | | | |"] if more > 0 else []),
         "",
     ]
 
@@ -202,7 +202,7 @@ def _in_place(plan: RestorePlan) -> list[str]:
             if moved
             else []
         ),
-        *([f"| {more} more, all of them in `restore --plan --json` | | | | |"] if more > 0 else []),
+        *([f"| {more} more, all of them in the plan as JSON | | | | |"] if more > 0 else []),
         *([""] if moved else []),
     ]
 
@@ -222,7 +222,7 @@ def _elsewhere(plan: RestorePlan) -> str:
 
 def _further(plan: RestorePlan) -> list[str]:
     more = len(plan.offsets) - _SHOWN_OFFSETS
-    return [f"| {more} more, all of them in `restore --plan --json` | | |"] if more > 0 else []
+    return [f"| {more} more, all of them in the plan as JSON | | |"] if more > 0 else []
 
 
 def moment(milliseconds: int) -> str:

@@ -25,9 +25,7 @@ _PROOFS = (
     "Proven by records: the digest over every record in order is the same in the savepoint and in the topic, so all keys are the same too. By keys: the newest "
     "record of each key was compared too. By being empty: there is no record on either side."
 )
-_FILES = (
-    "The manifest of a savepoint has the SHA-256 of every file that it names. `streams-recovery verify` reads the files and checks them."
-)
+_FILES = "The manifest of a savepoint has the SHA-256 of every file that it names. A check at level full reads the files again and compares them."
 
 
 def page(report: RestoreReport, sha256: str) -> str:

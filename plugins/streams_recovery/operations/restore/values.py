@@ -149,8 +149,9 @@ class EndsSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonReport:
-    """What became of a restore that did not finish."""
+    """What became of a restore that did not finish, what to do next, and the commands for that."""
 
     phase: str
     restarted: bool
     next_step: str
+    commands: tuple[str, ...]

@@ -150,13 +150,15 @@ def case(commit: int | None = 5, *, start: int = 0, stable: int = 10, end: int =
 
 @pytest.mark.parametrize("commit", [2, 13])
 def test_a_commit_outside_its_log_is_named_with_both_ends(commit: int) -> None:
-    with pytest.raises(Refused, match=rf"in-0: committed offset {commit} is outside \[3, 12\].*another cluster"):
+    with pytest.raises(Refused) as caught:
         chosen([case(commit, start=3)], EXACT)
+    assert caught.value.facts["problems"] == [f"in-0: committed offset {commit} is outside [3, 12]"]
 
 
 def test_named_offsets_outside_their_log_are_refused_too() -> None:
-    with pytest.raises(Refused, match=r"in-0: offset 13 is outside \[0, 12\].*choose offsets within the logs"):
+    with pytest.raises(Refused) as caught:
         chosen([case()], by(StrategyKind.SPECIFIC, given=(GivenOffset(topic="in", partition=0, offset=13),)))
+    assert caught.value.facts["problems"] == ["in-0: offset 13 is outside [0, 12]"]
 
 
 @pytest.mark.parametrize("strange", [("in", 7), ("nobody", 0), ("out", 0), ("c", 0)])

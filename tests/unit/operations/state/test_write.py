@@ -208,8 +208,9 @@ def test_a_base_that_is_not_what_was_published_is_refused(shop: RecoveryContext)
     segment = next((root / "shop" / "segments" / "shop-raw-changelog").rglob("*hour1.parquet"))
     data = segment.read_bytes()
     segment.unlink()
-    with pytest.raises(Damaged, match="not whole"):
+    with pytest.raises(Damaged, match="not whole") as caught:
         write(shop, "totals", rows[1:])
+    assert caught.value.commands == (f"streams-recovery verify shop {SECOND}",)
     segment.write_bytes(data)
     record = root / shop.layout.published(SECOND)
     record.write_text(json.dumps({**json.loads(record.read_text()), "sha256": "0" * 64}))

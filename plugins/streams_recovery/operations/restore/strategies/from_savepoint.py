@@ -16,7 +16,7 @@ def resolve(recovery: RecoveryContext, request: FromSavepoint) -> RestoreSource:
     if recovery.config.restore.time_window_end is not None:
         raise Refused(
             "restore.time_window_end is set, and this restore would bring back all of a savepoint",
-            next_step="restore to that moment (streams_restore_pitr, `restore --as-of`), or remove it from the configuration",
+            next_step="restore to that moment (DAG streams_restore_pitr, option --as-of), or remove it from the configuration",
         )
     return RestoreSource(manifest=choose(recovery, request), offsets=request.offsets)
 
@@ -27,7 +27,7 @@ def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
     """
     store = recovery.savepoints_of(request.source or recovery.application_id)
     manifest = _newest(recovery, request) if request.savepoint == LATEST else store.read(request.savepoint)
-    require_state(manifest)
+    require_state(recovery, manifest)
     require_label(manifest, allow_ahead=request.allow_ahead, allow_damaged=request.allow_damaged)
     check_state(recovery, store, manifest)
     return manifest

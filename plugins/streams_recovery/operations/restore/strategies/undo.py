@@ -15,7 +15,7 @@ _NAMED = 5
 def resolve(recovery: RecoveryContext, request: Undo) -> RestoreSource:
     """What to restore. Raises ``NotFound`` when no safety savepoint was taken before that restore, ``NotExact`` and ``Damaged`` for one that cannot be used."""
     manifest = _taken_before(recovery, request.restore_id)
-    require_state(manifest)
+    require_state(recovery, manifest)
     require_label(manifest, allow_ahead=request.allow_ahead, allow_damaged=request.allow_damaged)
     check_state(recovery, recovery.safety, manifest)
     return RestoreSource(manifest=manifest)
