@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from streams_recovery.cli.context import print_json
 from streams_recovery.cli.screen import page, say, say_command
-from streams_recovery.cli.words import remember, words
+from streams_recovery.cli.words import remembered, words
 from streams_recovery.core import codec
 from streams_recovery.core.approval import Approvable, approval, check_approved
 from streams_recovery.core.errors import PlanChanged, Refused
@@ -36,9 +36,11 @@ class Program(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """See click."""
-        remember(args)
+        given = remembered(list(args))
         width = None if sys.stdout.isatty() else _WIDE
-        return super().make_context(info_name, args, parent, terminal_width=width, max_content_width=width, **extra)
+        context = super().make_context(info_name, args, parent, terminal_width=width, max_content_width=width, **extra)
+        context.with_resource(given)
+        return context
 
 
 def reason_of(reason: str, *, plan_only: bool) -> str:

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from streams_recovery.cli import screen
-from streams_recovery.cli.words import remember
+from streams_recovery.cli.words import remembered
 from streams_recovery.core.errors import Refused
 
 
 @pytest.fixture(autouse=True)
 def words() -> Iterator[None]:
     """The words of a call with configuration files of its own."""
-    remember(("verify", "shop", "--configs", "my files"))
-    yield
-    remember(())
+    with remembered(("verify", "shop", "--configs", "my files")):
+        yield
 
 
 def test_an_error_names_each_command_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
