@@ -37,6 +37,7 @@ from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.preflight import before_backup
+from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
 
 DISTRIBUTION = "kafka-streams-recovery"
@@ -170,9 +171,9 @@ def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedS
     )
 
 
-app.command()(restore.restore)
-app.command()(rebuild.rebuild)
-app.command()(restore.undo)
+app.command(FromSavepoint.COMMAND)(restore.restore)
+app.command(Rebuild.COMMAND)(rebuild.rebuild)
+app.command(Undo.COMMAND)(restore.undo)
 app.command()(restore.resume)
 app.command("append-quarantine")(append.append_quarantine)
 app.command()(clone.clone)

@@ -9,7 +9,8 @@ import typer
 from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
 from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_out, safeguards
-from streams_recovery.core.restore.request import OutputPolicy, Rebuild, SafetyPolicy
+from streams_recovery.core.restore.request import OutputPolicy, SafetyPolicy
+from streams_recovery.operations.restore.strategies import Rebuild
 
 Begin = Annotated[
     str,

@@ -30,16 +30,15 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.offsets.strategy import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy
-from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, RestoreRequest, Safeguards, SafetyPolicy, Undo
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, RestoreRequest, Undo
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
-Savepoint = Annotated[
-    str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one; `before:RESTORE` for a safety savepoint.")
-]
+Savepoint = Annotated[str, typer.Option("--savepoint", help="Id, or `latest` for the newest exact one.")]
 AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
 AllowDamaged = Annotated[
     bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
@@ -149,7 +148,7 @@ def undo(
             restore_id=restore_id,
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
-            safeguards=safeguards(recovery, replace=True, delete=delete, safety=SafetyPolicy.REQUIRED),
+            safeguards=safeguards(recovery, replace=Undo.REPLACES, delete=delete, safety=SafetyPolicy.REQUIRED),
             reason=reason_of(reason, plan_only=plan_only),
             compare_keys=compare_keys,
         )

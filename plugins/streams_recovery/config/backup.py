@@ -13,13 +13,13 @@ from streams_recovery.config.fields import (
     Moment,
     OffsetRule,
     Schedule,
+    Seconds,
     Section,
     Switch,
     Text,
     TopicName,
     Url,
 )
-from streams_recovery.config.runs import Seconds
 from streams_recovery.core.kafka_types import Profile, QuiesceMode
 from streams_recovery.core.repository.location import Encryption, StorageLocation
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from croniter import CroniterBadDateError, croniter
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from streams_recovery.core import scheduled_run
 from streams_recovery.core.durations import milliseconds
@@ -160,6 +160,7 @@ Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Cron = Annotated[str, BeforeValidator(_cron)]
 Duration = Annotated[str, AfterValidator(explained(_duration))]
 Integer = Annotated[int, BeforeValidator(_integer)]
+Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, AfterValidator(_plain)]
 Argument = Annotated[str, BeforeValidator(_text)]

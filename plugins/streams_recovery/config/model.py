@@ -88,7 +88,7 @@ class ApplicationConfig(Section):
         """Why the application cannot be paused for a savepoint, None when it can."""
         if self.application.standby_replicas:
             return f"it has standby replicas, and {NO_PAUSE_WITH_STANDBY}"
-        return self.runs.no_pause_because
+        return self.runs.chosen.no_pause_because
 
     @property
     def quiesce_mode(self) -> QuiesceMode:

@@ -44,7 +44,7 @@ def test_by_default_it_is_paused_where_it_can_be_and_stopped_where_not(
 ) -> None:
     config = configured(tmp_path, text, **application)
     assert config.quiesce_mode == mode
-    assert open_application(config.runs, "orders").can_pause is (config.runs.no_pause_because is None)
+    assert open_application(config.runs, "orders").can_pause is (config.runs.chosen.no_pause_because is None)
 
 
 @pytest.mark.parametrize("text", [controlled("pause: null"), controlled("resume: null"), COMMAND])

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from streams_recovery.config.loader import load, load_all, load_named
+from streams_recovery.config.runs import KINDS
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
@@ -313,7 +314,7 @@ def test_the_reference_has_every_key_and_its_defaults(tmp_path: Path) -> None:
         assert full[section] == bare[section]
     for section in ("application", "topics", "storage"):
         assert plain[section].keys() == full[section].keys()
-    for kind in ("process", "command"):
+    for kind in KINDS:
         assert plain["runs"][kind].keys() == full["runs"][kind].keys()
 
 

@@ -8,7 +8,6 @@ from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.quiesce_record import start_timeout
 from streams_recovery.waiting import poll_falling, while_falling
 
 
@@ -19,7 +18,7 @@ def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int],
     """
     patience = float(recovery.config.restore.catch_up_timeout_seconds)
     # Stores are read from their changelogs before an instance is RUNNING. How far that has come only the instances themselves can tell.
-    if poll_falling(lambda: _running(recovery), patience=max(start_timeout(recovery), patience)) is None:
+    if poll_falling(lambda: _running(recovery), patience=max(recovery.config.runs.chosen.start_timeout, patience)) is None:
         raise _not_ready(recovery, "not every instance is RUNNING", again)
     lag, inputs = RecordLag(recovery), list(ends)
     left = while_falling(

@@ -9,7 +9,6 @@ from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry,
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
-from streams_recovery.core.restore.request import RestoreRequest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import quiesce_record, topic_holds
@@ -17,6 +16,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, StopSummary
 from streams_recovery.operations.unfinished import PLAN, newest_restore, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog

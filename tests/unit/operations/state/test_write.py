@@ -16,9 +16,9 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFo
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.check import FileToCheck
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.operations import maintenance, state
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.restore.strategies.from_savepoint import choose
 from streams_recovery.operations.state import FileFormat
 from tests.support.repository.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number, rows_of
