@@ -15,7 +15,7 @@ from airflow.utils.db import initdb
 
 from streams_recovery import workflows
 from streams_recovery.cli import runs
-from streams_recovery.core.offsets.strategy import EXACT
+from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Safeguards, SafetyPolicy, Undo

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.sandbox.interval import IntervalSlice
 
