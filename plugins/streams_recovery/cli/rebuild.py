@@ -12,7 +12,7 @@ from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_
 from streams_recovery.core.offsets.strategies import REBUILD_HELP
 from streams_recovery.core.restore.request import OutputPolicy, Rebuild, SafetyPolicy
 
-Begin = Annotated[str, typer.Option("--offsets", help=f"Where the inputs begin. {REBUILD_HELP}.")]
+Begin = Annotated[str, typer.Option("--offsets", help=f"Where the inputs begin. {REBUILD_HELP}. A file may be anywhere.")]
 AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Accept missing older input: begin where the input begins now.")]
 InputsFrom = Annotated[
     str,

@@ -49,7 +49,7 @@ Delete = Annotated[
     list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
 ]
 Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
-Offsets = Annotated[str, typer.Option("--offsets", help=f"Where the inputs go on; default: as configured. {HELP}.")]
+Offsets = Annotated[str, typer.Option("--offsets", help=f"Where the inputs go on; default: as configured. {HELP}. A file may be anywhere.")]
 Moment = Annotated[
     str,
     typer.Option(

@@ -51,7 +51,6 @@ class Strategy:
 
         And whether it is this number that was asked for, and not a place in a log that moves.
         """
-        raise NotImplementedError
 
     def moment(self, now: int) -> int | None:
         """The time in milliseconds that is looked for in the logs when a plan is made at ``now``, None for a strategy that looks for none."""
