@@ -11,7 +11,7 @@ import pytest
 from streams_recovery.core.errors import NotExact, Refused, StateDamaged
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency
-from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.offsets.strategies.log_ends import Earliest
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.restore_plan import markdown
@@ -194,7 +194,7 @@ def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> Non
         assert f"| {more} | {group} | stays as it is |" in markdown(planned)
         again = restore.plan(recovery, asked(recovery, savepoint=first, replace=True))
         assert f"| {more} | {group} | **created again** |" in markdown(again)
-        anew = asked(recovery, restore.Rebuild, replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
+        anew = asked(recovery, restore.Rebuild, replace=True, offsets=Earliest(text="earliest"))
         assert restore.plan(recovery, anew).claimed == (claimed,)
         ticket = opened(recovery, asked(recovery, savepoint=first, replace=True))
         safe = saved(recovery, ticket).savepoint_id

@@ -27,7 +27,7 @@ from streams_recovery.cli.context import (
 )
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.offsets.strategy import EXACT
+from streams_recovery.core.offsets.strategies import EXACT, HELP
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
@@ -48,13 +48,7 @@ Delete = Annotated[
     list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
 ]
 Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
-Offsets = Annotated[
-    str,
-    typer.Option(
-        "--offsets",
-        help="Input offsets: exact, earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
-    ),
-]
+Offsets = Annotated[str, typer.Option("--offsets", help=f"Where the inputs go on; default: as configured. {HELP}. A file may be anywhere.")]
 Moment = Annotated[
     str,
     typer.Option(

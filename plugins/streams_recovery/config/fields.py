@@ -18,7 +18,7 @@ from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.http_address import web_address
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.offsets import strategy
+from streams_recovery.core.offsets import strategies
 from streams_recovery.core.repository.check import parse_level
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
@@ -181,7 +181,7 @@ Level = Annotated[str, AfterValidator(explained(_level))]
 RunLimit = Annotated[str, AfterValidator(explained(lambda value: scheduled_run.parse_limit(value).text))]
 OffsetRule = Annotated[
     str,
-    AfterValidator(explained(strategy.checked)),
-    WithJsonSchema({"type": "string", "pattern": r"^(exact|earliest|latest|(timestamp|duration|shift|specific|file):.+|.*\$\{.*)$"}),
+    AfterValidator(explained(strategies.checked)),
+    WithJsonSchema({"type": "string", "pattern": rf"^({strategies.PATTERN}|.*\$\{{.*)$"}),
 ]
 Moment = AwareDatetime

@@ -10,7 +10,7 @@ from streams_recovery.config.as_of import as_of
 from streams_recovery.config.directory import config_directory, load_application
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import RestoreRequest

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from streams_recovery.config.loader import load, load_all, load_named
-from streams_recovery.config.runs import KINDS
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
@@ -301,28 +300,6 @@ def test_loading_imports_nothing_heavy() -> None:
     code = f"import sys, streams_recovery.config.loader; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT / "plugins", capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_reference_has_every_key_and_its_defaults(tmp_path: Path) -> None:
-    text = (CONFIGS / "reference.yaml.example").read_text(encoding="utf-8")
-    full = load(written(tmp_path, text, "reference.yaml"), {}).model_dump()
-    plain = yaml.safe_load(text)
-    assert plain.keys() == full.keys()
-    bare = load(written(tmp_path, MINIMAL), {}).model_dump()
-    for section in ("source", "spark", "backup", "restore", "retention"):
-        assert plain[section].keys() == full[section].keys()
-        assert full[section] == bare[section]
-    for section in ("application", "topics", "storage"):
-        assert plain[section].keys() == full[section].keys()
-    for kind in KINDS:
-        assert plain["runs"][kind].keys() == full["runs"][kind].keys()
-
-
-def test_the_documentation_names_every_key() -> None:
-    text = (PROJECT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    plain = yaml.safe_load((CONFIGS / "reference.yaml.example").read_text(encoding="utf-8"))
-    keys = {key for section in plain.values() if isinstance(section, dict) for key in section} - {"my-store"}
-    assert [key for key in sorted(keys) if key not in text] == []
 
 
 def test_only_configurations_are_loaded() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy, parse
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy, parse
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.timestamps import parse_moment

@@ -8,30 +8,17 @@ records that were never processed. Kafka's own tools always omit the metadata.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import OffsetStrategy, StrategyKind
+from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.offsets.translation import RowsBelow, translate
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import OffsetToSet
-
-_NAMED = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logs:
-    """The present inputs: first offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None if there
-    is none.
-    """
-
-    starts: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    at_time: Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +49,9 @@ def choose_offsets(
     up to the committed offset, and without one it would stay empty. Raises ``Refused`` for offsets outside the logs, and for listed partitions that
     are not inputs of the application, all at once.
     """
-    _check_timed(placed, strategy)
+    strategy.check_made([one.name for one in placed if one.made and one.image.role is TopicRole.INPUT])
     exact = _exact_inputs(placed, auto_offset_reset, rows_below)
-    unused = _unused(placed, strategy, exact)
+    unused = strategy.check_inputs(exact, {one.name for one in placed if one.image.role is TopicRole.REPARTITION})
     chosen = {tp: _chosen(tp, known, strategy, logs) for tp, known in exact.items()}
     _check_reach(strategy, exact, chosen, logs)
     agree = all(item.offset == exact[tp].offset for tp, item in chosen.items())
@@ -106,62 +93,9 @@ def _in_new_log(placed: Placed, image: PartitionImage, rows_below: RowsBelow) ->
     return 0 if image.committed is None else translate(tp, image.committed.offset, image, 0, rows_below)
 
 
-def _check_timed(placed: Sequence[Placed], strategy: OffsetStrategy) -> None:
-    made = [one.name for one in placed if one.made and one.image.role is TopicRole.INPUT]
-    if made and strategy.kind in (StrategyKind.TIMESTAMP, StrategyKind.DURATION):
-        raise Refused(
-            f"an offset by time cannot be found in inputs that are created from the savepoint: {', '.join(made)}",
-            next_step="restore with exact offsets, or name offsets",
-            topics=made,
-        )
-
-
 def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
-    offset, fixed = place_offset(tp, exact.offset, strategy, logs)
+    offset, fixed = strategy.place(tp, exact.offset, logs)
     return replace(exact, offset=offset, metadata=exact.metadata if offset == exact.offset else "", fixed=fixed)
-
-
-def place_offset(tp: TopicPartition, exact: int, strategy: OffsetStrategy, logs: Logs) -> tuple[int, bool]:
-    """The offset that the strategy gives, where ``exact`` is the offset that matches the state. The second value is True if the number itself is
-    fixed, and False if it is a position in a log that moves.
-    """
-    match strategy.kind:
-        case StrategyKind.EARLIEST:
-            return logs.starts[tp], False
-        case StrategyKind.LATEST:
-            # Not the high watermark: records of an open transaction would be skipped without being processed.
-            return logs.stable[tp], False
-        case StrategyKind.TIMESTAMP | StrategyKind.DURATION:
-            found = logs.at_time[tp]
-            return (logs.stable[tp] if found is None else found), False
-        case StrategyKind.SHIFT:
-            shifted = exact + (strategy.by or 0)
-            bounded = max(logs.starts[tp], min(shifted, logs.stable[tp]))
-            return bounded, bounded == shifted
-        case StrategyKind.SPECIFIC | StrategyKind.FILE:
-            named = {item.tp: item.offset for item in strategy.given}
-            return named.get(tp, exact), True
-        case StrategyKind.EXACT:
-            return exact, True
-
-
-def _unused(placed: Sequence[Placed], strategy: OffsetStrategy, inputs: Collection[TopicPartition]) -> tuple[str, ...]:
-    """Lines of a file for repartition topics, which stay exact: an export of the group contains them. Any other partition that is not an input is
-    refused.
-    """
-    repartition = {one.name for one in placed if one.image.role is TopicRole.REPARTITION}
-    unknown = [item.tp for item in strategy.given if item.tp not in inputs]
-    passed_over = [tp for tp in unknown if tp.topic in repartition and strategy.kind is StrategyKind.FILE]
-    refused = [tp for tp in unknown if tp not in passed_over]
-    if refused:
-        raise Refused(
-            f"offsets are named for partitions that are no inputs: {listed(refused)}",
-            next_step="name inputs of the application only; repartition topics always get their exact offsets",
-            partitions=[str(tp) for tp in refused],
-        )
-    if not passed_over:
-        return ()
-    return (f"{len(passed_over)} offsets of repartition topics in the file are not used: those are always exact",)
 
 
 def _check_reach(
@@ -174,10 +108,9 @@ def _check_reach(
         if not logs.starts[tp] <= item.offset <= logs.ends[tp]
     ]
     if outside:
-        exactly = "restore into another cluster with the inputs, rebuild from the input, or choose another strategy for the offsets"
         raise Refused(
             f"records would be skipped, or all be read again: {'; '.join(outside)}",
-            next_step=exactly if strategy.kind is StrategyKind.EXACT else "choose offsets within the logs",
+            next_step=strategy.NEXT_STEP_OUTSIDE,
             problems=outside,
         )
 
@@ -209,14 +142,4 @@ def _disagreement(
     dropped = [tp for tp in (*again, *skipped) if exact[tp].metadata]
     if dropped:
         warnings.append(f"stream time begins again on {len(dropped)} partitions: results of closed windows can be emitted again")
-    bounded = [tp for tp, item in chosen.items() if strategy.kind is StrategyKind.SHIFT and not item.fixed]
-    if bounded:
-        warnings.append(f"the shift is limited to the start and end of the logs: {listed(bounded)}")
-    return tuple(warnings)
-
-
-def listed(partitions: Collection[TopicPartition]) -> str:
-    """The first few partitions by name, and how many more."""
-    shown = ", ".join(str(tp) for tp in sorted(partitions)[:_NAMED])
-    more = len(partitions) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return (*warnings, *strategy.cut_off([tp for tp, item in chosen.items() if not item.fixed]))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.strategy import StrategyKind
+from streams_recovery.core.offsets.strategies import STRATEGIES, OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.savepoint.truncation import truncation
 
-_BY_THE_LOG = (StrategyKind.EARLIEST, StrategyKind.LATEST, StrategyKind.TIMESTAMP, StrategyKind.DURATION)
+_FROM_LOG = ", ".join(strategy.short_form() for strategy in STRATEGIES if strategy.FROM_LOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +37,16 @@ class KeptInput:
         return truncation(seen=self.image.leader_epoch, upto=offset, now=self.leader_epoch, epoch_end=self.epoch_end)
 
 
-def check_same_records(kept: Collection[KeptInput], strategy: StrategyKind) -> tuple[str, ...]:
+def check_same_records(kept: Collection[KeptInput], strategy: OffsetStrategy) -> tuple[str, ...]:
     """Raise ``Refused`` for inputs that were truncated below the committed offset: the offset now points at other records. For strategies that take
     offsets from the log this is only a warning.
     """
     problems = [f"{one.tp}: {why}" for one in kept if (why := one.truncated_below(one.read)) is not None]
-    if problems and strategy not in _BY_THE_LOG:
+    if problems and not strategy.FROM_LOG:
         raise Refused(
             f"inputs lost records that the savepoint's state was made of, and have other records at these offsets now: {'; '.join(problems)}",
             next_step="nothing was changed; find out why a broker lost acknowledged records; then choose a savepoint that is older than the loss, "
-            "restore into another cluster with the archived inputs, or choose offsets by the log (earliest, latest, timestamp:...)",
+            f"restore into another cluster with the archived inputs, or choose offsets by the log ({_FROM_LOG})",
             problems=problems,
         )
     return tuple(f"an input lost records that the state was made of, and has other records at these offsets now: {why}" for why in problems)

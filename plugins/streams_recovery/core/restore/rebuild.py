@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.inputs import Logs, listed, place_offset
-from streams_recovery.core.offsets.strategy import OffsetStrategy, StrategyKind
+from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import OffsetToSet
 
 _NAMED = 10
@@ -34,17 +34,16 @@ def rebuild_start(
     accept_gap: bool,
     archived: Mapping[TopicPartition, int] | None = None,
 ) -> RebuildStart:
-    """An offset for every partition of ``logs``. ``committed`` are the group's present offsets, from which ``shift`` counts. Topics that are
-    ``written_by_application`` begin at their end, whatever the strategy, because the application writes their contents again. ``archived`` are the
-    partitions that are created from an archive, with the first offset from which it is complete. Offsets of the old log; the new log begins at 0.
+    """An offset for every partition of ``logs``. ``committed`` are the group's present offsets. Topics that are ``written_by_application`` begin at their
+    end, whatever the strategy, because the application writes their contents again. ``archived`` are the partitions that are created from an archive,
+    with the first offset from which it is complete. Offsets of the old log; the new log begins at 0.
 
-    Raises ``Refused``, for all partitions at once: for ``exact``; for offsets outside the logs; for partitions that ``specific`` and ``file`` do not
-    list, or list although they are not inputs; for ``earliest`` if records at the beginning of a log are gone, unless ``accept_gap``; and for
-    anything but ``earliest`` if inputs are created.
+    Raises ``Refused``, for all partitions at once: for a strategy that means nothing without state; for offsets outside the logs; for one that reads from
+    the start if records at the beginning of a log are gone, unless ``accept_gap``; and for any other if inputs are created.
     """
     archived = archived or {}
     again = {tp for tp in logs.starts if tp.topic in written_by_application}
-    _check_strategy(logs, strategy, committed, again)
+    strategy.check_rebuild(set(logs.starts) - again, logs.starts, committed)
     _check_made(strategy, archived)
     offsets = tuple(
         _at_end(tp, logs) if tp in again else _placed(tp, committed.get(tp, logs.starts[tp]), strategy, logs) for tp in sorted(logs.starts)
@@ -52,7 +51,7 @@ def rebuild_start(
     _check_reach(offsets, logs)
     begins = {**logs.starts, **archived}
     gap = {tp: begins[tp] for tp in sorted(logs.starts) if tp not in again and begins[tp] > 0}
-    if strategy.kind is StrategyKind.EARLIEST and gap and not accept_gap:
+    if strategy.FROM_START and gap and not accept_gap:
         raise Refused(
             f"the beginning of the input is gone: {_starts(gap)}; the state needs all of it, from offset 0",
             next_step="restore the state from a savepoint; rebuild from archived input in separate topics; or, if no store needs the missing "
@@ -62,32 +61,8 @@ def rebuild_start(
     return RebuildStart(offsets=offsets, warnings=(*_partial(strategy, offsets, logs, again), *_gap(gap), *_again(again)))
 
 
-def _check_strategy(
-    logs: Logs, strategy: OffsetStrategy, committed: Mapping[TopicPartition, int], again: Collection[TopicPartition]
-) -> None:
-    wanted = set(logs.starts) - set(again)
-    if strategy.kind is StrategyKind.EXACT:
-        raise Refused(
-            "exact offsets belong to a savepoint's state, and a rebuild begins without state",
-            next_step="choose earliest, or restore from a savepoint",
-        )
-    if strategy.kind is StrategyKind.SHIFT and (without := wanted - set(committed)):
-        raise Refused(
-            f"no committed offset to shift from: {listed(without)}",
-            next_step="choose earliest, a time, or specific offsets",
-            strategy=strategy.text,
-        )
-    if strategy.kind not in (StrategyKind.SPECIFIC, StrategyKind.FILE):
-        return
-    named = {item.tp for item in strategy.given}
-    problems = [f"no offset is named for {listed(wanted - named)}"] if wanted - named else []
-    problems += [f"{listed(named - set(logs.starts))} is no input"] if named - set(logs.starts) else []
-    if problems:
-        raise Refused("; ".join(problems), next_step="name every partition of the inputs, and no other", strategy=strategy.text)
-
-
 def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]) -> None:
-    if archived and strategy.kind is not StrategyKind.EARLIEST:
+    if archived and not strategy.FROM_START:
         raise Refused(
             f"inputs that are created from a savepoint begin at their start, not by {strategy.text!r}: {listed(archived)}",
             next_step="choose earliest",
@@ -97,7 +72,7 @@ def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]
 
 
 def _placed(tp: TopicPartition, committed: int, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
-    offset, fixed = place_offset(tp, committed, strategy, logs)
+    offset, fixed = strategy.place(tp, committed, logs)
     return OffsetToSet(topic=tp.topic, partition=tp.partition, offset=offset, metadata="", fixed=fixed)
 
 

@@ -12,8 +12,8 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import TargetNotEmpty
 from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import store_name
-from streams_recovery.core.offsets.inputs import Logs
-from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.offsets.logs import Logs
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import (
     Observed,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.inputs import Logs
-from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
+from streams_recovery.core.offsets.logs import Logs
+from streams_recovery.core.offsets.strategies import OffsetStrategy, parse
 from streams_recovery.core.restore.rebuild import RebuildStart, rebuild_start
 
 ORDERS, MORE = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import LATEST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import OutputPolicy
 from streams_recovery.operations.context import RecoveryContext

@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.restore.request import LATEST, NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.sandbox import interval
