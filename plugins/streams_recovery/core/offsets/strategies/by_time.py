@@ -27,7 +27,7 @@ class _ByTime(Strategy):
         """Raise ``Refused`` for inputs whose records are not there yet."""
         if topics:
             raise Refused(
-                f"the broker cannot yet say which offset belongs to a time in inputs that are made from the savepoint: {', '.join(topics)}",
+                f"an offset by time cannot be found in inputs that are created from the savepoint: {', '.join(topics)}",
                 next_step="restore with exact offsets, or name offsets",
                 topics=topics,
             )
@@ -65,7 +65,7 @@ class Duration(_ByTime):
     KIND: ClassVar = "duration"
     FORM: ClassVar = "duration:P1DT2H30M"
     PATTERN: ClassVar = "duration:P[0-9DTHMS]{1,40}"
-    HELP: ClassVar = "at the first record of the moment so long before the plan is made, or later"
+    HELP: ClassVar = "at the first record of that moment or later, this long before the plan is made"
     REBUILD_HELP: ClassVar = HELP
 
     back: int

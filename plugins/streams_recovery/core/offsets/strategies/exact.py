@@ -32,6 +32,6 @@ class Exact(Strategy):
     ) -> None:
         """Raise ``Refused``: there is no state."""
         raise Refused(
-            "exact offsets belong to a savepoint's state, and a rebuild begins without any state",
+            "exact offsets belong to a savepoint's state, and a rebuild begins without state",
             next_step="choose earliest, or restore from a savepoint",
         )

@@ -18,8 +18,8 @@ class Shift(Strategy):
     KIND: ClassVar = "shift"
     FORM: ClassVar = "shift:-100"
     PATTERN: ClassVar = r"shift:[+-]?\d{1,18}"
-    HELP: ClassVar = "so many offsets before or behind exact, within the log"
-    REBUILD_HELP: ClassVar = "so many offsets before or behind the one that is committed now, within the log"
+    HELP: ClassVar = "this many offsets before or after the exact one, within the log"
+    REBUILD_HELP: ClassVar = "this many offsets before or after the committed one, within the log"
 
     by: int
 
@@ -38,7 +38,7 @@ class Shift(Strategy):
 
     def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
         """Say where the log ended the shift."""
-        return (f"the shift is cut off at the ends of the logs: {listed(moved)}",) if moved else ()
+        return (f"the shift is limited to the start and end of the logs: {listed(moved)}",) if moved else ()
 
     def check_rebuild(
         self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
@@ -46,7 +46,7 @@ class Shift(Strategy):
         """Raise ``Refused`` where no offset is committed to shift from."""
         if without := set(begun) - set(committed):
             raise Refused(
-                f"no offset is committed to shift from: {listed(without)}",
-                next_step="choose earliest, a time, or name the offsets",
+                f"no committed offset to shift from: {listed(without)}",
+                next_step="choose earliest, a time, or specific offsets",
                 strategy=self.text,
             )
