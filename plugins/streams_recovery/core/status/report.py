@@ -7,7 +7,7 @@ not be looked at keeps the values of the last time, and the reason.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.restore.estimate import Estimate
@@ -88,8 +88,17 @@ class TopicStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskStatus:
+    """One file system that this application fills: ``name`` is ``repository``, ``broker <id> <directory>`` or ``state <instance>``."""
+
+    name: str
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
-    """Values at one moment, for curves. None where it was not measured."""
+    """Values at one moment, for curves. None where it was not measured. ``free_bytes`` are those of disks, by their names."""
 
     at: int
     changelog_bytes: int | None
@@ -97,6 +106,7 @@ class HistoryPoint:
     repository_bytes: int | None
     lag: int | None
     newest_age_seconds: float | None
+    free_bytes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +153,4 @@ class StatusReport:
     runs: tuple[RunSummary, ...]
     history: tuple[HistoryPoint, ...]
     next_savepoint_at: int | None
+    disks: tuple[DiskStatus, ...] = ()
