@@ -128,7 +128,8 @@ class RepositoryFacts:
 class InputState:
     """One input topic. ``needed_since`` is the moment from which its records are in no savepoint that could replace them, None without an exact
     savepoint; ``retention_seconds`` None when it deletes nothing by time. ``lost`` records are gone although the newest exact savepoint needs them or
-    nobody has archived them; ``unread`` ones are gone although the application has not read them.
+    nobody has archived them; ``unread`` ones are gone although the application has not read them. ``since_savepoint`` are offsets behind where that
+    savepoint had read.
     """
 
     topic: str
@@ -136,6 +137,7 @@ class InputState:
     needed_since: int | None
     lost: int
     unread: int
+    since_savepoint: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

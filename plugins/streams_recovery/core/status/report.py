@@ -34,8 +34,9 @@ class RunKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointSummary:
-    """One savepoint in a list or on a timeline. ``new_bytes`` are those of files that no savepoint before it has; ``held_seconds`` is how long the
-    application was held and ``seconds`` how long it took, None where that is not known. ``expires`` is true when no rule of retention keeps it.
+    """One savepoint in a list or on a timeline. ``new_bytes`` are those of segments that were stored since the savepoint before it. ``held_seconds`` is how
+    long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
+    retention keeps it.
     """
 
     savepoint_id: str
