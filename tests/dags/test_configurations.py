@@ -15,6 +15,7 @@ from tests.support.project import PROJECT
 
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
 WAYS_BACK = {
+    "streams_monitor",
     "streams_restore_full",
     "streams_undo",
     "streams_restore_rebuild",

@@ -45,6 +45,7 @@ WAYS_BACK = [
     "streams_append_quarantine",
 ]
 RESTORE, UNDO, REBUILD, PITR, CLONE, APPEND = WAYS_BACK
+MONITOR = "streams_monitor"
 NAME = "order-processing"
 MOMENT = "2026-11-21T12:00:00Z"
 DESTRUCTIVE = {"stop_application", "prepare_topics", "reset_consumer_group", "wipe_state", "start_application", "load_records"}
@@ -116,10 +117,10 @@ def a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_is_a_backup_and_its_upkeep_for_every_application_and_one_of_each_way_back(dags: dict[str, Any]) -> None:
-    assert set(dags) == {*PER_APPLICATION, *WAYS_BACK}
+    assert set(dags) == {*PER_APPLICATION, *WAYS_BACK, MONITOR}
 
 
-@pytest.mark.parametrize("dag_id", [*PER_APPLICATION, *WAYS_BACK])
+@pytest.mark.parametrize("dag_id", [*PER_APPLICATION, *WAYS_BACK, MONITOR])
 def test_serialises_and_has_the_same_tasks_afterwards(dags: dict[str, Any], dag_id: str) -> None:
     dag = dags[dag_id]
     again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
@@ -134,7 +135,7 @@ def test_backup_is_hourly_without_catchup_and_one_at_a_time(dags: dict[str, Any]
 
 def test_a_dag_of_one_application_has_one_run_at_a_time_and_one_of_all_has_many(dags: dict[str, Any]) -> None:
     # A run that waits for its approval would keep every other application of the company from being restored.
-    runs = dict.fromkeys(PER_APPLICATION, 1) | dict.fromkeys(WAYS_BACK, 32)
+    runs = dict.fromkeys((*PER_APPLICATION, MONITOR), 1) | dict.fromkeys(WAYS_BACK, 32)
     assert {dag_id: dag.max_active_runs for dag_id, dag in dags.items()} == runs
 
 

@@ -146,8 +146,13 @@ class Monitor(Section):
             quarantine_age=seconds(found.quarantine_age),
             repository_growth=found.repository_growth,
             overdue_after=seconds(found.overdue_after),
-            docs=self.docs_url or "docs",
+            docs=self.docs,
         )
+
+    @property
+    def docs(self) -> str:
+        """Where docs/ can be read."""
+        return self.docs_url or "docs"
 
     @property
     def policy(self) -> AlertPolicy:

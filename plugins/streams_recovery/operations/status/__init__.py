@@ -5,5 +5,6 @@ from __future__ import annotations
 from streams_recovery.operations.status.log import newest, record, status_log
 from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.notices import Notice, Tell, run_ended, tell_news
+from streams_recovery.operations.status.ping import ping
 
-__all__ = ["Notice", "Tell", "newest", "observe", "record", "run_ended", "status_log", "tell_news"]
+__all__ = ["Notice", "Tell", "newest", "observe", "ping", "record", "run_ended", "status_log", "tell_news"]

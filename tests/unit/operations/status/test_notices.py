@@ -78,7 +78,7 @@ def test_of_two_runs_at_once_one_tells(golden: OpenGolden) -> None:
 def test_a_failed_run_is_told_once_and_its_end_with_the_next_that_succeeds(golden: OpenGolden) -> None:
     told, source = Told(), "dag streams_backup_golden"
     for minutes in (0, 60):
-        failed = run_failed("streams_backup_golden", f"run {minutes}", "task publish failed")
+        failed = run_failed("streams_backup_golden", f"run {minutes}", "task publish failed", docs="docs")
         run_ended(later(golden, minutes), failed, source=source, run=f"run {minutes}", tell=told)
     # What the monitor finds meanwhile does not end it.
     tell_news(later(golden, 90), [], run="monitor", tell=told)
