@@ -38,6 +38,6 @@ with DAG(
     default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
 ):
     CheckConfigurationsOperator(task_id="check_configurations")
-    ObserveApplicationOperator.partial(task_id="observe").expand(
+    ObserveApplicationOperator.partial(task_id="observe", map_index_template="{{ task.application_name }}").expand(
         application_name=ChooseApplicationsOperator(task_id="choose_applications").output
     )

@@ -24,7 +24,7 @@ from streams_recovery.core.status.rule import finding
 from streams_recovery.operations import status
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.notifications import notifier_class, problems, tell_through
-from streams_recovery.operators.outcome import ended, told_outcome
+from streams_recovery.operators.outcome import ended, outcome_callbacks
 from tests.support.airflow.listener import Listener
 from tests.support.applications.fleet import programs
 from tests.support.project import PROJECT
@@ -181,7 +181,7 @@ def test_broken_configurations_are_told_through_another_application(directory: P
 
 
 def test_a_failed_run_is_told_once_and_over_with_the_next_that_succeeds(directory: Path) -> None:
-    callbacks = told_outcome("orders")
+    callbacks = outcome_callbacks("orders")
     for run in ("a", "b"):
         callbacks["on_failure_callback"](context(run_id=run, reason="task_failure"))
     callbacks["on_success_callback"](context(run_id="c"))
@@ -191,7 +191,7 @@ def test_a_failed_run_is_told_once_and_over_with_the_next_that_succeeds(director
 
 def test_a_run_of_any_application_is_told_by_the_notifiers_of_the_one_it_was_for(directory: Path) -> None:
     configuration(directory, "payments", notify=False)
-    callback = told_outcome()["on_failure_callback"]
+    callback = outcome_callbacks()["on_failure_callback"]
     callback(context(params={"application": "payments"}))
     callback(context(params={"application": "nobody"}))
     assert Listener.heard == []

@@ -121,17 +121,21 @@ def _tags(config: ApplicationConfig) -> dict[str, str]:
 
 # What a look cannot write into the repository is remembered in a variable of Airflow: else people would hear of it with each run.
 def _tell_failure(config: ApplicationConfig, context: Context, problem: str) -> None:
-    if config.monitor.notify and Variable.get(_FAILED + config.name, default=None) is None and _told(config, context, News.RAISED, problem):
+    if (
+        config.monitor.notify
+        and Variable.get(_FAILED + config.name, default=None) is None
+        and _delivered(config, context, News.RAISED, problem)
+    ):
         Variable.set(_FAILED + config.name, str(wall_clock()))
 
 
 def _tell_failure_over(config: ApplicationConfig, context: Context) -> None:
     known = Variable.get(_FAILED + config.name, default=None) if config.monitor.notify else None
-    if known is not None and _told(config, context, News.OVER, "it works again"):
+    if known is not None and _delivered(config, context, News.OVER, "it works again"):
         Variable.delete(_FAILED + config.name)
 
 
-def _told(config: ApplicationConfig, context: Context, news: News, problem: str) -> bool:
+def _delivered(config: ApplicationConfig, context: Context, news: News, problem: str) -> bool:
     """False when it could not be told: a later run tries again, and what is wrong with the notifier is in the log."""
     finding = monitor_failed(config.name, problem, docs=config.monitor.docs)
     try:

@@ -52,7 +52,7 @@ def tell_through(config: ApplicationConfig, context: Mapping[str, Any]) -> Tell:
     """Tells what is new through each notifier of the application. Templates among their arguments see the task's context, and ``alert``."""
 
     def tell(notices: Sequence[Notice]) -> None:
-        failures = [problem for notice in notices for notify in config.monitor.notify if (problem := _told(notify, notice, context))]
+        failures = [problem for notice in notices for notify in config.monitor.notify if (problem := _failure(notify, notice, context))]
         for notice in notices:
             LOGGER.warning("%s", title_of(notice))
         if failures:
@@ -82,7 +82,7 @@ def title_of(notice: Notice) -> str:
     return f"{notice.application}: {_TITLES[notice.news]}{notice.finding.text}"
 
 
-def _told(notify: Notify, notice: Notice, context: Mapping[str, Any]) -> str | None:
+def _failure(notify: Notify, notice: Notice, context: Mapping[str, Any]) -> str | None:
     try:
         # Rendering changes a notifier in place, and what it was made with.
         made: Any = notifier_class(notify.notifier)

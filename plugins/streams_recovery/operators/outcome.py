@@ -23,7 +23,7 @@ _PARAM = "application"
 _NO_REASON = "see the first of its tasks that failed"
 
 
-def told_outcome(application_name: str = "") -> dict[str, Any]:
+def outcome_callbacks(application_name: str = "") -> dict[str, Any]:
     """The callbacks of a DAG: of one application, or of the one that the run's param ``application`` names."""
     return {
         f"on_{outcome}_callback": partial(ended, application_name=application_name, failed=outcome == "failure")

@@ -29,8 +29,8 @@ class News(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """One cause that lasts. ``source`` is who found it: only the same one may end it. ``finding`` is as it was found last, at ``seen_at`` (ms).
-    ``news`` is what nobody has told yet, None when all is told, and ``claimed_by`` the run that is telling it since ``claimed_at``. ``told_at`` and
-    ``told_severity`` are of the last time that people heard of it, None when they have not.
+    ``news`` is what nobody has told yet, None when all is told, and ``claimed_by`` the run that is telling it since ``claimed_at``. ``delivered_at`` and
+    ``delivered_severity`` are of the last time that people heard of it, None when they have not.
     """
 
     source: str
@@ -40,8 +40,8 @@ class Alert:
     news: News | None
     claimed_by: str | None
     claimed_at: int | None
-    told_at: int | None
-    told_severity: Severity | None
+    delivered_at: int | None
+    delivered_severity: Severity | None
 
     @property
     def cause(self) -> str:
@@ -91,10 +91,10 @@ def claimed(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]
     )
 
 
-def told(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
+def delivered(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
     """The same after ``run`` has told what it had claimed. What is over is gone."""
     mine = [(alert, alert.news is not None and alert.claimed_by == run) for alert in alerts]
-    return tuple(_told(alert, now) if own else alert for alert, own in mine if not (own and alert.news is News.OVER))
+    return tuple(_delivered(alert, now) if own else alert for alert, own in mine if not (own and alert.news is News.OVER))
 
 
 def released(alerts: Iterable[Alert], run: str) -> tuple[Alert, ...]:
@@ -111,8 +111,8 @@ def _new(finding: StatusFinding, source: str, now: int) -> Alert:
         news=News.RAISED,
         claimed_by=None,
         claimed_at=None,
-        told_at=None,
-        told_severity=None,
+        delivered_at=None,
+        delivered_severity=None,
     )
 
 
@@ -123,17 +123,17 @@ def _found_again(alert: Alert, finding: StatusFinding, now: int, policy: AlertPo
     if alert.news is News.OVER:
         # It came back before anybody heard that it was over; whether a run that died has told that is unknown.
         return _with_news(seen, None if alert.claimed_by is None else News.RAISED)
-    worse = alert.told_severity is not None and _ORDER.index(finding.severity) < _ORDER.index(alert.told_severity)
+    worse = alert.delivered_severity is not None and _ORDER.index(finding.severity) < _ORDER.index(alert.delivered_severity)
     if alert.news is None and worse:
         return _with_news(seen, News.RAISED)
-    due = policy.reminder is not None and alert.told_at is not None and now - alert.told_at >= policy.reminder * 1000
+    due = policy.reminder is not None and alert.delivered_at is not None and now - alert.delivered_at >= policy.reminder * 1000
     return _with_news(seen, News.REMINDER) if alert.news is None and due else seen
 
 
 def _not_found(alert: Alert, now: int, policy: AlertPolicy) -> Alert | None:
     if now - alert.seen_at < policy.over_after * 1000 or alert.news is News.OVER or (alert.claimed(now) and alert.news is not None):
         return alert
-    if alert.news is News.RAISED and alert.told_at is None and alert.claimed_by is None:
+    if alert.news is News.RAISED and alert.delivered_at is None and alert.claimed_by is None:
         return None
     return _with_news(alert, News.OVER)
 
@@ -142,5 +142,5 @@ def _with_news(alert: Alert, news: News | None) -> Alert:
     return replace(alert, news=news, claimed_by=None, claimed_at=None)
 
 
-def _told(alert: Alert, now: int) -> Alert:
-    return replace(_with_news(alert, None), told_at=now, told_severity=alert.finding.severity)
+def _delivered(alert: Alert, now: int) -> Alert:
+    return replace(_with_news(alert, None), delivered_at=now, delivered_severity=alert.finding.severity)

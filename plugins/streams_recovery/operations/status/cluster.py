@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.status.facts import ClusterFacts, InputState, TransactionState
+from streams_recovery.core.status.inputs import InputLogs, input_state
 from streams_recovery.core.status.report import TopicStatus
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover_remaining
@@ -83,9 +84,17 @@ def _lag(tp: TopicPartition, logs: Logs) -> int:
 def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: Logs) -> tuple[InputState, ...]:
     names = [topic.name for topic in found.inventory.topics if topic.role is TopicRole.INPUT and topic.name in found.topics]
     settings = recovery.cluster.settings(names) if names else {}
+    captured_at = newest.captured_at if newest is not None else 0
     return tuple(
-        _input(name, _of(found, name), settings[name], _same(found, newest, name), newest.captured_at if newest else 0, logs)
-        for name in names
+        input_state(name, _logs_of(_of(found, name), logs), settings[name], _same(found, newest, name), captured_at) for name in names
+    )
+
+
+def _logs_of(partitions: list[TopicPartition], logs: Logs) -> InputLogs:
+    return InputLogs(
+        starts={tp.partition: logs.starts[tp] for tp in partitions},
+        ends={tp.partition: logs.ends[tp] for tp in partitions},
+        committed={tp.partition: logs.committed[tp].offset for tp in partitions if tp in logs.committed},
     )
 
 
@@ -93,36 +102,6 @@ def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | 
     """The topic in the savepoint, unless it was made again since: then the offsets of one mean nothing in the other."""
     image = newest.topic(name) if newest is not None else None
     return image if image is not None and image.topic_id == found.topics[name].topic_id else None
-
-
-def _input(
-    name: str, partitions: list[TopicPartition], settings: Mapping[str, str], image: TopicImage | None, captured_at: int, logs: Logs
-) -> InputState:
-    needed = needed_from(image) if image is not None else {}
-    known = [tp for tp in partitions if tp.partition in needed]
-    deletes = "delete" in settings.get("cleanup.policy", "delete")
-    retention = int(settings.get("retention.ms", "-1"))
-    committed = {tp: logs.committed[tp].offset for tp in partitions if tp in logs.committed}
-    return InputState(
-        topic=name,
-        retention_seconds=retention / 1000 if deletes and retention >= 0 else None,
-        needed_since=captured_at if any(logs.ends[tp] > needed[tp.partition] for tp in known) else None,
-        lost=sum(max(0, logs.starts[tp] - needed[tp.partition]) for tp in known),
-        unread=sum(max(0, logs.starts[tp] - offset) for tp, offset in committed.items()),
-        since_savepoint=sum(max(0, logs.ends[tp] - offset) for tp, offset in _read_at(image, partitions).items()),
-    )
-
-
-def needed_from(image: TopicImage) -> dict[int, int]:
-    """From which offset on a restore of this savepoint needs the topic itself, by partition: behind what is archived, or else behind what was read."""
-    if image.archived:
-        return {part.partition: part.end for part in image.partitions}
-    return {part.partition: part.committed.offset for part in image.partitions if part.committed is not None}
-
-
-def _read_at(image: TopicImage | None, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    read = {part.partition: part.committed.offset for part in image.partitions if part.committed is not None} if image is not None else {}
-    return {tp: read[tp.partition] for tp in partitions if tp.partition in read}
 
 
 def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:

@@ -51,17 +51,19 @@ def tell_news(
     run.
     """
     policy, found = recovery.config.monitor.policy, tuple(findings)
-    return _told(recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=policy))
+    return _delivered(
+        recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=policy)
+    )
 
 
 def run_ended(recovery: RecoveryContext, finding: StatusFinding | None, *, source: str, run: str, tell: Tell) -> tuple[Notice, ...]:
     """Tell that a run failed, by its ``finding``, or that what an earlier one had told is over."""
     now = AlertPolicy(severity=recovery.config.monitor.policy.severity, reminder=None, over_after=0)
     found = () if finding is None else (finding,)
-    return _told(recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=now))
+    return _delivered(recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=now))
 
 
-def _told(recovery: RecoveryContext, run: str, tell: Tell, fold: Callable[[Sequence[Alert]], tuple[Alert, ...]]) -> tuple[Notice, ...]:
+def _delivered(recovery: RecoveryContext, run: str, tell: Tell, fold: Callable[[Sequence[Alert]], tuple[Alert, ...]]) -> tuple[Notice, ...]:
     if not fold(open_alerts(recovery)):
         return ()
     entry = _write(recovery, run, lambda before: alerting.claimed(fold(before), run, now=recovery.clock()))
@@ -77,7 +79,7 @@ def _told(recovery: RecoveryContext, run: str, tell: Tell, fold: Callable[[Seque
     except Exception:
         _write(recovery, run, lambda before: alerting.released(before, run))
         raise
-    _write(recovery, run, lambda before: alerting.told(before, run, now=recovery.clock()))
+    _write(recovery, run, lambda before: alerting.delivered(before, run, now=recovery.clock()))
     return notices
 
 

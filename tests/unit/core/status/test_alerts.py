@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.status.alerts import CLAIM_SECONDS, Alert, AlertPolicy, AlertsEntry, News, claimed, folded, released, told
+from streams_recovery.core.status.alerts import CLAIM_SECONDS, Alert, AlertPolicy, AlertsEntry, News, claimed, delivered, folded, released
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.rule import finding
 
@@ -26,7 +26,7 @@ def look(
     """One run of the monitor that finds these kinds: the alerts after it, and what it told."""
     mine = claimed(folded(before, [found(kind) for kind in kinds], source=source, now=at, policy=policy), f"run {at}", now=at)
     telling = [(alert.cause, str(alert.news)) for alert in mine if alert.claimed_by == f"run {at}"]
-    return (told(mine, f"run {at}", now=at), telling) if delivers else (released(mine, f"run {at}"), [])
+    return (delivered(mine, f"run {at}", now=at), telling) if delivers else (released(mine, f"run {at}"), [])
 
 
 def test_a_cause_is_told_once_and_again_when_it_is_over() -> None:
@@ -48,7 +48,7 @@ def test_two_runs_at_once_do_not_tell_twice() -> None:
     first = claimed(folded((), [found("lag-high")], source="monitor", now=NOW, policy=POLICY), "one", now=NOW)
     second = claimed(folded(first, [found("lag-high")], source="monitor", now=NOW + 1, policy=POLICY), "two", now=NOW + 1)
     assert [alert.claimed_by for alert in second] == ["one"]
-    assert told(second, "two", now=NOW + 2) == second
+    assert delivered(second, "two", now=NOW + 2) == second
 
 
 @pytest.mark.parametrize("kinds", [["lag-high"], []])
@@ -83,7 +83,7 @@ def test_reminders_are_sent_as_often_as_configured() -> None:
 def test_one_that_gets_worse_is_told_again_and_one_that_gets_better_is_not() -> None:
     def step(before: tuple[Alert, ...], severity: Severity, at: int) -> tuple[tuple[Alert, ...], list[News]]:
         mine = claimed(folded(before, [found("x", severity)], source="m", now=at, policy=POLICY), str(at), now=at)
-        return told(mine, str(at), now=at), [one.news for one in mine if one.claimed_by == str(at) and one.news]
+        return delivered(mine, str(at), now=at), [one.news for one in mine if one.claimed_by == str(at) and one.news]
 
     alerts, said = step((), Severity.WARNING, 0)
     alerts, said = step(alerts, Severity.CRITICAL, 1)
@@ -149,5 +149,5 @@ def test_runs_at_once_never_tell_the_same_news_twice_while_both_live(schedule: l
                 if alert.news is not None and alert.claimed_by is not None:
                     assert open_claims.setdefault(alert.cause, alert.claimed_by) == alert.claimed_by
         elif step == "tell":
-            alerts = told(alerts, run, now=now)
+            alerts = delivered(alerts, run, now=now)
             open_claims = {cause: by for cause, by in open_claims.items() if by != run}
