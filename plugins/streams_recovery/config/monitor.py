@@ -90,6 +90,7 @@ class MonitorLimits(Section):
     quarantine_age: Duration = "P1D"
     repository_growth: Share = 0.5
     overdue_after: Duration = "P1D"
+    unseen_after: Duration = "PT10M"
 
 
 class MonitorAlerts(Section):
@@ -146,6 +147,7 @@ class Monitor(Section):
             quarantine_age=seconds(found.quarantine_age),
             repository_growth=found.repository_growth,
             overdue_after=seconds(found.overdue_after),
+            unseen_after=seconds(found.unseen_after),
             docs=self.docs,
         )
 

@@ -34,4 +34,5 @@ class Limits:
     quarantine_age: float = DAY
     repository_growth: float = 0.5
     overdue_after: float = DAY
+    unseen_after: float = HOUR / 6
     docs: str = "docs"

@@ -46,6 +46,6 @@ def record(recovery: RecoveryContext, report: StatusReport, earlier: StatusRepor
 def shorten(log: AppendLog[StatusReport]) -> None:
     """Remove all but the newest entries, as far as that is allowed."""
     try:
-        log.prune(KEPT)
+        log.prune(KEPT, whole=False)
     except RecoveryError as error:
         LOGGER.warning("old reports of the monitor stay: %s", error.reason)

@@ -99,7 +99,7 @@ def _write(recovery: RecoveryContext, run: str, change: Callable[[Sequence[Alert
         LOGGER.warning("the log of alerts goes on behind what cannot be read: %s", error.reason)
         log.append(decide(next(log.readable_back(whole=False), None), 0), whole=False)
     try:
-        log.prune(_KEPT)
+        log.prune(_KEPT, whole=False)
     except RecoveryError as error:
         LOGGER.warning("old entries of the alerts stay: %s", error.reason)
     return written[-1]

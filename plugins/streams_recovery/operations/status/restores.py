@@ -20,6 +20,7 @@ from streams_recovery.operations.unfinished import newest_restore, plan_of, rest
 from streams_recovery.storage.append_log import AppendLog
 
 NEWEST: Final = 50
+Known = dict[tuple[RunKind, str], RunSummary]
 # Owners of the lock that bring an application back.
 _RESTORING: Final = ("restore ", "cut-over ", "upgrade ")
 
@@ -48,11 +49,11 @@ def runs(recovery: RecoveryContext, earlier: StatusReport | None, unfinished: tu
     """The newest runs, oldest first. What was over at the last look is not read again."""
     known = {(one.kind, one.run): one for one in earlier.runs if one.ended_at is not None} if earlier is not None else {}
     under_way = {one.restore_id for one in unfinished if one.running}
-    found = [*_restores(recovery, known, under_way), *_drills(recovery), *_intervals(recovery), *_checks(recovery, known)]
+    found = [*_restores(recovery, known, under_way), *_drills(recovery, known), *_intervals(recovery, known), *_checks(recovery, known)]
     return tuple(sorted(found, key=lambda one: one.began_at)[-2 * NEWEST :])
 
 
-def _restores(recovery: RecoveryContext, known: dict[tuple[RunKind, str], RunSummary], under_way: set[str]) -> Iterator[RunSummary]:
+def _restores(recovery: RecoveryContext, known: Known, under_way: set[str]) -> Iterator[RunSummary]:
     prefix = recovery.layout.restores
     proven = {key.removeprefix(prefix).split("/")[0] for key in recovery.repository.keys(prefix) if key.endswith("/report.json")}
     for restore_id in sorted(restores_of(recovery))[-NEWEST:]:
@@ -92,9 +93,11 @@ def _outcome(phase: Phase, *, proven: bool, running: bool) -> str:
     return f"in phase {phase}" if running else f"failed after {phase}"
 
 
-def _drills(recovery: RecoveryContext) -> Iterator[RunSummary]:
+def _drills(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
     log = AppendLog(recovery.repository, recovery.layout.drills, DrillEntry)
-    for one in itertools.islice(log.readable_back(whole=False), NEWEST):
+    yield from (one for (kind, _), one in known.items() if kind is RunKind.DRILL)
+    entries = itertools.islice(log.readable_back(whole=False), NEWEST)
+    for one in itertools.takewhile(lambda entry: (RunKind.DRILL, entry.run) not in known, entries):
         yield RunSummary(
             kind=RunKind.DRILL,
             run=one.run,
@@ -109,9 +112,11 @@ def _drills(recovery: RecoveryContext) -> Iterator[RunSummary]:
         )
 
 
-def _intervals(recovery: RecoveryContext) -> Iterator[RunSummary]:
+def _intervals(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
     log = AppendLog(recovery.repository, recovery.layout.reprocessed, ReprocessEntry)
-    for one in itertools.islice(log.readable_back(whole=False), NEWEST):
+    yield from (one for (kind, _), one in known.items() if kind is RunKind.REPROCESS)
+    entries = itertools.islice(log.readable_back(whole=False), NEWEST)
+    for one in itertools.takewhile(lambda entry: (RunKind.REPROCESS, entry.run) not in known, entries):
         yield RunSummary(
             kind=RunKind.REPROCESS,
             run=one.run,
@@ -126,7 +131,7 @@ def _intervals(recovery: RecoveryContext) -> Iterator[RunSummary]:
         )
 
 
-def _checks(recovery: RecoveryContext, known: dict[tuple[RunKind, str], RunSummary]) -> Iterator[RunSummary]:
+def _checks(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
     prefix = recovery.layout.checks
     ids = {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}
     for check_id in sorted(ids)[-NEWEST:]:

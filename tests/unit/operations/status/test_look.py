@@ -81,7 +81,10 @@ def test_a_repository_that_is_damaged_keeps_the_last_list(seen: tuple[RecoveryCo
     # A hole in the log of the lock: not one entry, the whole of it is unknown.
     for number in (1, 3):
         (lock / f"{number:012}.json").write_bytes(b"{}")
-    again = status.observe(recovery, replace(report, taken_at=NOW - 1, history=()))
+    again = status.observe(
+        recovery,
+        replace(report, taken_at=NOW - 1, history=(), parts=dict.fromkeys(report.parts, Part(looked_at=NOW - 3_600_000, problem=None))),
+    )
     assert again.savepoints == report.savepoints
     assert again.parts["repository"].problem is not None
     assert ("not-seen", "repository") in [(one.kind, one.subject) for one in again.findings]
@@ -104,7 +107,9 @@ def test_reports_are_stored_and_only_the_newest_stay(seen: tuple[RecoveryContext
     before = status.newest(recovery.repository, recovery.layout)
     assert before is not None
     assert before.taken_at == NOW + logs.KEPT + 1
-    assert status.record(recovery, report, before)
+    for _ in range(logs.KEPT):
+        assert status.record(recovery, report, before)
+    assert len(list((root(recovery) / "status").iterdir())) == logs.KEPT, "a hole goes with the entries around it"
 
 
 def test_where_nothing_may_be_removed_an_entry_an_hour_has_to_do(

@@ -15,10 +15,13 @@ UNSEEN = "not-seen"
 _SEVERITY = {PartName.REPOSITORY: Severity.CRITICAL, PartName.CLUSTER: Severity.CRITICAL, PartName.APPLICATION: Severity.WARNING}
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
     for name in PartName:
         part = observed.parts.get(name.value)
         if part is None or part.problem is None:
+            continue
+        # One that answers at the next look is no news.
+        if part.looked_at is not None and observed.age(part.looked_at) < limits.unseen_after:
             continue
         known = {} if part.looked_at is None else {"age_seconds": observed.age(part.looked_at)}
         since = "was never seen" if part.looked_at is None else f"was last seen {span(known['age_seconds'])} ago"

@@ -14,7 +14,7 @@ from streams_recovery.core.status.facts import (
 )
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.report import Health
+from streams_recovery.core.status.report import Health, Part
 from streams_recovery.core.status.rule import finding, health, judge
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observed, point, summary
@@ -52,6 +52,10 @@ def kinds(limits: Limits = LIMITS, **changes: Any) -> list[str]:
 
 # What looks like a cause and is none.
 SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
+    "a part that did not answer once": (
+        LIMITS,
+        {"application": None, "parts": observed().parts | {"application": Part(looked_at=NOW - 5 * MINUTE, problem="busy")}},
+    ),
     "an edited savepoint is newest": (LIMITS, {"newest": summary(consistency=Consistency.EDITED)}),
     "a savepoint at its limit": (LIMITS, {"newest_exact": summary(NOW - 2 * HOUR)}),
     "a clock that is behind": (LIMITS, {"newest_exact": summary(NOW + HOUR)}),
