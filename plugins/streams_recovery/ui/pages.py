@@ -112,11 +112,12 @@ class Pages:
     def start(self, visitor: Visitor, name: str, what: str, at: str) -> Response:
         """The form of one action, filled in."""
         config, known = self._observed(visitor, name)
-        plan = instant(_report(known), _moment(at, now()))
+        clock = now()
+        plan = instant(_report(known), _moment(at, clock), now=clock)
         action = next((one for one in actions.actions(config, plan, self._visible(visitor), visitor.may_trigger) if one.what == what), None)
         if action is None:
             raise HTTPException(403, "You may not start this, or it is not possible for this instant.")
-        return render.page("start.html", root="../../../", now=now(), name=name, action=action, plan=plan, rows=plan_rows(plan))
+        return render.page("start.html", root="../../../", now=clock, name=name, action=action, plan=plan, rows=plan_rows(plan))
 
     def savepoint(self, visitor: Visitor, name: str, savepoint_id: str) -> Response:
         """One savepoint with its topics and partitions."""
@@ -174,7 +175,7 @@ class Pages:
             end=span.end,
             step=step,
             image=timeline(report, span, chosen),
-            plan=instant(report, chosen),
+            plan=instant(report, chosen, now=clock),
         )
 
     @staticmethod

@@ -93,10 +93,11 @@ def _takes(needed: TimeNeeded | None) -> Markup:
 def _amounts(amounts: Sequence[InputAmount]) -> Markup:
     if not amounts:
         return Markup("no declared input")
-    each = (
-        Markup("<code>{}</code> {}").format(
-            amount.topic, "an unknown number of records" if amount.records is None else f"about {number(amount.records)} records"
-        )
-        for amount in amounts
-    )
+    each = (Markup("<code>{}</code> {}").format(amount.topic, _records(amount.records)) for amount in amounts)
     return Markup(", ").join(each)
+
+
+def _records(count: int | None) -> str:
+    if count is None:
+        return "an unknown number of records"
+    return "about 1 record" if count == 1 else f"about {number(count)} records"

@@ -67,8 +67,8 @@ class Instant:
         return None if self.reached is None else (self.moment - self.reached) / 1000
 
 
-def instant(report: StatusReport, moment: int) -> Instant:
-    """The estimate for a moment in milliseconds."""
+def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Instant:
+    """The estimate for a moment in milliseconds. ``now`` is the time where it is asked for, that of the status when nothing is said."""
     base = base_at(report.savepoints, moment)
     way, reached = _way(report, base, moment)
     inputs = tuple(topic.name for topic in report.topics if topic.role is TopicRole.INPUT)
@@ -88,7 +88,7 @@ def instant(report: StatusReport, moment: int) -> Instant:
         records=base.records if base else 0,
         bytes=_bytes(report, base),
         needed=_needed(report, base, replayed or again),
-        blockers=tuple(_blockers(report, base, moment)),
+        blockers=tuple(_blockers(report, base, moment, report.taken_at if now is None else now)),
         warnings=tuple(_warnings(report, base, way, moment)),
     )
 
@@ -139,8 +139,8 @@ def _needed(report: StatusReport, base: SavepointSummary | None, input_read: tup
     )
 
 
-def _blockers(report: StatusReport, base: SavepointSummary | None, moment: int) -> Iterator[str]:
-    if moment > report.taken_at + _FUTURE_MS:
+def _blockers(report: StatusReport, base: SavepointSummary | None, moment: int, now: int) -> Iterator[str]:
+    if moment > now + _FUTURE_MS:
         yield "This instant has not come yet."
     if base is None:
         if not report.savepoints:

@@ -91,6 +91,8 @@
     };
     range.addEventListener("input", () => { place(); clearTimeout(waiting); waiting = setTimeout(ask, 120); });
     range.setAttribute("aria-valuetext", zoned(Number(range.value)));
+    const box = form.querySelector(".scroll");
+    box.scrollLeft = (Number(hand.getAttribute("x1")) / 1000) * box.scrollWidth - box.clientWidth / 2;
     form.addEventListener("submit", () => { range.disabled = form.elements.time.value !== ""; });
   };
 

@@ -152,6 +152,10 @@ def test_what_stands_in_the_way_is_named(moment: int, changed: dict[str, object]
     assert found_at(moment, **changed).blockers == (blocker,)
 
 
+def test_a_moment_behind_an_old_status_has_come_all_the_same() -> None:
+    assert instant(report(), NOW + HOUR, now=NOW + HOUR).blockers == ()
+
+
 def test_what_is_weak_about_the_base_is_named() -> None:
     weak = replace(summary(1), expires=True, survives_cluster_loss=False)
     status = replace(report(), savepoints=(weak, summary(0, consistency=Consistency.AHEAD)))
