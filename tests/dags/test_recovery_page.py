@@ -65,9 +65,10 @@ def site(airflow: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site
 def page(site: Site) -> FastAPI:
     """The page, mounted as Airflow does."""
     from streams_recovery.ui.app import build
+    from streams_recovery.ui.pages import Pages
 
     root = FastAPI()
-    root.mount(MOUNTED, build())
+    root.mount(MOUNTED, build(Pages(wait_seconds=30)))
     return root
 
 

@@ -40,11 +40,11 @@ def now() -> int:
 
 
 class Pages:
-    """All screens over one cache of configurations and one of statuses."""
+    """All screens over one cache of configurations and one of statuses. A request waits ``wait_seconds`` for a status that is being read."""
 
-    def __init__(self, statuses: Statuses | None = None, configurations: ConfigurationCache | None = None) -> None:
-        self._configurations = configurations or ConfigurationCache()
-        self._statuses = statuses or Statuses(self._place)
+    def __init__(self, *, wait_seconds: float = 0.2) -> None:
+        self._configurations = ConfigurationCache()
+        self._statuses = Statuses(self._place, wait_seconds=wait_seconds)
 
     def _place(self, name: str) -> Place:
         config = self._configurations.get().applications[name]
@@ -156,7 +156,7 @@ class Pages:
         config = self._configured(visitor, name)
         if isinstance(config, ConfigInvalid):
             raise HTTPException(404, "The configuration of this application cannot be used.")
-        return config, self._statuses.of([name])[name]
+        return config, self._statuses.of([name], patient=True)[name]
 
     def _visible(self, visitor: Visitor) -> dict[str, ApplicationConfig]:
         return {name: config for name, config in self._configurations.get().applications.items() if visitor.sees(name)}

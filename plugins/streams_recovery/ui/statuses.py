@@ -1,7 +1,8 @@
-"""The stored status of each application, for requests: read in threads, kept for some seconds, and never waited for longer than a limit.
+"""The stored status of each application, for requests: read in threads and kept for some seconds. A request waits for a moment only, and gets what was
+read last when that is over.
 
-While a repository does not answer, what was read last is given, with the reason and its age. One reading of an application is under way at a time,
-so a repository that hangs holds one thread and no request.
+A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application is under way
+at a time, so a repository that hangs holds one thread and no request.
 """
 
 from __future__ import annotations
@@ -56,26 +57,27 @@ class Statuses:
         open_place: Callable[[str], Place],
         *,
         fresh_seconds: float = 5.0,
+        wait_seconds: float,
         limit_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_place = open_place
-        self._fresh, self._limit, self._clock = fresh_seconds, limit_seconds, clock
+        self._fresh, self._wait, self._limit, self._clock = fresh_seconds, wait_seconds, limit_seconds, clock
         self._lock = threading.Lock()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="streams-recovery-page")
         self._known: dict[str, Known] = {}
         self._read_at: dict[str, float] = {}
-        self._under_way: dict[str, Future[None]] = {}
+        self._under_way: dict[str, tuple[Future[None], float]] = {}
         self._details: OrderedDict[tuple[str, str], SavepointDetail] = OrderedDict()
 
-    def of(self, names: Iterable[str]) -> dict[str, Known]:
-        """What is known of these, after the limit at the latest."""
+    def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, Known]:
+        """What is known of these, after a moment; after the limit at the latest for whoever is ``patient``."""
         wanted = list(names)
-        futures = {name: future for name in wanted if (future := self._reading(name)) is not None}
-        _, late = concurrent.futures.wait(futures.values(), timeout=self._limit)
+        futures = [future for name in wanted if (future := self._reading(name)) is not None]
+        concurrent.futures.wait(futures, timeout=self._limit if patient else self._wait)
         with self._lock:
-            for name, future in futures.items():
-                if future in late:
+            for name in wanted:
+                if name in self._under_way and self._clock() - self._under_way[name][1] >= self._limit:
                     known = self._known.get(name, Known())
                     self._known[name] = replace(known, problem=f"The repository has not answered within {self._limit:g} s.", asked=True)
             return {name: self._known.get(name, Known()) for name in wanted}
@@ -97,11 +99,12 @@ class Statuses:
     def _reading(self, name: str) -> Future[None] | None:
         with self._lock:
             if (under_way := self._under_way.get(name)) is not None:
-                return under_way
+                return under_way[0]
             if name in self._read_at and self._clock() - self._read_at[name] < self._fresh:
                 return None
-            self._under_way[name] = self._readers.submit(self._read, name)
-            return self._under_way[name]
+            future = self._readers.submit(self._read, name)
+            self._under_way[name] = future, self._clock()
+            return future
 
     def _read(self, name: str) -> None:
         before = self._known.get(name, Known())

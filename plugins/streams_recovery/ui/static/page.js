@@ -227,6 +227,6 @@
     for (const section of document.querySelectorAll("[data-runs]")) runsOf(section);
     for (const form of document.querySelectorAll("form.start")) starts(form);
     setInterval(refresh, EVERY_MS);
-    if (document.querySelector("[data-soon]")) setTimeout(refresh, SOON_MS);
+    if (document.querySelector("[data-soon]")) setTimeout(() => location.reload(), SOON_MS);
   });
 })();
