@@ -4,6 +4,7 @@
   const THEME = "theme"; // Airflow keeps light, dark or system under this key.
   const EVERY_MS = 10000;
   const SOON_MS = 1500;
+  const STARTED = "streams-recovery-started"; // the run that this tab has started last
 
   const showTheme = () => {
     let chosen = null;
@@ -116,13 +117,25 @@
   const runsOf = (section) => {
     const known = JSON.parse(section.dataset.runs);
     const place = section.querySelector(".live");
+    // Runs that were seen here stay until their end is shown.
+    const watched = new Map();
+    try {
+      const started = JSON.parse(sessionStorage.getItem(STARTED) || "null");
+      if (started && [...known.own, ...known.shared].includes(started.dag_id)) watched.set(`${started.dag_id} ${started.dag_run_id}`, started);
+    } catch { /* nothing was started here */ }
     const mine = (run) => known.own.includes(run.dag_id) || (run.conf && (run.conf.application === known.application || run.conf.source === known.application));
     const load = async () => {
       const dags = [...known.own, ...known.shared];
       if (!dags.length || document.hidden || place.contains(document.activeElement)) return;
       const found = await airflow("dags/~/dagRuns/list", sent("POST", { dag_ids: dags, states: ["queued", "running"], page_limit: 50 }));
       const shown = [];
-      for (const run of found.dag_runs.filter(mine)) {
+      const runs = found.dag_runs.filter(mine);
+      for (const [key, run] of watched) {
+        if (runs.some((one) => `${one.dag_id} ${one.dag_run_id}` === key)) continue;
+        runs.push(await airflow(`dags/${part(run.dag_id)}/dagRuns/${part(run.dag_run_id)}`));
+      }
+      for (const run of runs) {
+        watched.set(`${run.dag_id} ${run.dag_run_id}`, run);
         const path = `dags/${part(run.dag_id)}/dagRuns/${part(run.dag_run_id)}`;
         const [tasks, questions] = await Promise.all([
           airflow(`${path}/taskInstances?limit=200`),
@@ -135,7 +148,7 @@
     const runNode = (run, tasks, questions, path) => {
       const box = node("article", "run");
       const title = node("h3", "", run.dag_id);
-      title.append(node("span", "", run.dag_run_id), node("span", "", run.state));
+      title.append(node("span", "", run.dag_run_id), node("span", `state ${run.state}`, run.end_date ? `ended: ${run.state}` : run.state));
       const steps = node("ol", "steps");
       const order = (task) => task.start_date || "9999";
       for (const task of [...tasks].sort((a, b) => order(a).localeCompare(order(b)))) {
@@ -155,7 +168,8 @@
         box.append(node("p", "none", "It waits for an approval by somebody who may give it."));
         return box;
       }
-      const label = node("label", "", `To approve, type ${known.id}: `);
+      const target = (run.conf && run.conf.application) || known.application;
+      const label = node("label", "", `To approve, type ${target}: `);
       const typed = node("input");
       label.append(typed);
       const yes = node("button", "button strong", "Approve");
@@ -163,7 +177,7 @@
       const result = node("p", "result");
       result.setAttribute("role", "status");
       yes.disabled = true;
-      typed.addEventListener("input", () => { yes.disabled = typed.value !== known.id; });
+      typed.addEventListener("input", () => { yes.disabled = typed.value !== target; });
       const task = question.task_instance;
       const answer = async (choice) => {
         yes.disabled = no.disabled = true;
@@ -174,7 +188,7 @@
         } catch (error) {
           result.textContent = error.message;
           no.disabled = false;
-          yes.disabled = typed.value !== known.id;
+          yes.disabled = typed.value !== target;
         }
       };
       yes.addEventListener("click", () => answer("Approve"));
@@ -206,6 +220,7 @@
       try {
         const run = await airflow(`dags/${part(form.dataset.dag)}/dagRuns`, sent("POST", { logical_date: null, conf }));
         result.textContent = `Started: ${run.dag_run_id}.`;
+        try { sessionStorage.setItem(STARTED, JSON.stringify({ dag_id: run.dag_id, dag_run_id: run.dag_run_id })); } catch { /* it is not followed then */ }
         location.href = form.dataset.after;
       } catch (error) {
         result.textContent = error.message;
