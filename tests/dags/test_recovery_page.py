@@ -215,6 +215,32 @@ def test_the_screens_say_the_state_of_each_application(page: FastAPI, site: Site
     site.lose_repository()
 
 
+@pytest.mark.fault("F62")
+def test_airflow_s_own_server_has_the_page_and_decides_who_triggers(site: Site) -> None:
+    from airflow.api_fastapi.app import create_app
+
+    # The page of the plugin is one for the process, with what it has read: another application than elsewhere in this file.
+    site.configure("refunds")
+    site.observed(report("refunds"))
+    parsed(dag_ids("refunds"))
+    server = create_app()
+    asked = {"logical_date": None, "conf": {"application": "refunds"}}
+    answers = {}
+    for role in (None, "viewer", "user"):
+        client = client_of(server, role)
+        addresses = [address.replace("orders", "refunds") for address in ADDRESSES.values() if "savepoints" not in address]
+        pages = {get(client, address).status_code for address in addresses if "/start/" not in address and "instant" not in address}
+        answers[role] = (pages, client.post("/api/v2/dags/streams_restore_full/dagRuns", json=asked).status_code)
+        if role is not None:
+            (plugin,) = [one for one in client.get("/api/v2/plugins").json()["plugins"] if one["name"] == "streams_recovery_plugin"]
+            assert {view["destination"]: view["href"] for view in plugin["external_views"]} == {
+                "nav": "streams-recovery/",
+                "dag": "streams-recovery/?dag={DAG_ID}",
+            }
+    # The DAG is in the database and was never parsed: whoever may trigger it gets as far as that.
+    assert answers == {None: ({401}, 401), "viewer": ({200}, 403), "user": ({200}, 404)}
+
+
 def test_a_plugin_imports_nothing_of_the_package_until_the_first_request() -> None:
     import sys
 

@@ -24,14 +24,14 @@ class ConfigurationCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stamp: Stamp | None = None
+        self._stamp: tuple[Path, Stamp] | None = None
         self._loaded = NOTHING
 
     def get(self) -> Configurations:
         """All configurations. Without a directory there are none."""
         directory = config_directory()
         with self._lock:
-            stamp = _stamp(directory)
+            stamp = directory, _stamp(directory)
             if stamp != self._stamp:
                 self._loaded, self._stamp = _loaded(directory), stamp
             return self._loaded
