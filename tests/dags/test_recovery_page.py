@@ -203,6 +203,23 @@ def test_every_answer_forbids_what_comes_from_elsewhere(page: FastAPI) -> None:
     assert "https://" not in text
 
 
+@pytest.mark.parametrize(
+    ("typed", "at"),
+    [
+        ("2026-11-23T12:00:00Z", 1_795_435_200_000),
+        ("2026-11-23T12:00:00", 1_795_435_200_000),
+        ("2026-11-23T07:00:00-05:00", 1_795_435_200_000),
+        ("2026-11-23T13:00:00%20Europe/Vienna", 1_795_435_200_000),
+        ("yesterday", None),
+        ("9" * 40, None),
+    ],
+)
+def test_an_instant_is_typed_as_people_write_it(page: FastAPI, typed: str, at: int | None) -> None:
+    answer = get(client_of(page, "viewer"), f"/applications/orders?time={typed}")
+    assert answer.status_code == (400 if at is None else 200)
+    assert at is None or f'value="{at}"' in answer.text
+
+
 def test_the_screens_say_the_state_of_each_application(page: FastAPI, site: Site) -> None:
     admin = client_of(page, "admin")
     landing = get(admin, "/").text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -30,6 +31,7 @@ from streams_recovery.ui.statuses import Known, Place, Statuses
 from streams_recovery.ui.timeline import WINDOWS, default_window, shown, timeline
 
 MINUTE_MS = 60_000
+_ZONED = re.compile(r"(?:[A-Za-z]|[+-]\d{2}:?\d{2})\s*$")
 _STEPS = 300
 _NOT_THERE = "There is no such application, or you may not see it."
 
@@ -208,11 +210,11 @@ def _report(known: Known) -> StatusReport:
 
 
 def _moment(text: str, clock: int) -> int:
-    """Milliseconds, or a time as people write it; empty: now. What is neither is refused in words."""
+    """Milliseconds, or a time as people write it, in UTC unless it says otherwise; empty: now. What is neither is refused in words."""
     if not text:
         return clock
     try:
-        found = int(text) if text.isdecimal() else parse_moment(text if text[-1:].isalpha() or "+" in text else f"{text}Z")
+        found = int(text) if text.isdecimal() else parse_moment(text if _ZONED.search(text) else f"{text}Z")
     except ConfigInvalid as error:
         raise HTTPException(400, f"{error.reason}. Next: {error.next_step}") from error
     if not 0 <= found <= LAST_MOMENT:

@@ -143,7 +143,10 @@
         ]);
         shown.push(runNode(run, tasks.task_instances, questions.hitl_details, path));
       }
-      place.replaceChildren(...(shown.length ? shown : [node("p", "none", "No run is in progress.")]));
+      const fresh = node("div");
+      fresh.append(...(shown.length ? shown : [node("p", "none", "No run is in progress.")]));
+      // What has not changed is left alone: it would be read out again.
+      if (fresh.textContent !== place.textContent) place.replaceChildren(...fresh.children);
     };
     const runNode = (run, tasks, questions, path) => {
       const box = node("article", "run");
