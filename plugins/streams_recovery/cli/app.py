@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, state
+from streams_recovery.cli.advise import advise
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan, words
 from streams_recovery.cli.compact import compact
 from streams_recovery.cli.context import (
@@ -189,6 +190,7 @@ app.command()(drill.drills)
 app.command()(reprocess.reprocess)
 app.command()(reprocess.reprocessed)
 app.command()(evidence)
+app.command()(advise)
 app.command()(preflight.preflight)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
