@@ -26,9 +26,12 @@ from streams_recovery.cli.context import (
     recovery_of,
     runner,
 )
+from streams_recovery.cli.groups import groups
+from streams_recovery.cli.info import info
 from streams_recovery.cli.offsets import offsets_app
+from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
-from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import line, say, say_waiting
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
@@ -70,6 +73,7 @@ def main(
     _: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)] = False,
 ) -> None:
     """Options of the program itself."""
+    say_waiting()
 
 
 @savepoints_app.command("list")
@@ -189,6 +193,9 @@ app.command()(drill.drill)
 app.command()(drill.drills)
 app.command()(reprocess.reprocess)
 app.command()(reprocess.reprocessed)
+app.command()(info)
+app.command()(groups)
+app.command()(peek)
 app.command()(evidence)
 app.command()(advise)
 app.command()(preflight.preflight)

@@ -5,9 +5,13 @@ A terminal gets formatted text. Anything else gets plain text, and no line of it
 
 from __future__ import annotations
 
+import logging
+
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
+
+from streams_recovery import waiting
 
 # Columns for a table where nobody looks at the width.
 _WIDE = 100_000
@@ -27,6 +31,18 @@ def say_command(about: str, command: str) -> None:
     """A command to run next, on stderr: what it does, and below it the command on a line of its own."""
     say(about)
     say(f"    {command}")
+
+
+def say_waiting() -> None:
+    """Let waits of long steps say on stderr what they wait for. Once for the process, however often it is called."""
+    if not any(isinstance(handler, _Saying) for handler in waiting.LOGGER.handlers):
+        waiting.LOGGER.addHandler(_Saying())
+    waiting.LOGGER.setLevel(logging.INFO)
+
+
+class _Saying(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
 
 
 def page(text: str, *, stderr: bool = False) -> None:

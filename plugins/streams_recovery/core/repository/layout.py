@@ -102,6 +102,11 @@ class Layout:
         return f"{self.application_id}/drills/"
 
     @property
+    def status(self) -> str:
+        """Prefix of the numbered reports of the monitor."""
+        return f"{self.application_id}/status/"
+
+    @property
     def slots(self) -> str:
         """Prefix of the numbered entries of slots that intervals took and gave back."""
         return f"{self.application_id}/slots/"
