@@ -29,6 +29,7 @@ def test_advice_reads_settings_sizes_and_brokers(small: Small) -> None:
     assert topics[small.changelog.topic].compacted
     assert sum(topics[small.input.topic].offsets) == small.recovery.cluster.high_watermarks([small.input])[small.input]
     assert (facts.brokers, facts.unreadable) == (1, ())
+    assert topics[small.changelog.topic].replicas == (facts.broker_ids,)
     assert facts.bootstrap_servers == small.recovery.connection.bootstrap_servers
 
 

@@ -9,37 +9,38 @@ from streams_recovery.core.kafka_types import Guarantee, TopicRole
 from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
 
 _ALL = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+_REPLICAS = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
 CHANGELOG = AdviceTopic(
     name="orders-totals-changelog",
     role=TopicRole.CHANGELOG,
     archived=True,
-    replication_factor=3,
     settings=_ALL
     | {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "min.compaction.lag.ms": "0", "segment.bytes": "1073741824"},
     offsets=(1_000, 1_000, 1_000),
+    replicas=_REPLICAS,
 )
 REPARTITION = AdviceTopic(
     name="orders-by-item-repartition",
     role=TopicRole.REPARTITION,
     archived=True,
-    replication_factor=3,
     settings=_ALL | {"cleanup.policy": "delete", "retention.ms": "-1"},
     offsets=(10, 10, 10),
+    replicas=_REPLICAS,
 )
 INPUT = AdviceTopic(
     name="orders",
     role=TopicRole.INPUT,
     archived=False,
-    replication_factor=3,
     settings=_ALL | {"cleanup.policy": "delete", "retention.ms": "604800000"},
     offsets=(5_000, 5_000, 5_000),
+    replicas=_REPLICAS,
 )
 GOOD = AdviceFacts(
     application_id="orders",
     bootstrap_servers="broker-1:9092",
     topics=(CHANGELOG, REPARTITION, INPUT),
     unreadable=(),
-    brokers=3,
+    broker_ids=(1, 2, 3),
     broker={
         "auto.create.topics.enable": "false",
         "offsets.retention.minutes": "10080",
@@ -65,7 +66,7 @@ def with_topic(topic: AdviceTopic, *, offsets: tuple[int, ...] | None = None, re
         topic,
         settings=dict(topic.settings) | {name.replace("_", "."): value for name, value in settings.items()},
         offsets=topic.offsets if offsets is None else offsets,
-        replication_factor=topic.replication_factor if replicas is None else replicas,
+        replicas=topic.replicas if replicas is None else tuple(brokers[:replicas] for brokers in topic.replicas),
     )
     return replace(GOOD, topics=tuple(changed if one is topic else one for one in GOOD.topics))
 

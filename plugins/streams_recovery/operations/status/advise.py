@@ -37,7 +37,7 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         bootstrap_servers=recovery.connection.bootstrap_servers,
         topics=_with_sizes(recovery, topics),
         unreadable=unreadable,
-        brokers=cluster.brokers,
+        broker_ids=recovery.cluster.broker_ids(),
         broker=cluster.settings,
         interval_seconds=longest_interval(config.backup.schedule, recovery.clock()),
         down_seconds=longest_interval(config.run.schedule, recovery.clock()),
@@ -66,15 +66,16 @@ def _with_sizes(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tupl
     partitions = [TopicPartition(topic.name, number) for topic in found for number in range(topic.partitions)]
     starts = recovery.cluster.log_starts(partitions) if partitions else {}
     ends = recovery.cluster.high_watermarks(partitions) if partitions else {}
+    replicas = recovery.cluster.replicas([topic.name for topic in found])
     declared = recovery.config.declared(recovery.config.backup.profile)
     return tuple(
         AdviceTopic(
             name=topic.name,
             role=topic.role,
             archived=declared.archives(topic.name, topic.role),
-            replication_factor=topic.replication_factor,
             settings=owner_config(topic.settings),
             offsets=tuple(max(0, ends[tp] - starts[tp]) for tp in partitions if tp.topic == topic.name),
+            replicas=tuple(replicas.get(tp, ()) for tp in partitions if tp.topic == topic.name),
         )
         for topic in found
     )

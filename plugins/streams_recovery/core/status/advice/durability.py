@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from streams_recovery.core.preflight.facts import MIN_IN_SYNC, UNCLEAN
 from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
+from streams_recovery.core.status.advice.replicas import add_replicas
 from streams_recovery.core.status.advice.words import advice, set_on_topic
 from streams_recovery.core.status.finding import Severity, StatusFinding
 
@@ -25,6 +26,7 @@ def replication(facts: AdviceFacts) -> Iterator[StatusFinding]:
             Severity.WARNING if copies == 1 else Severity.INFO,
             f"{topic.name} has {copies} of {wanted} possible replicas. {_when_lost(copies)}{_how(topic, wanted)}",
             subject=topic.name,
+            remedies=add_replicas(facts, topic, wanted),
             replicas=copies,
             brokers=facts.brokers,
         )
@@ -42,7 +44,7 @@ def _how(topic: AdviceTopic, wanted: int) -> str:
         if topic.role.internal
         else "A"
     )
-    return f"{own}dd replicas with kafka-reassign-partitions.sh."
+    return f"{own}dd replicas to those that are there with kafka-reassign-partitions.sh, which copies them."
 
 
 def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:

@@ -11,15 +11,21 @@ from streams_recovery.core.kafka_types import Guarantee, TopicRole
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceTopic:
     """One topic. ``settings`` are those in force, defaults included, with what its owner had set where a hold is in force.
-    ``archived`` tells whether savepoints have its records. ``offsets`` of each partition are those between the start and the end of its log.
+    ``archived`` tells whether savepoints have its records. ``offsets`` of each partition are those between the start and the end of its log, and ``replicas``
+    are the ids of the brokers that have it.
     """
 
     name: str
     role: TopicRole
     archived: bool
-    replication_factor: int
     settings: Mapping[str, str]
     offsets: tuple[int, ...]
+    replicas: tuple[tuple[int, ...], ...]
+
+    @property
+    def replication_factor(self) -> int:
+        """How many brokers have a partition; the fewest, where partitions differ."""
+        return min(map(len, self.replicas), default=0)
 
     def number(self, setting: str) -> int | None:
         """A setting as a number, None when it is not known."""
@@ -48,7 +54,7 @@ class AdviceFacts:
     bootstrap_servers: str
     topics: tuple[AdviceTopic, ...]
     unreadable: tuple[str, ...]
-    brokers: int
+    broker_ids: tuple[int, ...]
     broker: Mapping[str, str]
     interval_seconds: float | None
     down_seconds: float | None
@@ -60,6 +66,11 @@ class AdviceFacts:
     session_timeout_ms: int
     state_directories: tuple[str, ...]
     streams: Mapping[str, str]
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers are up."""
+        return len(self.broker_ids)
 
     def of(self, *roles: TopicRole) -> Iterator[AdviceTopic]:
         """Topics with one of ``roles``."""

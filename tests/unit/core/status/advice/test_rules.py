@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from streams_recovery.core.kafka_types import Guarantee, TopicRole
 from streams_recovery.core.status.advice import ADVICE, advise
 from streams_recovery.core.status.advice.facts import AdviceFacts
+from streams_recovery.core.status.advice.replicas import widened
 from streams_recovery.core.status.finding import Severity
 from tests.support.examples.advice_facts import CHANGELOG, GOOD, INPUT, REPARTITION, with_facts, with_topic
 from tests.support.project import PROJECT
@@ -94,6 +96,8 @@ def test_what_the_command_sets_ends_the_advice(case: tuple[str, Severity, str, A
     _, _, subject, facts = case
     for found in advise(facts):
         for command in found.remedies:
+            if not command.startswith("kafka-configs.sh"):
+                continue
             setting, value = shlex.split(command)[-1].split("=")
             mended = tuple(
                 replace(one, settings=dict(one.settings) | {setting: value}) if one.name == subject else one for one in facts.topics
@@ -132,5 +136,22 @@ def test_only_what_commits_with_transactions_has_a_transaction_timeout() -> None
 
 
 def test_outputs_and_globals_have_advice_about_their_copies_too() -> None:
-    output = replace(INPUT, name="totals", role=TopicRole.OUTPUT, replication_factor=1, settings={})
+    output = replace(INPUT, name="totals", role=TopicRole.OUTPUT, replicas=((1,), (2,)), settings={})
     assert [(found.kind, found.subject) for found in advise(with_facts(topics=(output,)))] == [("replication", "totals")]
+
+
+def test_replicas_are_added_where_there_are_few_and_the_leader_stays() -> None:
+    assert widened(((1,), (1,), (2,)), (1, 2, 3), 2) == ((1, 3), (1, 2), (2, 3))
+    assert widened(((1, 2, 3),), (1, 2, 3), 3) == ((1, 2, 3),)
+    assert widened(((1,),), (1, 2), 3) == ((1, 2),), "there are no more brokers"
+
+
+def test_the_commands_for_more_replicas_write_the_plan_and_carry_it_out() -> None:
+    (found,) = advise(with_topic(INPUT, replicas=1, min_insync_replicas="1"))
+    write, execute = found.remedies
+    _, plan, _, file = shlex.split(write)
+    assert json.loads(plan)["partitions"][0] == {"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}
+    assert shlex.split(execute)[-2:] == [file, "--execute"]
+    many = replace(INPUT, replicas=((1,),) * 100, offsets=(5_000,) * 100, settings=dict(INPUT.settings) | {"min.insync.replicas": "1"})
+    (text_only,) = advise(with_facts(topics=(many,)))
+    assert text_only.remedies == ()
