@@ -102,11 +102,6 @@ class Layout:
         return f"{self.application_id}/drills/"
 
     @property
-    def status(self) -> str:
-        """Prefix of the numbered reports of the monitor."""
-        return f"{self.application_id}/status/"
-
-    @property
     def slots(self) -> str:
         """Prefix of the numbered entries of slots that intervals took and gave back."""
         return f"{self.application_id}/slots/"
@@ -129,6 +124,11 @@ class Layout:
     def check(self, check_id: str) -> str:
         """Prefix of the numbered verdicts of one check: one, or more when its last step was repeated."""
         return f"{self.application_id}/checks/{checked_name('check id', check_id)}/"
+
+    @property
+    def status(self) -> str:
+        """Prefix of the numbered reports of the monitor, of which only the newest are kept."""
+        return f"{self.application_id}/status/"
 
     @property
     def segments(self) -> str:
