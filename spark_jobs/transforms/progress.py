@@ -89,6 +89,9 @@ def count(records: int, payload_bytes: int = 0) -> None:
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches of records, each counted when the next one is asked for."""
+    if _running is None:
+        yield from batches
+        return
     # Shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.segments.schema import payload_bytes  # noqa: PLC0415
 
@@ -125,6 +128,7 @@ def _store_now_and_then(task: _Task, channel: Channel, over: threading.Event) ->
 @dataclass(slots=True, kw_only=True)
 class _Phase:
     meter: PhaseMeter
+    tasks: int
     finished: Any
     began: float
     changed: float
@@ -156,7 +160,7 @@ class Board:
             finished=finished,
             every=self.task_every,
         )
-        self.phases.append(_Phase(meter=meter, finished=finished, began=now, changed=now))
+        self.phases.append(_Phase(meter=meter, tasks=tasks, finished=finished, began=now, changed=now))
         return channel
 
     def look(self, repository: Repository, now: float) -> JobProgress | None:
@@ -164,7 +168,7 @@ class Board:
         for number, phase in enumerate(list(self.phases)):
             done = dict(phase.finished.value)
             phase.meter.finished(TaskReport(task=task, records=records, payload_bytes=size) for task, (records, size) in done.items())
-            if now - phase.began >= self.task_every:
+            if now - phase.began >= self.task_every and len(done) < phase.tasks:
                 phase.meter.running(task_reports(repository, progress_directory(self.result_key), number, now=time.time()))
             if phase.meter.done != phase.done:
                 phase.done, phase.changed = phase.meter.done, now
