@@ -7,7 +7,8 @@ import time
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.progress import Doing, count
+from spark_jobs.transforms.counting import count
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.repository.check import CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.access import Access
-from spark_jobs.transforms.progress import Doing, counted
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import in_tasks
 from streams_recovery.core.compaction.plan import in_portions

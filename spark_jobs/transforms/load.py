@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.load_progress import behind_present, present
-from spark_jobs.transforms.progress import Doing, counted
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import read_back
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
 from spark_jobs.transforms.task_runner import run_tasks

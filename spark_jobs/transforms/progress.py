@@ -1,8 +1,4 @@
-"""How far a job is. Tasks count what they do, and the driver puts it together.
-
-A task that ends brings its count along in an accumulator. One that runs for longer stores it in the repository now and then, because accumulators arrive with
-the end of a task only, and the repository is the one place that workers and the driver both reach. Short jobs store nothing.
-"""
+"""How far a job is: the driver puts together what its tasks count (``counting``), shows it and stores it."""
 
 from __future__ import annotations
 
@@ -14,27 +10,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import pyarrow as pa
-from pyspark import AccumulatorParam, SparkContext
+from pyspark import SparkContext
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import TASK_SECONDS, Channel, LastOfEachTask
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.progress import JobProgress, PhaseMeter, TaskReport, more, progress_directory
+from streams_recovery.core.progress import JobProgress, PhaseMeter, TaskReport, progress_directory
 from streams_recovery.core.text.progress import progress_text
 from streams_recovery.storage.conditional_put import Retries
-from streams_recovery.storage.progress_store import report_task, store_progress, task_reports
+from streams_recovery.storage.progress_store import store_progress, task_reports
 from streams_recovery.storage.repository import Repository
 
-# How often a task stores what it has done, the driver looks, and it prints a line, in seconds.
-TASK_SECONDS: Final = 20.0
+# How often the driver looks, and prints a line, in seconds.
 LOOK_SECONDS: Final = 5.0
 PRINT_SECONDS: Final = 15.0
 # The driver stores what it sees as often as this, and less often the longer the job runs: some hundred objects for the longest. A short job stores nothing.
 STORE_FIRST_SECONDS: Final = 15.0
 STORE_SECONDS: Final = 30.0
 _STORE_SHARE: Final = 20
-
-Counts = dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,86 +36,6 @@ class Doing:
 
     name: str = "working"
     records: int | None = None
-
-
-class _LastOfEachTask(AccumulatorParam[Counts]):
-    """Records and bytes by the number of a task. A task that ran twice counts once."""
-
-    def zero(self, value: Counts) -> Counts:  # noqa: ARG002  # as Spark calls it
-        return {}
-
-    def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802  # as Spark calls it
-        value1.update(value2)
-        return value1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
-    """How tasks of one phase tell what they have done. Travels in their closure."""
-
-    access: Access
-    directory: str
-    phase: int
-    finished: Any
-    every: float
-
-
-class _Task:
-    """What the running task has done. Counted by one thread, stored by another one."""
-
-    def __init__(self, number: int) -> None:
-        self.report = TaskReport(task=number, records=0, payload_bytes=0)
-
-    def add(self, records: int, payload_bytes: int) -> None:
-        self.report = more(self.report, records, payload_bytes)
-
-
-# A Python worker runs one task at a time; without a channel nothing is counted.
-_running: _Task | None = None
-
-
-def count(records: int, payload_bytes: int = 0) -> None:
-    """Say in a task that so much more is done."""
-    if _running is not None:
-        _running.add(records, payload_bytes)
-
-
-def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches of records, each counted when the next one is asked for."""
-    if _running is None:
-        yield from batches
-        return
-    # Shared with the Kafka ring, whose client a driver does not have.
-    from streams_recovery.segments.schema import payload_bytes  # noqa: PLC0415
-
-    for batch in batches:
-        yield batch
-        count(len(batch), payload_bytes(batch))
-
-
-@contextlib.contextmanager
-def counting(number: int, channel: Channel | None) -> Iterator[None]:
-    """Count what task ``number`` does in this block, and tell it by the ``channel``. Runs in the task."""
-    global _running  # noqa: PLW0603  # as Spark's own TaskContext: what counts has no way to be given it
-    if channel is None:
-        yield
-        return
-    _running, over = _Task(number), threading.Event()
-    threading.Thread(target=_store_now_and_then, args=(_running, channel, over), name="task-progress", daemon=True).start()
-    try:
-        yield
-        done = _running.report
-        channel.finished.add({number: (done.records, done.payload_bytes)})
-    finally:
-        over.set()
-        _running = None
-
-
-def _store_now_and_then(task: _Task, channel: Channel, over: threading.Event) -> None:
-    # One try: what is late is replaced by what comes next.
-    repository = Repository(channel.access.location, channel.access.credentials, Retries(attempts=1))
-    while not over.wait(channel.every):
-        report_task(repository, channel.directory, channel.phase, task.report, now=time.time())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,7 +64,7 @@ class Board:
 
     def begin(self, context: SparkContext, doing: Doing, tasks: int) -> Channel:
         """A phase of so many tasks is about to run."""
-        now, finished = time.monotonic(), context.accumulator({}, _LastOfEachTask())
+        now, finished = time.monotonic(), context.accumulator({}, LastOfEachTask())
         meter = PhaseMeter(self.job, doing.name, records=doing.records, tasks=tasks, began=now)
         channel = Channel(
             access=self.access,

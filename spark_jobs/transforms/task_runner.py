@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_jobs.transforms.progress import Doing, begin_phase, counting
+from spark_jobs.transforms.counting import counting
+from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.errors import RecoveryError
@@ -86,7 +87,7 @@ def in_tasks(
 
     Each has a task of its own, started in the order given; unless ``records`` tells how many an item has: then small ones share one, and the biggest
     start first, so that no straggler is left for the end. ``doing`` says what it is, for those who are told how far it is: what ``work`` itself counts
-    (``progress.count``).
+    (``counting.count``).
     """
     return in_tasks_sharing(spark, items, lambda _: nullcontext(work), schema, records, doing)
 

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from spark_jobs.transforms.progress import Board, Doing, count, reporting
+from spark_jobs.transforms.counting import count
+from spark_jobs.transforms.progress import Board, Doing, reporting
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core import codec
 from streams_recovery.core.jobs import PartitionToLoad, RangeLost, RestoreSpec

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from spark_jobs.access import Access
-from spark_jobs.transforms import progress
-from spark_jobs.transforms.progress import Board, Doing, begin_phase, count, counting, reporting
+from spark_jobs.transforms import counting as in_task
+from spark_jobs.transforms.counting import count, counting
+from spark_jobs.transforms.progress import Board, Doing, begin_phase, reporting
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.repository.layout import Layout
@@ -45,7 +46,7 @@ def test_nothing_is_counted_where_nobody_wants_to_know() -> None:
     assert begin_phase(Context(), Doing(), 1) is None
     with counting(0, None):
         count(5)
-    assert progress._running is None
+    assert in_task._running is None
 
 
 def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(access: Access) -> None:
@@ -64,7 +65,7 @@ def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(acc
     found = seen.look(access.repository(), time.monotonic())
     assert found is not None
     assert (found.phase, found.records, found.bytes, found.percent, found.tasks_done, found.tasks) == ("loading", 10, 100, 33, 1, 3)
-    assert progress._running is None
+    assert in_task._running is None
 
 
 def test_a_task_that_runs_for_long_is_seen_before_it_ends(access: Access) -> None:
