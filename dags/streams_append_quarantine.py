@@ -20,7 +20,7 @@ PARAMS = {
 }
 
 
-def streams_append_quarantine(scope: Scope) -> DAG:
+def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
     with DAG(
         f"streams_append_quarantine{scope.suffix}",
@@ -47,4 +47,4 @@ def streams_append_quarantine(scope: Scope) -> DAG:
 
 
 for _scope in scopes(restorable()):
-    globals()[f"streams_append_quarantine{_scope.suffix}"] = streams_append_quarantine(_scope)
+    globals()[f"streams_append_quarantine{_scope.suffix}"] = dag_of(_scope)

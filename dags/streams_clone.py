@@ -102,7 +102,7 @@ FIRST = {"clone": "clone.plan", "cut_over": "cut_over.plan", "roll_back": "cut_o
 CLONE = {"offsets": "exact"}
 
 
-def streams_clone(scope: Scope) -> DAG:
+def dag_of(scope: Scope) -> DAG:
     """The DAG of all clones, or of one that has DAGs of its own."""
     with DAG(
         f"streams_clone{scope.suffix}",
@@ -212,4 +212,4 @@ CLONE_PARAM = {"title": "Clone", "description": "The new application."}
 CLONES = {name: config for name, config in restorable().items() if config.clone is not None}
 # Without any clone the shared DAG is there all the same, and says what is missing.
 for _scope in scopes(CLONES, **CLONE_PARAM) if CLONES else scopes(restorable(), **CLONE_PARAM)[:1]:
-    globals()[f"streams_clone{_scope.suffix}"] = streams_clone(_scope)
+    globals()[f"streams_clone{_scope.suffix}"] = dag_of(_scope)

@@ -53,7 +53,7 @@ PARAMS = {
 }
 
 
-def streams_restore_full(scope: Scope) -> DAG:
+def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
     with DAG(
         f"streams_restore_full{scope.suffix}",
@@ -88,4 +88,4 @@ def streams_restore_full(scope: Scope) -> DAG:
 
 
 for _scope in scopes(restorable()):
-    globals()[f"streams_restore_full{_scope.suffix}"] = streams_restore_full(_scope)
+    globals()[f"streams_restore_full{_scope.suffix}"] = dag_of(_scope)

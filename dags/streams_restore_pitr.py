@@ -68,7 +68,7 @@ PARAMS = {
 AS_OF_MOMENT = "as_of_moment"
 
 
-def streams_restore_pitr(scope: Scope) -> DAG:
+def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
     with DAG(
         f"streams_restore_pitr{scope.suffix}",
@@ -104,4 +104,4 @@ def streams_restore_pitr(scope: Scope) -> DAG:
 
 
 for _scope in scopes(restorable()):
-    globals()[f"streams_restore_pitr{_scope.suffix}"] = streams_restore_pitr(_scope)
+    globals()[f"streams_restore_pitr{_scope.suffix}"] = dag_of(_scope)

@@ -61,7 +61,7 @@ PARAMS = {
 REBUILD = "rebuild"
 
 
-def streams_restore_rebuild(scope: Scope) -> DAG:
+def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
     with DAG(
         f"streams_restore_rebuild{scope.suffix}",
@@ -97,4 +97,4 @@ def streams_restore_rebuild(scope: Scope) -> DAG:
 
 
 for _scope in scopes(restorable()):
-    globals()[f"streams_restore_rebuild{_scope.suffix}"] = streams_restore_rebuild(_scope)
+    globals()[f"streams_restore_rebuild{_scope.suffix}"] = dag_of(_scope)

@@ -39,7 +39,7 @@ PARAMS = {
 UNDO = "undo"
 
 
-def streams_undo(scope: Scope) -> DAG:
+def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
     with DAG(
         f"streams_undo{scope.suffix}",
@@ -74,4 +74,4 @@ def streams_undo(scope: Scope) -> DAG:
 
 
 for _scope in scopes(restorable()):
-    globals()[f"streams_undo{_scope.suffix}"] = streams_undo(_scope)
+    globals()[f"streams_undo{_scope.suffix}"] = dag_of(_scope)
