@@ -14,7 +14,7 @@ from tests.support.examples.runbooks import DIRECTORY, commands, pages
 from tests.support.kafka.records import connect, write
 from tests.support.spark.small_app import SmallApp
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(900)]
 
 NAME, ROWS = "small", 40
 Fill = Mapping[str, str | Callable[[], str]]
