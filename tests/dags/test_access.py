@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.serialization.serialized_objects import DagSerialization
 
 from streams_recovery.operators import approval
+from streams_recovery.operators.answers import require_answer
 from streams_recovery.operators.approval import ApprovePlanOperator
 from tests.support.project import PROJECT
 
@@ -171,3 +172,39 @@ def test_without_a_rule_everybody_may_approve(directory: Path, asking: list[Any]
     configure(directory, "own_dags: false")
     asked(trigger=None)
     assert (asking, answer(None, trigger=None)["chosen_options"]) == ([None], ["Approve"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "not known who approved"),
+        ({"responded_by_user": {"id": "1", "name": "otto"}}, "otto is not among the approvers"),
+        ({"responded_by_user": {"id": "2", "name": "anna"}}, None),
+    ],
+)
+def test_an_approval_that_was_set_by_hand_is_none(directory: Path, answer: Any, said: str | None) -> None:
+    configure(directory, "own_dags: true, approvers: [anna]")
+    found = parsed()
+    first = [("streams_restore_full", "open_restore"), ("streams_append_quarantine", "open_append"), ("streams_undo", "open_restore")]
+    for dag_id, task_id in first:
+        task = found[f"{dag_id}_{NAME}"].get_task(task_id)
+        assert task.after_approval
+        context = {"ti": SimpleNamespace(xcom_pull=lambda **_task: answer), "dag_run": SimpleNamespace(triggering_user_name="otto")}
+        if said is None:
+            require_answer(task, NAME, context)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(AirflowFailException, match=f"This plan is not approved: .*{said}"):
+                require_answer(task, NAME, context)  # type: ignore[arg-type]
+
+
+def test_in_each_dag_the_first_task_that_acts_on_an_approval_looks_at_it(directory: Path) -> None:
+    configure(directory, "own_dags: true")
+    for dag in parsed().values():
+        for task in dag.tasks:
+            if task.task_id.rpartition(".")[2] == "approve":
+                group = task.task_id.removesuffix("approve")
+                behind = task.get_flat_relative_ids(upstream=False)
+                looks = {
+                    other.task_id for other in dag.tasks if getattr(other, "after_approval", False) and other.task_id.startswith(group)
+                }
+                assert looks & behind, (dag.dag_id, task.task_id)
