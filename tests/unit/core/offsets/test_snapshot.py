@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
+from streams_recovery.core.approval import approval, different_parts, is_approved
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
 from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot, RollbackPlan, plan_rollback
@@ -73,6 +74,19 @@ def test_what_is_approved_is_where_the_group_goes_not_where_it_is() -> None:
     assert plan({PARTITIONS[0]: at(3, "AgAA")}, {PARTITIONS[0]: at(5)}).hash != one.hash
     assert plan({PARTITIONS[0]: at(3)}, {PARTITIONS[0]: at(5), PARTITIONS[1]: at(2)}).hash != one.hash, "a deletion more"
     assert replace(one, group_id="others").hash != one.hash
+
+
+def test_a_refused_approval_names_the_parts_that_differ_and_what_the_group_has_now_is_none_of_them() -> None:
+    approved = approval(plan({PARTITIONS[0]: at(3)}, {PARTITIONS[0]: at(5)}))
+    for other, parts in (
+        (plan({PARTITIONS[0]: at(3)}, {PARTITIONS[0]: at(6)}), ()),
+        (plan({PARTITIONS[0]: at(4)}, {PARTITIONS[0]: at(5)}), ("the offsets",)),
+        (replace(plan({PARTITIONS[0]: at(3)}, {}), group_id="others"), ("the group (`--group`)",)),
+        (replace(plan({PARTITIONS[0]: at(3)}, {}), taken_at=2), ("the snapshot",)),
+        (replace(plan({PARTITIONS[0]: at(3)}, {}), application_id="another"), ("the application",)),
+    ):
+        assert different_parts(other, approved) == parts
+        assert is_approved(other, approved) is (parts == ())
 
 
 def test_offsets_that_mean_something_else_by_now_are_refused_all_at_once() -> None:
