@@ -26,7 +26,7 @@ from embedded.demo.disaster import destroy
 from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import FromSavepoint
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
 
 CUSTOMERS = 300

@@ -30,10 +30,10 @@ from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
 
 STEP_MS, PAST_MS = 20, 12 * 3_600_000

@@ -3,7 +3,7 @@
 A drill needs no approval because it touches nothing of the real application. Its internal topics have another application id, and its outputs go to
 topics of their own. A configuration that does not map every output is refused. Records and keys are compared with the savepoint. Then the application
 is started and has to catch up with its inputs. *remove* deletes everything, whatever failed. *conclude* adds RPO and RTO to the history, and fails
-the run unless everything succeeded. `streams-recovery drills <name>` lists the history.
+the run unless everything succeeded. The command line lists the history.
 """
 
 from __future__ import annotations

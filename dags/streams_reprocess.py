@@ -4,8 +4,7 @@ The archived input of an interval, by event time, is copied to topics that an ap
 state of a savepoint before the interval. Input before the interval is processed first. At the ends of the copies the application stops, its results
 are published, and it is removed, whatever failed. Results are published to separate topics, or into the real outputs. The latter needs the
 application id as `confirm`; only then is a production topic written. An interval without input starts nothing. A run by the schedule is skipped: the
-schedule only defines the intervals. docs/strategies/reprocess.md explains which results to expect. `streams-recovery reprocessed <name>` lists past
-runs.
+schedule only defines the intervals. docs/strategies/reprocess.md explains which results to expect. The command line lists past runs.
 """
 
 from __future__ import annotations

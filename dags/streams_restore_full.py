@@ -42,12 +42,7 @@ PARAMS = {
     "replace": params.replace(),
     "delete": params.delete("Only with replace: those that the savepoint does not know"),
     "safety": params.safety(),
-    "offsets": params.offsets(
-        None,
-        "Empty: as configured. exact, earliest, latest, timestamp:2026-11-21T12:00:00Z, duration:P1DT2H, shift:-100, "
-        "specific:orders:0=17,orders:1=42, or file:<name in the configuration directory>. Only exact agrees with the restored state; any "
-        "other needs the confirmation below.",
-    ),
+    "offsets": params.offsets(),
     "compare_keys": params.compare_keys(),
     "confirm": params.confirm(),
     "reason": params.reason(),

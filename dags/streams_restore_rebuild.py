@@ -32,11 +32,7 @@ from streams_recovery.operators.restore import (
 
 PARAMS = {
     "application": params.application(sorted(load_applications())),
-    "offsets": params.offsets(
-        "earliest",
-        "earliest, latest, timestamp:2026-11-21T12:00:00Z, duration:P1DT2H, shift:-100 from where the application is, "
-        "specific:orders:0=17,orders:1=42 with every partition, or file:<name in the configuration directory>.",
-    ),
+    "offsets": params.first_offsets(),
     "accept_gap": params.switch(
         "Accept missing older input", "Begin where the input begins, although older input is gone: state that needs it will be wrong."
     ),

@@ -70,6 +70,8 @@ class PortSlice:
             raise Refused(
                 f"only {len(found)} of {count} ports are free from {self._ports[0]} to {self._ports[-1]}",
                 next_step="stop servers that earlier runs left behind",
+                free=len(found),
+                wanted=count,
             )
         return found
 

@@ -77,7 +77,7 @@ def test_a_busy_server_is_asked_again_until_it_answers(shaky: Repository, proxy:
 @pytest.mark.fault("F7")
 def test_a_server_that_stays_busy_is_a_passing_failure_with_key_and_attempts(shaky: Repository, direct: Repository, proxy: Proxy) -> None:
     proxy.inject("refuse", puts(), times=1000)
-    with pytest.raises(RepositoryUnavailable, match=r"creating some/key in s3://.* failed after 4 attempts: .*503") as caught:
+    with pytest.raises(RepositoryUnavailable, match="503") as caught:
         shaky.create("some/key", b"x")
     assert (caught.value.facts["key"], caught.value.facts["attempts"], caught.value.exit_code) == ("some/key", 4, 7)
     assert len([request for request in proxy.seen if request.method == "PUT"]) == 4
@@ -86,8 +86,9 @@ def test_a_server_that_stays_busy_is_a_passing_failure_with_key_and_attempts(sha
     assert list(direct.keys("")) == [], "no manifest, and nothing else"
     proxy.calm()
     proxy.inject("refuse", any_request, times=1000)
-    with pytest.raises(RepositoryUnavailable, match=r"reading some/key in s3://.* failed after 4 attempts: .*503"):
+    with pytest.raises(RepositoryUnavailable, match="503") as caught:
         shaky.get("some/key")
+    assert (caught.value.facts["key"], caught.value.facts["attempts"]) == ("some/key", 4)
     proxy.calm()
     assert SavepointStore(shaky, LAYOUT).publish(savepoint(1)) == LAYOUT.manifest(savepoint(1).savepoint_id), "the next run is fine"
 

@@ -11,17 +11,10 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
+from tests.support.airflow.restore_dags import WAYS_BACK
 from tests.support.project import PROJECT
 
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
-WAYS_BACK = {
-    "streams_restore_full",
-    "streams_undo",
-    "streams_restore_rebuild",
-    "streams_restore_pitr",
-    "streams_clone",
-    "streams_append_quarantine",
-}
 OWN = ("backup", "check", "expire", "compact", "drill", "run", "reprocess")
 
 

@@ -17,47 +17,24 @@ from airflow.utils.db import initdb
 
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.strategy import EXACT, parse
+from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, parse
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
-from streams_recovery.core.restore.request import (
-    AsOfMoment,
-    FromSavepoint,
-    Interval,
-    OutputPolicy,
-    Rebuild,
-    RestoreRequest,
-    Safeguards,
-    SafetyPolicy,
-    Undo,
-)
+from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.timestamps import parse_moment
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Interval, Rebuild, RestoreRequest, Undo
 from streams_recovery.triggers.application import WatchTrigger
+from tests.support.airflow.restore_dags import APPEND, CLONE, RESTORE_DAGS, WAYS_BACK
 from tests.support.project import PROJECT
 
 PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "check", "expire", "compact", "drill", "run", "reprocess")]
 BACKUP, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
-WAYS_BACK = [
-    "streams_restore_full",
-    "streams_undo",
-    "streams_restore_rebuild",
-    "streams_restore_pitr",
-    "streams_clone",
-    "streams_append_quarantine",
-]
-RESTORE, UNDO, REBUILD, PITR, CLONE, APPEND = WAYS_BACK
+RESTORE, UNDO, REBUILD, PITR = (strategy.DAG for strategy in (FromSavepoint, Undo, Rebuild, AsOfMoment))
 NAME = "order-processing"
 MOMENT = "2026-11-21T12:00:00Z"
 DESTRUCTIVE = {"stop_application", "prepare_topics", "reset_consumer_group", "wipe_state", "start_application", "load_records"}
 # Every task by which a person's wishes reach a restore.
 REQUESTED = [
-    (RESTORE, "plan"),
-    (RESTORE, "open_restore"),
-    (UNDO, "plan"),
-    (UNDO, "open_restore"),
-    (REBUILD, "plan"),
-    (REBUILD, "open_restore"),
-    (PITR, "plan"),
-    (PITR, "open_restore"),
+    *((dag_id, task_id) for dag_id in RESTORE_DAGS for task_id in ("plan", "open_restore")),
     (DRILL, "plan"),
     (DRILL, "open_restore"),
     (CLONE, "clone.plan"),
@@ -109,6 +86,11 @@ def request(dag: Any, task_id: str, **conf: Any) -> Any:
     return found
 
 
+@pytest.mark.parametrize("dag_id", RESTORE_DAGS)
+def test_a_dag_asks_for_the_strategy_that_names_it(dags: dict[str, Any], dag_id: str) -> None:
+    assert {type(request(dags[dag_id], task_id)) for task_id in ("plan", "open_restore")} == {RESTORE_DAGS[dag_id]}
+
+
 @pytest.fixture(autouse=True)
 def a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any application is one of itself: what a clone's tasks ask for needs no configuration of a clone."""
@@ -157,7 +139,7 @@ def test_guard_and_lock_go_back_last_and_a_failed_copy_fails_the_run(dags: dict[
     assert "copy_records" in dag.get_task("report").get_flat_relative_ids(upstream=True)
 
 
-@pytest.mark.parametrize("dag_id", [RESTORE, UNDO, REBUILD, PITR, APPEND])
+@pytest.mark.parametrize("dag_id", [*RESTORE_DAGS, APPEND])
 def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], dag_id: str) -> None:
     dag = dags[dag_id]
     before = dag.get_task("approve").get_flat_relative_ids(upstream=True)
@@ -180,7 +162,7 @@ def check_order(dag: Any, order: list[str]) -> None:
 
 
 @pytest.mark.fault("F20")
-@pytest.mark.parametrize("where", [DRILL, REPROCESS, RESTORE, UNDO, REBUILD, PITR, "clone", "upgrade"])
+@pytest.mark.parametrize("where", [DRILL, REPROCESS, *RESTORE_DAGS, "clone", "upgrade"])
 def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(dags: dict[str, Any], where: str) -> None:
     dag_id, group = (where, "") if where in dags else (CLONE, f"{where}.")
     retries = {name: dags[dag_id].get_task(f"{group}{name}").retries for name in DESTRUCTIVE}
@@ -191,10 +173,7 @@ def test_destructive_tasks_are_never_retried_by_themselves_but_a_load_goes_on(da
 @pytest.mark.parametrize(
     ("dag_id", "task_id"),
     [
-        (RESTORE, "abandon"),
-        (UNDO, "abandon"),
-        (PITR, "abandon"),
-        (REBUILD, "abandon"),
+        *((dag_id, "abandon") for dag_id in RESTORE_DAGS),
         (CLONE, "clone.abandon"),
         (CLONE, "upgrade.abandon"),
     ],
@@ -334,9 +313,7 @@ def test_keys_are_compared_only_when_somebody_asks_for_it(dags: dict[str, Any], 
     assert [request(dags[dag_id], plan, compare_keys=wish).compare_keys for wish in (False, True)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    "offsets", ["exact", "latest", "shift:-100", "timestamp:2026-11-21T12:00:00+01:00", "duration:P1DT2H", "specific:orders:0=17"]
-)
+@pytest.mark.parametrize("offsets", [strategy.FORM for strategy in STRATEGIES if strategy.KIND != "file"])
 def test_every_strategy_for_offsets_reaches_a_restore(dags: dict[str, Any], offsets: str) -> None:
     for task_id in ("plan", "open_restore"):
         asked = request(dags[RESTORE], task_id, offsets=offsets, confirm="orders")

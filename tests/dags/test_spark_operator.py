@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.backup import Spark
+from streams_recovery.config.spark import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs import JobReceipt, VerifyResult

@@ -15,22 +15,19 @@ from airflow.utils.db import initdb
 
 from streams_recovery import workflows
 from streams_recovery.cli import runs
-from streams_recovery.core.offsets.strategy import EXACT
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
-from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Safeguards, SafetyPolicy, Undo
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, Interval, Rebuild
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When
 from tests.support.airflow.operators import modules, operator_classes
+from tests.support.airflow.restore_dags import RESTORE_DAGS
 
 PROJECT = Path(__file__).resolve().parents[2]
 PLANNED = (restore.PLAN, restore.OPEN_RESTORE)
 WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
     ("streams_backup_order-processing", ""): savepoint.SAVEPOINT,
-    ("streams_restore_full", ""): (*PLANNED, *restore.FROM_SAVEPOINT),
-    ("streams_undo", ""): (*PLANNED, *restore.FROM_SAVEPOINT),
-    ("streams_restore_rebuild", ""): (*PLANNED, *restore.REBUILD),
-    ("streams_restore_pitr", ""): (*PLANNED, *restore.AS_OF_MOMENT),
+    **{(dag_id, ""): (*PLANNED, *restore.steps_of(strategy)) for dag_id, strategy in RESTORE_DAGS.items()},
     ("streams_clone", "clone."): (*PLANNED, *restore.FROM_SAVEPOINT),
     ("streams_clone", "cut_over."): (rollout.PLAN, *rollout.CUTOVER),
     ("streams_clone", "retire."): (rollout.PLAN_UPGRADE, *rollout.RETIREMENT, rollout.BRING_BACK),
@@ -195,18 +192,10 @@ def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.Monk
     assert recording.steps == tuple(BY_HAND[run])
 
 
-@pytest.mark.parametrize(
-    ("strategy", "steps"),
-    [
-        (FromSavepoint(reason=""), restore.FROM_SAVEPOINT),
-        (Undo(reason=""), restore.FROM_SAVEPOINT),
-        (Rebuild(reason="", offsets=EXACT), restore.REBUILD),
-        (AsOfMoment(reason="", as_of=AsOf(moment=1, by=CutBy.TIMESTAMP)), restore.AS_OF_MOMENT),
-    ],
-    ids=lambda value: getattr(value, "KIND", ""),
-)
-def test_each_strategy_has_its_steps(strategy: RestoreRequest, steps: Sequence[Step]) -> None:
-    assert restore.of_request(strategy) == steps
+def test_each_strategy_has_its_steps() -> None:
+    others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, Interval: restore.AS_OF_MOMENT}
+    for strategy in STRATEGIES.values():
+        assert restore.steps_of(strategy) == others.get(strategy, restore.FROM_SAVEPOINT)
 
 
 def test_an_upgrade_takes_a_savepoint_and_a_restore_and_ends_with_bringing_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,9 +129,10 @@ def test_state_that_a_restore_left_half_way_is_never_saved(small: Small) -> None
         log.append(JournalEntry(phase=phase, at=1, created=()))
     assert cut(recovery).consistency is Consistency.EXACT, "nothing was destroyed yet"
     log.append(JournalEntry(phase=Phase.CREATED, at=1, created=()))
-    with pytest.raises(Refused, match=f"restore {restore_id}") as refused:
+    with pytest.raises(Refused) as caught:
         cut(recovery)
-    assert refused.value.commands == (f"streams-recovery resume small {restore_id}", f"streams-recovery dismiss small {restore_id}")
+    assert caught.value.facts == {"restore": restore_id}
+    assert caught.value.commands == (f"streams-recovery resume small {restore_id}", f"streams-recovery dismiss small {restore_id}")
     assert recovery.lock.holder() is None
     dismiss(recovery, restore_id)
     assert cut(recovery).consistency is Consistency.EXACT

@@ -11,7 +11,7 @@ import pytest
 from streams_recovery.core.errors import NotExact, Refused, StateDamaged
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency
-from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.offsets.strategies.log_ends import Earliest
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.restore_plan import markdown
@@ -185,7 +185,7 @@ def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> Non
             "a store that is named is the application's"
         )
         summary = take(small, changed_state=ChangedState.INTENDED)
-        assert any(f"{more} is not in this savepoint: it is taken for a topic of {group}" in told for told in summary.warnings)
+        assert any(f"{more} is not in this savepoint: it is assigned to {group}" in told for told in summary.warnings)
         manifest = recovery.savepoints.read(summary.savepoint_id)
         assert (manifest.claimed, manifest.topic(more)) == ((claimed,), None)
 
@@ -194,7 +194,7 @@ def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> Non
         assert f"| {more} | {group} | stays as it is |" in markdown(planned)
         again = restore.plan(recovery, asked(recovery, savepoint=first, replace=True))
         assert f"| {more} | {group} | **created again** |" in markdown(again)
-        anew = asked(recovery, restore.Rebuild, replace=True, offsets=replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest"))
+        anew = asked(recovery, restore.Rebuild, replace=True, offsets=Earliest(text="earliest"))
         assert restore.plan(recovery, anew).claimed == (claimed,)
         ticket = opened(recovery, asked(recovery, savepoint=first, replace=True))
         safe = saved(recovery, ticket).savepoint_id
@@ -209,7 +209,7 @@ def test_a_group_that_takes_every_changelog_is_named(small: Small) -> None:
     with (
         namesake(small, "totals") as group,
         pytest.raises(
-            Refused, match=rf"no changelog topic .*; {small.changelog.topic} is taken for a topic of {group}.*name the application's stores"
+            Refused, match=rf"no changelog topic .*; {small.changelog.topic} is assigned to {group}.*name the application's stores"
         ),
     ):
         take(small)

@@ -10,7 +10,7 @@ import pytest
 
 from embedded.processes import Processes
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.offsets.strategy import EXACT, StrategyKind
+from streams_recovery.core.offsets.strategies.log_ends import Earliest
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore
@@ -33,7 +33,7 @@ def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
     produce(recovery, small.input, 2)
     planned = restore.plan(recovery, asked(recovery))
     (told,) = [told for told in planned.warnings if "compacted" in told]
-    assert f"{small.input.topic} is compacted and went on since the savepoint ({small.input} offsets 4 to 6)" in told
+    assert f"{small.input.topic} is compacted and has changed since the savepoint ({small.input} offsets 4 to 6)" in told
     assert told in markdown(planned)
 
 
@@ -61,7 +61,7 @@ def test_an_input_that_lost_its_end_and_grew_past_it_again_is_refused(tmp_path: 
             lose_state(later)
             with pytest.raises(Refused, match=rf"{small.input}: its records of leader epoch \d+ end at {short}, before offset 11"):
                 restore.plan(later.recovery, asked(later.recovery, savepoint=savepoint))
-            by_the_log = replace(EXACT, kind=StrategyKind.EARLIEST, text="earliest")
+            by_the_log = Earliest(text="earliest")
             given_up = restore.plan(later.recovery, asked(later.recovery, savepoint=savepoint, offsets=by_the_log))
             assert [told for told in given_up.warnings if f"end at {short}, before offset 11" in told]
 

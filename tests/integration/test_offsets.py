@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations import restore

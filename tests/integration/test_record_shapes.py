@@ -152,7 +152,7 @@ def test_a_savepoint_with_such_a_record_is_taken_with_a_warning_and_not_restored
     stamped(small, small.changelog, stamp)
     summary = take(small)
     assert summary.warnings == (
-        f"{small.changelog.topic} has a record with timestamp {stamp}, which no producer writes as it is: a restore will be refused",
+        f"{small.changelog.topic} has a record with timestamp {stamp}, which no producer can write unchanged: a restore will be refused",
     )
     lose_state(small)
     with pytest.raises(Refused, match=rf"holds a record of {small.changelog} with timestamp {stamp};"):

@@ -42,8 +42,9 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
     assert report.seconds is None, "it has not recovered"
     kept = keep_evidence(recovery.repository, recovery.layout, report)
     assert keep_evidence(recovery.repository, recovery.layout, replace(report, finished_at=1)) == kept, "what was written first counts"
-    with pytest.raises(Altered, match=f"{recovery.layout.report(ticket.restore_id)} is not the evidence of this restore"):
+    with pytest.raises(Altered, match="not the evidence") as caught:
         keep_evidence(recovery.repository, recovery.layout, replace(report, rows=1))
+    assert caught.value.facts == {"key": recovery.layout.report(ticket.restore_id)}
     read, page = restore.evidence(recovery)
     assert (read, restore.evidence(recovery, ticket.restore_id)[0]) == (report, report)
     file = tmp_path / "repository" / recovery.layout.report(ticket.restore_id)

@@ -279,9 +279,11 @@ def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     time.sleep(1.1)  # ids sort by the second
     second = case.created()
     left = restore.abandon(case.recovery, second)
-    assert f"streams-recovery resume small {second.restore_id}" in left.next_step
-    with pytest.raises(Refused, match=f"followed by a later one. Next: resume {second.restore_id}"):
+    assert left.commands == (f"streams-recovery resume small {second.restore_id} --approve {second.plan_hash}",)
+    with pytest.raises(Refused, match="followed by a later one") as caught:
         restore.resume(case.recovery, first.restore_id, run_id="r", approved_hash="", take_over=True)
+    assert caught.value.facts == {"newest": second.restore_id}
+    assert caught.value.commands == (f"streams-recovery resume small {second.restore_id}",)
     assert case.recovery.lock.holder() is None
 
 

@@ -15,11 +15,11 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile, TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import parse
+from streams_recovery.core.offsets.strategies import parse
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import Verdict
-from streams_recovery.core.restore.request import Rebuild
 from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.small import asked
 from tests.support.stack.stage import ORDERS, Stage, stage

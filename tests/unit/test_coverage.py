@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import subprocess
 import sys
@@ -14,9 +15,17 @@ from tests.support.project import PROJECT
 RULES = "--rcfile=tests/every_line.ini"
 TESTS = ("tests/unit", "tests/contracts/test_lock.py", "tests/contracts/test_repository.py")
 
-pytestmark = [pytest.mark.deep, pytest.mark.timeout(1_800)]
+
+def test_the_modules_are_there() -> None:
+    rules = configparser.ConfigParser()
+    rules.read(PROJECT / "tests" / "every_line.ini")
+    modules = rules["run"]["include"].split()
+    assert modules
+    assert [module for module in modules if not list(PROJECT.glob(module))] == [], "what was moved is no longer measured"
 
 
+@pytest.mark.deep
+@pytest.mark.timeout(1_800)
 def test_every_line_is_run(tmp_path: Path) -> None:
     environment = os.environ | {"COVERAGE_FILE": str(tmp_path / "coverage")}
 

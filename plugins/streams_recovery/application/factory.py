@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from streams_recovery.application.command import CommandApplication
 from streams_recovery.application.port import StreamsApplication
@@ -14,27 +14,24 @@ from streams_recovery.core.errors import ConfigInvalid
 
 
 class _Runs(Protocol):
-    # The shape of config.running.Runs; this ring does not import that one.
+    # The shape of config.runs.Runs; this ring does not import that one.
     @property
     def kind(self) -> str: ...
     @property
-    def process(self) -> Any: ...
-    @property
-    def command(self) -> Any: ...
+    def chosen(self) -> Any: ...
 
 
 def open_application(runs: _Runs, application_id: str) -> StreamsApplication:
     """The application as it is configured to run."""
-    if runs.kind == "process":
-        return ProcessApplication(_process(runs.process, application_id))
-    if runs.kind == "command":
-        return CommandApplication(_command(runs.command, application_id))
-    raise ConfigInvalid(f"runs.kind {runs.kind!r} is not known", next_step="use process or command")
+    port = PORTS.get(runs.kind)
+    if port is None:
+        raise ConfigInvalid(f"runs.kind {runs.kind!r} is not known", next_step=f"use {' or '.join(PORTS)}")
+    return port(runs.chosen, application_id)
 
 
-def _process(section: Any, application_id: str) -> ProcessSettings:
+def _process(section: Any, application_id: str) -> StreamsApplication:
     control = section.control
-    return ProcessSettings(
+    settings = ProcessSettings(
         application_id=application_id,
         directory=Path(section.directory),
         working_directory=Path(section.working_directory or Path.cwd()),
@@ -57,12 +54,17 @@ def _process(section: Any, application_id: str) -> ProcessSettings:
             token_file=control.token_file,
             allow_http=control.allow_http,
         ),
-        start_timeout=float(section.start_timeout_seconds),
+        start_timeout=section.start_timeout,
     )
+    return ProcessApplication(settings)
 
 
-def _command(section: Any, application_id: str) -> CommandSettings:
+def _command(section: Any, application_id: str) -> StreamsApplication:
     names: Sequence[str] = ("status", "stop", "start", "pause", "resume", "wipe", "query")
     verbs: Mapping[str, tuple[str, ...] | None] = {name: tuple(argv) if (argv := getattr(section, name)) else None for name in names}
     environment = {"APPLICATION_ID": application_id, **section.environment}
-    return CommandSettings(verbs=verbs, environment=environment, timeout=float(section.timeout_seconds))
+    return CommandApplication(CommandSettings(verbs=verbs, environment=environment, timeout=float(section.timeout_seconds)))
+
+
+# From the section of each kind to its port.
+PORTS: Final[Mapping[str, Callable[[Any, str], StreamsApplication]]] = {"process": _process, "command": _command}

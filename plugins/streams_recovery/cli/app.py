@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, state
-from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan, words
+from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
 from streams_recovery.cli.compact import compact
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
@@ -27,7 +27,7 @@ from streams_recovery.cli.context import (
 )
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.report import evidence
-from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import line, say_error
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
@@ -35,9 +35,9 @@ from streams_recovery.core.errors import EXIT_CODES, Damaged, RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.text.next_command import with_configs
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.preflight import before_backup
+from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
 
 DISTRIBUTION = "kafka-streams-recovery"
@@ -171,9 +171,9 @@ def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedS
     )
 
 
-app.command()(restore.restore)
-app.command()(rebuild.rebuild)
-app.command()(restore.undo)
+app.command(FromSavepoint.COMMAND)(restore.restore)
+app.command(Rebuild.COMMAND)(rebuild.rebuild)
+app.command(Undo.COMMAND)(restore.undo)
 app.command()(restore.resume)
 app.command("append-quarantine")(append.append_quarantine)
 app.command()(clone.clone)
@@ -204,7 +204,5 @@ def run() -> None:
     try:
         app()
     except RecoveryError as error:
-        say(f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {error.next_step}")
-        for command in error.commands:
-            say(f"    {with_configs(words(), command)}")
+        say_error(error)
         sys.exit(error.exit_code)

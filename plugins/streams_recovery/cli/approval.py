@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from typer.core import TyperGroup
 
 from streams_recovery.cli.context import print_json
 from streams_recovery.cli.screen import page, say, say_command
+from streams_recovery.cli.words import remembered, words
 from streams_recovery.core import codec
 from streams_recovery.core.approval import Approvable, approval, check_approved
 from streams_recovery.core.errors import PlanChanged, Refused
@@ -29,7 +29,6 @@ Approve = Annotated[
 ]
 BY_HAND = "by hand"
 _WIDE = 10_000
-_given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
 
 class Program(TyperGroup):
@@ -37,14 +36,11 @@ class Program(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """See click."""
-        _given.set(tuple(args))
+        given = remembered(list(args))
         width = None if sys.stdout.isatty() else _WIDE
-        return super().make_context(info_name, args, parent, terminal_width=width, max_content_width=width, **extra)
-
-
-def words() -> tuple[str, ...]:
-    """What the program was called with, without its own name."""
-    return _given.get()
+        context = super().make_context(info_name, args, parent, terminal_width=width, max_content_width=width, **extra)
+        context.with_resource(given)
+        return context
 
 
 def reason_of(reason: str, *, plan_only: bool) -> str:

@@ -29,12 +29,13 @@ from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.restore.request import FromSavepoint, SafetyPolicy
+from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.rollout.cutover import Step
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
 
 MaxLag = Annotated[int | None, typer.Option("--max-lag", min=0, help="Records the clone may be behind its input; default as configured.")]

@@ -11,7 +11,7 @@ import typer
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan, show_unasked
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
-from streams_recovery.cli.screen import line, say, say_command
+from streams_recovery.cli.screen import line, say, say_command, say_error
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
@@ -57,7 +57,7 @@ def verify(
     try:
         maintenance.raise_unless_good(report)
     except Damaged as error:
-        say(f"{type(error).__name__}: {error}")
+        say_error(error)
         raise typer.Exit(report.exit_code) from None
 
 
@@ -117,15 +117,19 @@ def _undelete_text(planned: maintenance.UndeletePlan) -> str:
     )
 
 
-def keep(name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False) -> None:
+def keep(
+    name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False, as_json: AsJson = False
+) -> None:
     """Keep a savepoint whatever the rules say. Does not ask."""
     with recovery_of(name, configs) as recovery:
         if plan_only:
             text = f"Keep savepoint `{savepoint}` of `{recovery.application_id}` whatever the rules of `retention` say."
             planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the savepoint": savepoint})
-            show_unasked(planned, text, as_json=False)
+            show_unasked(planned, text, as_json=as_json)
             return
-        maintenance.pin(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
+        pinned = maintenance.pin(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
+    if as_json:
+        print_json(pinned)
 
 
 def release(
@@ -137,6 +141,7 @@ def release(
     restore: Annotated[str | None, typer.Option("--restore", help="Give up the later input that this restore has set aside there.")] = None,
     plan_only: PlanOnly = False,
     approve: Approve = None,
+    as_json: AsJson = False,
 ) -> None:
     """Leave a savepoint that was kept to the rules again. With --restore it shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
@@ -146,12 +151,15 @@ def release(
             parts={"the savepoint": savepoint, "the restore (`--restore`)": restore},
         )
         if plan_only:
-            show_plan(planned, planned.text, as_json=False)
+            show_plan(planned, planned.text, as_json=as_json)
             return
         if restore is not None or approve is not None:
             approved(planned, planned.text, approve, typed=recovery.application_id)
-        left = maintenance.pin(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
-    for restore_id in left:
+        pinned = maintenance.pin(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
+    if as_json:
+        print_json(pinned)
+        return
+    for restore_id in pinned.restores:
         say(f"still kept: it has the later input of restore {restore_id}")
         say_command("This puts that input back:", command("append-quarantine", name, restore_id))
         say_command("This gives it up:", command("savepoints", "release", name, savepoint, "--restore", restore_id, "--reason", reason))
@@ -170,6 +178,7 @@ def dismiss(
     *,
     plan_only: PlanOnly = False,
     approve: Approve = None,
+    as_json: AsJson = False,
 ) -> None:
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
     with recovery_of(name, configs) as recovery:
@@ -179,10 +188,12 @@ def dismiss(
         )
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the restore": restore})
         if plan_only:
-            show_plan(planned, text, as_json=False)
+            show_plan(planned, text, as_json=as_json)
             return
         approved(planned, text, approve, typed=recovery.application_id)
         unfinished.dismiss(recovery, restore)
+    if as_json:
+        print_json({"restore_id": restore, "dismissed": True})
 
 
 def unlock(
@@ -194,20 +205,25 @@ def unlock(
     *,
     plan_only: PlanOnly = False,
     approve: Approve = None,
+    as_json: AsJson = False,
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks first."""
     with recovery_of(name, configs) as recovery:
         text = f"Take the lock of `{recovery.application_id}` from `{owner}`. Make sure first that this run is dead."
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the holder": owner})
         if plan_only:
-            show_plan(planned, text, as_json=False)
+            show_plan(planned, text, as_json=as_json)
             return
         if _is_held_by(recovery, owner):
             approved(planned, text, approve, typed=recovery.application_id)
-        say("taken" if recovery.lock.take_from(owner) else "no run holds the lock")
+        taken = recovery.lock.take_from(owner)
+        if not as_json:
+            say("taken" if taken else "no run holds the lock")
         held = quiesce_record.left(recovery)
-        if held is not None:
-            say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
+    if as_json:
+        print_json({"owner": owner, "taken": taken, "held": held and {"instances": held.instances, "mode": held.mode}})
+    elif held is not None:
+        say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
 
 
 def _is_held_by(recovery: RecoveryContext, owner: str) -> bool:

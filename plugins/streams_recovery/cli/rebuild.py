@@ -9,15 +9,11 @@ import typer
 from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
 from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_out, safeguards
-from streams_recovery.core.restore.request import OutputPolicy, Rebuild, SafetyPolicy
+from streams_recovery.core.offsets.strategies import REBUILD_HELP
+from streams_recovery.core.restore.request import OutputPolicy, SafetyPolicy
+from streams_recovery.operations.restore.strategies import Rebuild
 
-Begin = Annotated[
-    str,
-    typer.Option(
-        "--offsets",
-        help="Where the inputs begin: earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
-    ),
-]
+Begin = Annotated[str, typer.Option("--offsets", help=f"Where the inputs begin. {REBUILD_HELP}. A file may be anywhere.")]
 AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Accept missing older input: begin where the input begins now.")]
 InputsFrom = Annotated[
     str,

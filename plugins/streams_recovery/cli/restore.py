@@ -27,19 +27,18 @@ from streams_recovery.cli.context import (
 )
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.offsets.strategy import EXACT
+from streams_recovery.core.offsets.strategies import EXACT, HELP
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy
-from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, RestoreRequest, Safeguards, SafetyPolicy, Undo
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, RestoreRequest, Undo
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
-Savepoint = Annotated[
-    str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one; `before:RESTORE` for a safety savepoint.")
-]
+Savepoint = Annotated[str, typer.Option("--savepoint", help="Id, or `latest` for the newest exact one.")]
 AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
 AllowDamaged = Annotated[
     bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
@@ -49,13 +48,7 @@ Delete = Annotated[
     list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
 ]
 Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
-Offsets = Annotated[
-    str,
-    typer.Option(
-        "--offsets",
-        help="Input offsets: exact, earliest, latest, timestamp:TIME, duration:P1DT2H, shift:N, specific:TOPIC:PARTITION=OFFSET,... or file:PATH.",
-    ),
-]
+Offsets = Annotated[str, typer.Option("--offsets", help=f"Where the inputs go on; default: as configured. {HELP}. A file may be anywhere.")]
 Moment = Annotated[
     str,
     typer.Option(
@@ -149,7 +142,7 @@ def undo(
             restore_id=restore_id,
             allow_ahead=allow_ahead,
             allow_damaged=allow_damaged,
-            safeguards=safeguards(recovery, replace=True, delete=delete, safety=SafetyPolicy.REQUIRED),
+            safeguards=safeguards(recovery, replace=Undo.REPLACES, delete=delete, safety=SafetyPolicy.REQUIRED),
             reason=reason_of(reason, plan_only=plan_only),
             compare_keys=compare_keys,
         )

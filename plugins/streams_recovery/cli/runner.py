@@ -8,6 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from streams_recovery.cli.screen import command_line
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -66,6 +67,8 @@ class Runner:
                 outcome.results[step.name] = result
                 if (message := step.message(result)) is not None:
                     self.say(message)
+                for command in step.commands(result):
+                    self.say(command_line(command))
             # Also Ctrl-C, and a terminal that nobody reads any more: the application must come back whatever ends the run.
             except BaseException as error:  # noqa: BLE001
                 self._failed(step, error, outcome)
@@ -78,9 +81,18 @@ class Runner:
             return
         outcome.teardown_errors.append(error.reason if isinstance(error, RecoveryError) else str(error))
         with suppress(OSError):
-            self.say(f"{step.name} failed: {error}")
+            self._tell(f"{step.name} failed", error)
             if isinstance(error, TransientError):
                 self.say("what could not be put back stays on record: the next savepoint of the application tries again")
+
+    def _tell(self, what: str, error: BaseException) -> None:
+        """An error that does not end the run, with each command to run next on a line of its own."""
+        if not isinstance(error, RecoveryError):
+            self.say(f"{what}: {error}")
+            return
+        self.say(f"{what}: {error.reason.rstrip('.')}. Next: {error.next_step}")
+        for command in error.commands:
+            self.say(command_line(command))
 
     def _taken(self, step: Step, results: Mapping[str, Any]) -> Any:
         arguments = [results.get(need.name) for need in step.needs]
@@ -110,7 +122,7 @@ class Runner:
         except RecoveryError as error:
             if not step.may_fail(arguments[0]):
                 raise
-            self.say(f"{step.name} failed, and the restore goes on without it: {error}")
+            self._tell(f"{step.name} failed, and the restore goes on without it", error)
             return None
         return JobOutcome(result=result, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
 

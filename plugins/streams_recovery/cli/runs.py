@@ -9,12 +9,12 @@ from streams_recovery.cli.runner import Outcome, Runner
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
-from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
 from streams_recovery.core.state.export_job import StateResult
 from streams_recovery.operations import compaction, interval, maintenance, restore, rollout, sandbox, savepoint, state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
+from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest
 from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
 from streams_recovery.workflows import maintenance as maintenance_workflows
 from streams_recovery.workflows import restore as restore_workflows
@@ -106,7 +106,7 @@ def carry_out(runner: Runner, ticket: RestoreTicket) -> RestoreReport:
     """Every step of an open restore that its journal does not show as done. On an error it is left in a state that can be resumed, or, while nothing
     was destroyed, as if it had not begun.
     """
-    steps = restore_workflows.of_request(ticket.request)
+    steps = restore_workflows.steps_of(type(ticket.request))
     outcome = runner.take(steps, {restore_workflows.OPEN_RESTORE.name: ticket}, reached=restore.phase_of(runner.recovery, ticket))
     report: RestoreReport = outcome.require(restore_workflows.FINISH)
     return report
@@ -189,7 +189,7 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
         planned = restore.plan(scratch, request)
         ticket = restore.open_restore(
             scratch,
-            restore.pinned_request(scratch, request, planned),
+            request.pinned(scratch, planned),
             run_id=requester.run_id,
             requested_by=requester.requested_by,
             approved_hash=planned.hash,

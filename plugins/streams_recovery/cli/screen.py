@@ -9,6 +9,10 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
+from streams_recovery.cli.words import words
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.text.next_command import with_configs
+
 # Columns for a table where nobody looks at the width.
 _WIDE = 100_000
 
@@ -26,7 +30,19 @@ def say(text: str) -> None:
 def say_command(about: str, command: str) -> None:
     """A command to run next, on stderr: what it does, and below it the command on a line of its own."""
     say(about)
-    say(f"    {command}")
+    say(command_line(command))
+
+
+def say_error(error: RecoveryError) -> None:
+    """An error on one line, on stderr, and each command to run next on a line of its own."""
+    say(f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {error.next_step}")
+    for command in error.commands:
+        say(command_line(command))
+
+
+def command_line(command: str) -> str:
+    """The line of a command to run next. It is for the same configuration files as the call of this program."""
+    return f"    {with_configs(words(), command)}"
 
 
 def page(text: str, *, stderr: bool = False) -> None:

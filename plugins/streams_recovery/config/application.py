@@ -12,12 +12,12 @@ from streams_recovery.config.fields import (
     GroupGlob,
     Integer,
     LocalPath,
+    Seconds,
     Section,
     Switch,
     TopicGlob,
     TopicName,
 )
-from streams_recovery.config.runs import Seconds
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
 from streams_recovery.core.state.cells import Format
 from streams_recovery.core.state.table import READABLE

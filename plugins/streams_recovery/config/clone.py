@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from streams_recovery.config.fields import Argv, ConfigurationName, Environment, Integer, Section
-from streams_recovery.config.runs import Runs
+from streams_recovery.config.runs import Runs, StartingKind
 
 
 class CutOver(Section):
@@ -30,15 +30,8 @@ class Clone(Section):
     cut_over: CutOver = CutOver()
 
     def runs_live(self, runs: Runs) -> Runs:
-        """How it runs with the real outputs."""
-        process, command = runs.process, runs.command
-        if process is not None:
-            environment = {**process.environment, **self.cut_over.environment}
-            process = process.model_copy(update={"environment": environment, "command": self.cut_over.command or process.command})
-        if command is not None:
-            environment = {**command.environment, **self.cut_over.environment}
-            command = command.model_copy(update={"environment": environment, "start": self.cut_over.command or command.start})
-        return Runs(kind=runs.kind, process=process, command=command)
+        """How it runs with the real outputs. Raises ``ValueError`` when it runs in a way in which no clone can."""
+        return runs.cut_over(self.cut_over.environment, self.cut_over.command)
 
 
 class _Topics(Protocol):
@@ -71,27 +64,23 @@ def clone_problems(name: str, topics: _Topics, topic_map: Mapping[str, str], run
     read = sorted({*topics.inputs, *topics.globals} & set(topic_map.values()))
     if read:
         found.append(f"clone: it reads {', '.join(read)} in place of what {clone.of} reads, so it could never replace it")
+    try:
+        beside, live = runs.starting("clone"), clone.runs_live(runs).starting("clone")
+    except ValueError as error:
+        return [*found, str(error)]
     return [
         *found,
-        *_argument_problems(runs, real, real.values(), "runs"),
-        *_argument_problems(clone.runs_live(runs), real.values(), real, "clone.cut_over"),
+        *_argument_problems(beside, real, real.values(), "runs"),
+        *_argument_problems(live, real.values(), real, "clone.cut_over"),
     ]
 
 
-def _argument_problems(runs: Runs, names: Iterable[str], others: Iterable[str], where: str) -> Iterable[str]:
+def _argument_problems(runs: StartingKind, names: Iterable[str], others: Iterable[str], where: str) -> Iterable[str]:
     """Outputs that a started instance would not know of, and those that it is still told of."""
-    given = _texts(runs)
+    given = runs.start_texts()
     for name in names:
         if not all(any(name in text for text in texts) for texts in given):
             yield f"{where}: the output {name} is neither in the environment nor in the command of every instance, so it would not be written"
     for name in others:
         if any(name in texts for texts in given):
             yield f"{where}: the environment or the command of an instance names the output {name}"
-
-
-def _texts(runs: Runs) -> list[list[str]]:
-    if runs.kind == "process" and runs.process is not None:
-        return [[*runs.process.command_of(one), *runs.process.environment_of(one).values()] for one in runs.process.instances]
-    if runs.command is not None:
-        return [[*runs.command.start, *runs.command.environment.values()]]
-    return []

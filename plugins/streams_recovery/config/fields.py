@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from croniter import CroniterBadDateError, croniter
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from streams_recovery.core import scheduled_run
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.http_address import web_address
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.offsets import strategy
+from streams_recovery.core.offsets import strategies
 from streams_recovery.core.repository.check import parse_level
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
@@ -160,6 +160,7 @@ Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Cron = Annotated[str, BeforeValidator(_cron)]
 Duration = Annotated[str, AfterValidator(explained(_duration))]
 Integer = Annotated[int, BeforeValidator(_integer)]
+Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, AfterValidator(_plain)]
 Argument = Annotated[str, BeforeValidator(_text)]
@@ -180,7 +181,7 @@ Level = Annotated[str, AfterValidator(explained(_level))]
 RunLimit = Annotated[str, AfterValidator(explained(lambda value: scheduled_run.parse_limit(value).text))]
 OffsetRule = Annotated[
     str,
-    AfterValidator(explained(strategy.checked)),
-    WithJsonSchema({"type": "string", "pattern": r"^(exact|earliest|latest|(timestamp|duration|shift|specific|file):.+|.*\$\{.*)$"}),
+    AfterValidator(explained(strategies.checked)),
+    WithJsonSchema({"type": "string", "pattern": rf"^({strategies.PATTERN}|.*\$\{{.*)$"}),
 ]
 Moment = AwareDatetime

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
 from streams_recovery.config.archive_check import archive_problems
-from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup, Restore, Spark, Storage
+from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
 from streams_recovery.config.clone import Clone, clone_problems
 from streams_recovery.config.drill import Drill
 from streams_recovery.config.fields import (
@@ -18,8 +18,11 @@ from streams_recovery.config.fields import (
 )
 from streams_recovery.config.maintenance import Check, Compact, Retention, Run
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
+from streams_recovery.config.restore import Restore
 from streams_recovery.config.runs import Runs
 from streams_recovery.config.sandbox import sandbox_problems
+from streams_recovery.config.spark import Spark
+from streams_recovery.config.storage import Storage
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.savepoint.topology import Declared
@@ -88,7 +91,7 @@ class ApplicationConfig(Section):
         """Why the application cannot be paused for a savepoint, None when it can."""
         if self.application.standby_replicas:
             return f"it has standby replicas, and {NO_PAUSE_WITH_STANDBY}"
-        return self.runs.no_pause_because
+        return self.runs.chosen.no_pause_because
 
     @property
     def quiesce_mode(self) -> QuiesceMode:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.strategy import MAX_FILE_BYTES, OffsetStrategy, ReadFile, parse
+from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, ReadFile
+from streams_recovery.core.offsets.strategies import OffsetStrategy, parse
 
 
 def offset_strategy(config: ApplicationConfig, requested: str, *, read: ReadFile) -> OffsetStrategy:

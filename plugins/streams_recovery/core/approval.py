@@ -1,7 +1,7 @@
-"""A plan is carried out as it was approved, or not at all.
+"""A plan is carried out exactly as it was approved, or not at all.
 
-A plan is identified by its hash. The approval that a person copies is the hash, followed by a few digits for each part of the plan. Only the whole
-hash decides. The digits behind it tell afterwards which part is another one: an option that was not given again, or a fact that changed.
+A hash identifies a plan. The approval that a person copies is the hash, followed by a few digits for each part of the plan. Only the complete hash
+decides. The digits after it only show which part differs: an option that was not given again, or a fact that changed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged
 
 _HASH_DIGITS, _PART_DIGITS = 64, 3
-_TRY = "nothing was changed; look at the plan as it is now, and approve that one"
+_TRY = "nothing was changed; read the present plan, and approve that one"
 
 
 class Approvable(Protocol):
-    """A plan that a person approves. ``hash`` covers everything that it does. ``parts`` are the same things by what an operator calls them, in an order
-    that never changes.
+    """A plan that a person approves. ``hash`` covers everything that the plan does. ``parts`` are the same, each under a name for operators, always
+    in the same order.
     """
 
     @property
@@ -30,12 +30,12 @@ class Approvable(Protocol):
 
     @property
     def parts(self) -> Mapping[str, object]:
-        """What the plan does. All values can be encoded."""
+        """The parts of the plan by name. All values can be encoded as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedPlan:
-    """A plan that is told in a text, for what needs no further value of its own. ``parts`` are what it does; ``text`` is Markdown."""
+    """A plan that consists of a text. ``parts`` are what the plan does; ``text`` is Markdown."""
 
     application_id: str
     text: str
@@ -43,7 +43,7 @@ class StatedPlan:
 
     @property
     def hash(self) -> str:
-        """Identifies what is done."""
+        """SHA-256 over the application and the parts."""
         return hash_of([self.application_id, dict(self.parts)])
 
 
@@ -53,17 +53,17 @@ def hash_of(done: object) -> str:
 
 
 def approval(plan: Approvable) -> str:
-    """What a person copies to approve this plan."""
+    """The text that a person copies to approve this plan."""
     return plan.hash + "".join(_digits(part) for part in plan.parts.values())
 
 
 def is_approved(plan: Approvable, approved: str) -> bool:
-    """True when ``approved`` is this plan's hash, or its approval. Half of one is not enough."""
+    """True when ``approved`` is this plan's complete hash, or its complete approval."""
     return approved in (plan.hash, approval(plan))
 
 
 def different_parts(plan: Approvable, approved: str) -> tuple[str, ...]:
-    """The parts in which the plan that was approved differs from this one, as far as the approval tells."""
+    """Names of the parts that differ between the approved plan and this one. Empty if the approval does not show it."""
     known = approved[_HASH_DIGITS:]
     if len(known) != _PART_DIGITS * len(plan.parts):
         return ()
@@ -72,7 +72,7 @@ def different_parts(plan: Approvable, approved: str) -> tuple[str, ...]:
 
 
 def check_approved(plan: Approvable, approved: str, *, next_step: str = _TRY) -> None:
-    """Compare the plan as it is now with what somebody approved. Raises ``PlanChanged``, which says what is different."""
+    """Raise ``PlanChanged`` unless ``approved`` approves this plan. The error says which parts differ."""
     if is_approved(plan, approved):
         return
     parts = different_parts(plan, approved)

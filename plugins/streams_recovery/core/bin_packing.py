@@ -1,4 +1,4 @@
-"""How pieces of work of very different size are divided among tasks."""
+"""Divides work items of very different sizes among tasks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
-# The start of a task takes as long as some thousand records take.
+# Starting a task takes as long as loading several thousand records.
 WORTH_A_TASK: Final = 10_000
-# One that turns out longer than the others leaves nobody idle for long.
+# Several tasks for each slot, so that one long task does not leave the other slots idle.
 TASKS_A_SLOT: Final = 2
 
 
@@ -24,8 +24,8 @@ def packed(sizes: Sequence[int], bins: int) -> list[list[int]]:
 
 
 def bundled(records: Sequence[int], least: int, *, worth: int = WORTH_A_TASK) -> list[list[int]]:
-    """Positions of ``records`` by task, the biggest task first. Who has ``worth`` records or more has a task of its own, so that it is done again alone
-    when it fails; the others share as many tasks as they are worth. No fewer than ``least`` tasks where there is work for them.
+    """Positions of ``records`` by task, the biggest task first. An item with ``worth`` or more records gets a task of its own, so that a retry
+    repeats only that item. The other items share tasks of about ``worth`` records. There are at least ``least`` tasks if there is enough work.
     """
     alone = [[at] for at, count in enumerate(records) if count >= worth]
     small = [at for at, count in enumerate(records) if count < worth]

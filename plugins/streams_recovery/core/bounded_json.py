@@ -1,7 +1,7 @@
-"""JSON that anybody may have written, parsed only when that costs little.
+"""Parses untrusted JSON only if that is cheap.
 
-A parser makes an object of every two or three characters, so a few kilobytes that were packed well become gigabytes, and a deep text ends the
-interpreter's stack. The text is measured first, in pieces, with no memory of its own.
+A parser creates an object for every two or three characters. So a few well-compressed kilobytes can become gigabytes in memory, and deep nesting
+overflows the interpreter's stack. The text is measured first, in pieces, without extra memory.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Final, NoReturn
 
-# A manifest of a million files. The largest one that is honest and the worst one that is not cost about the same memory.
+# A manifest of a million files. The largest valid one and the worst malicious one cost about the same memory.
 MOST_BYTES: Final = 512 << 20
-# One entry of a log, or anything else that is no description of all partitions.
+# One entry of a log, and all other objects that do not describe all partitions.
 MOST_BYTES_OF_ENTRY: Final = 16 << 20
 _MOST_VALUES: Final = 24_000_000
-# What this software writes has ten bytes a value and more.
+# JSON that this software writes has at least ten bytes for each value.
 _BYTES_A_VALUE: Final = 8
 _VALUES_FREE: Final = 1 << 16
 _DEEPEST: Final = 32
@@ -29,11 +29,11 @@ _NO_BRACKETS: Final = b'",'
 
 
 class Unusable(ValueError):
-    """Raised for text that is no JSON, or costs more than what this software writes. Says what is wrong with it, without quoting it."""
+    """Raised for text that is not JSON, or that costs more to parse than anything this software writes. The message does not quote the text."""
 
 
 def parsed(data: bytes, *, most_bytes: int = MOST_BYTES) -> Any:
-    """The value of a UTF-8 text. ``NaN`` and infinities are no JSON. Raises ``Unusable``."""
+    """Parse UTF-8 JSON. ``NaN`` and infinities are refused. Raises ``Unusable``."""
     measure(data, most_bytes=most_bytes)
     why = ""
     try:
@@ -42,12 +42,12 @@ def parsed(data: bytes, *, most_bytes: int = MOST_BYTES) -> Any:
         why = f"it is not UTF-8: {error.reason} at byte {error.start}"
     except ValueError as error:
         why = str(error)
-    # Outside: the parser's error keeps the whole text alive for as long as somebody keeps ours.
+    # Raised outside of the handlers: the parser's error would keep the whole text in memory as long as this error exists.
     raise Unusable(why)
 
 
 def measure(data: bytes, *, most_bytes: int = MOST_BYTES) -> None:
-    """Raise ``Unusable`` for a text that is too long, too deep, or has too many values for its length. Whether it is JSON is left to the parser."""
+    """Raise ``Unusable`` for a text that is too long, too deep, or has too many values for its length. Does not check whether it is valid JSON."""
     if len(data) > most_bytes:
         raise Unusable(f"it has {len(data)} bytes, the limit is {most_bytes}")
     most = min(_MOST_VALUES, _VALUES_FREE + len(data) // _BYTES_A_VALUE)
@@ -59,7 +59,7 @@ def measure(data: bytes, *, most_bytes: int = MOST_BYTES) -> None:
 
 
 def document(text: str) -> Any:
-    """The value of a text that an application wrote: as long as it likes, and not so deep that nothing could work on it. Raises ``Unusable``."""
+    """Parse JSON that an application wrote. The length is not limited, but the depth is. Raises ``Unusable``."""
     if text.count("[") + text.count("{") > _DEEPEST_DOCUMENT:
         for _ in _checked_depth(text.encode(errors="replace"), _DEEPEST_DOCUMENT):
             pass
@@ -72,8 +72,8 @@ def document(text: str) -> Any:
 
 
 def _checked_depth(data: bytes, deepest: int) -> Iterator[bytes]:
-    """The marks outside of strings, piece by piece. Raises ``Unusable`` when they nest deeper."""
-    # Pairs from the left: what is left of a row of backslashes belongs to the character behind it.
+    """The JSON delimiters outside of strings, piece by piece. Raises ``Unusable`` if they nest too deeply."""
+    # Remove pairs of backslashes from the left. A remaining backslash escapes the next character.
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in data else data
     inside, depth = 0, 0
     for at in range(0, len(plain), _PIECE):

@@ -1,9 +1,9 @@
-"""One way between frozen dataclasses and JSON, so that every stored object is read as strictly as it was written.
+"""Converts frozen dataclasses to JSON and back. Reading is as strict as writing.
 
-Unknown keys, missing keys and values of the wrong type are ``Damaged``: a manifest that cannot be understood whole must not be half used. So is
-what this software would not have written: numbers of more than 64 bits, text that has no UTF-8, and JSON that costs too much (``bounded_json``).
-Mappings need string keys. Enums travel by value, tuples as lists. A dataclass that is one of several has a ``KIND`` of its own, which travels with it.
-Not for secrets: everything encoded is meant to be read by people.
+Unknown keys, missing keys and values of the wrong type raise ``Damaged``, so that a manifest is never used in part. So does everything that this
+software never writes: numbers of more than 64 bits, text that is not UTF-8, and JSON that is too expensive to parse (``bounded_json``). Mappings need
+string keys. Enums are stored by value, tuples as lists. A dataclass that is a member of a union has a ``KIND``, which is stored with it. Do not use
+this for secrets: everything encoded can be read by people.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ T = TypeVar("T")
 
 
 class StoredAs:
-    """A value that travels as another one, of ``stored_kind``."""
+    """A value that is stored as a value of another type, ``stored_kind``."""
 
     __slots__ = ()
     stored_kind: ClassVar[type]
 
     def to_stored(self) -> object:
-        """What is stored in its place."""
+        """The value to store instead."""
         raise NotImplementedError
 
     @classmethod
     def from_stored(cls, stored: object) -> Self:
-        """The value that ``stored`` was stored for."""
+        """The inverse of ``to_stored``."""
         raise NotImplementedError
 
 
@@ -51,7 +51,7 @@ _shown.maxstring = _shown.maxother = _SHOWN_KEY
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON value for a dataclass, enum, tuple, mapping or scalar."""
+    """A dataclass, enum, tuple, mapping or scalar as a plain JSON value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return fields if (name := _kind_of(type(value))) is None else {_KIND: name, **fields}
@@ -67,12 +67,12 @@ def encode(value: Any) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Canonical JSON: sorted keys, no white space, UTF-8. Equal values give equal bytes, so a hash of it identifies the value."""
+    """Canonical JSON: sorted keys, no white space, UTF-8. Equal values give equal bytes, so their hash identifies the value."""
     return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def loads(kind: type[T], data: bytes, *, where: str, most_bytes: int = MOST_BYTES) -> T:
-    """The ``kind`` that ``data`` describes. ``where`` names the object in errors. Raises ``Damaged``."""
+    """Parse ``data`` as a ``kind``. ``where`` names the object in errors. Raises ``Damaged``."""
     why = ""
     try:
         plain = bounded_json.parsed(data, most_bytes=most_bytes)
@@ -88,7 +88,7 @@ def loads(kind: type[T], data: bytes, *, where: str, most_bytes: int = MOST_BYTE
 
 
 def decode(kind: Any, plain: Any, *, where: str) -> Any:
-    """``plain`` as a ``kind``. Raises ``Damaged`` with the path of the first value that does not fit."""
+    """Convert a plain JSON value to a ``kind``. Raises ``Damaged`` with the path of the first value that does not fit."""
     origin = typing.get_origin(kind)
     if kind is Any:
         return plain
@@ -102,7 +102,7 @@ def decode(kind: Any, plain: Any, *, where: str) -> Any:
         value_kind = typing.get_args(kind)[1]
         return {_text(key, where): decode(value_kind, item, where=f"{where}.{key:.{_SHOWN_KEY}}") for key, item in plain.items()}
     if origin is typing.Literal:
-        # 1, 1.0 and true are equal in Python, and three different things in JSON.
+        # 1, 1.0 and true are equal in Python, but different in JSON.
         known = any(plain == option and type(plain) is type(option) for option in typing.get_args(kind))
         _expect(known, f"one of {typing.get_args(kind)}", plain, where)
         return plain
@@ -125,7 +125,7 @@ def _decode_union(kind: Any, plain: Any, where: str) -> Any:
     if len(options) > 1:
         kinds = [_kind_of(option) for option in options]
         named = plain.get(_KIND) if isinstance(plain, dict) else None
-        # Compared one by one: what stands there may be of any type.
+        # Compared one by one, because the value may have any type.
         _expect(named in kinds, f"an object whose {_KIND} is one of {kinds}", plain, where)
         return decode(options[kinds.index(named)], plain, where=where)
     return decode(options[0], plain, where=where)
@@ -148,7 +148,7 @@ def _decode_dataclass(kind: Any, plain: Any, where: str) -> Any:
     try:
         return kind(**fields)
     except PermanentError as error:
-        # What a value refuses of itself does not know which object it came from.
+        # A value's own check does not know which object the value came from.
         raise Damaged(f"{where}: {error.reason}", next_step=_NOT_OURS, **(error.facts | {"where": where})) from None
 
 
@@ -166,7 +166,7 @@ def _decode_scalar(kind: Any, plain: Any, where: str) -> Any:
 
 
 def _text(plain: str, where: str) -> str:
-    """Text that can be written again: JSON can say halves of characters, UTF-8 cannot."""
+    """The text, if it can be encoded as UTF-8. JSON can contain unpaired surrogates, which UTF-8 cannot encode."""
     why = ""
     try:
         if not plain.isascii():

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them, in ISO 8601 as Kafka's own tools take it."""
+"""ISO 8601 durations, as Kafka's own tools accept them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FORM = re.compile(r"P(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,
 
 
 def milliseconds(text: str) -> int:
-    """The length of ``P7D``, ``PT6H`` or ``P1DT2H30M``. Raises ``ConfigInvalid``; months and years have no length."""
+    """Milliseconds of ``P7D``, ``PT6H`` or ``P1DT2H30M``. Raises ``ConfigInvalid``, also for months and years, whose length varies."""
     found = _FORM.fullmatch(text)
     if found is None or not any(found.groups()):
         raise ConfigInvalid(f"{text[:80]!r} is not a duration", next_step="write it like P7D, PT6H or P1DT2H30M")

@@ -1,4 +1,4 @@
-"""The errors of this project, by what the caller should do about them.
+"""The errors of this project, grouped by how the caller should react.
 
     RecoveryError
     ├── TransientError        the same call may succeed later: Airflow retries it
@@ -19,21 +19,21 @@
         │   ├── PlanChanged
         │   ├── NotExact
         │   └── StateDamaged
-        └── Damaged           what is stored or loaded is not what it should be
+        └── Damaged           stored or loaded data is not what it should be
             ├── OffsetsGone
             ├── GuardLost
             ├── EntryUnreadable
             └── Altered
 
-Every error carries its facts as attributes and ends with what to do next. Errors without a class of their own use ``Refused`` or
-``Damaged`` directly. ``exit_code`` is what the command line exits with.
+Every error has its facts as attributes, and its text ends with the next step. Errors without a separate class use ``Refused`` or ``Damaged``
+directly. ``exit_code`` is the exit code of the command line.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Final, Self
 
-# Every code that the command line exits with, and what it says. ``verify`` has one for each cause: see Cause.
+# Every exit code of the command line, and its meaning. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (
     ("0", "done"),
     ("1", "an unexpected error; its traceback is on stderr"),
@@ -51,8 +51,8 @@ EXIT_CODES: Final = (
 
 
 class RecoveryError(Exception):
-    """Root of everything this project raises on purpose. ``facts`` are the values an operator needs to act: topic, partition, offsets, path.
-    ``commands`` are what can be run next, complete, each shown on a line of its own.
+    """Base class of all errors that this project raises on purpose. ``facts`` are the values that an operator needs: topic, partition, offsets, path.
+    ``commands`` are complete commands to run next, each shown on its own line.
     """
 
     exit_code: ClassVar[int] = 1
@@ -96,7 +96,7 @@ class RepositoryUnavailable(TransientError):
 
 
 class OffsetsUnstable(TransientError):
-    """Raised when an open transaction, or somebody who still writes, kept offsets from settling within the time allowed."""
+    """Raised when offsets did not settle within the time allowed, because of an open transaction or another writer."""
 
 
 class ApplicationNotReady(TransientError):
@@ -108,8 +108,8 @@ class SparkJobFailed(TransientError):
 
 
 class PrefixDiffers(TransientError):
-    """Raised when what an interrupted load left in a partition is not the beginning of what belongs there. The next attempt creates the
-    topic again, or refuses an input that others write to.
+    """Raised when the records that an interrupted load left in a partition are not the first records of the plan. The next attempt creates the topic
+    again. If other producers write to the topic, it is refused instead.
     """
 
 
@@ -148,7 +148,7 @@ class LockLost(Refused):
 
 
 class ApplicationRunning(Refused):
-    """Raised when instances or group members are alive where they must be gone."""
+    """Raised when instances or group members are still running and must be stopped."""
 
 
 class TargetNotEmpty(Refused):
@@ -164,11 +164,11 @@ class NotExact(Refused):
 
 
 class StateDamaged(Refused):
-    """Raised when an application's state was lost, replaced or cut back although no restore was at work. Names the topics."""
+    """Raised when an application's state was lost, replaced or truncated, and no restore did that. Names the topics."""
 
 
 class Damaged(PermanentError):
-    """Raised when stored or loaded data is not what its description says. Names the file or the topic-partition."""
+    """Raised when stored or loaded data does not match its description. Names the file or the topic-partition."""
 
     exit_code = 6
 
@@ -178,12 +178,12 @@ class OffsetsGone(Damaged):
 
 
 class GuardLost(Damaged):
-    """Raised when the log cleaner was not kept away from a log until it was copied: the copy may lack records."""
+    """Raised when the compaction guard of a log was removed before the copy finished: the copy may lack records."""
 
 
 class EntryUnreadable(Damaged):
-    """Raised for an entry of a log in the repository that is not what this software writes. ``facts`` have its ``key``."""
+    """Raised for an unreadable entry of a log in the repository. ``facts`` contain its ``key``."""
 
 
 class Altered(Damaged):
-    """Raised when a stored plan, specification or result is not the one that this run wrote or somebody approved. It was not used."""
+    """Raised when a stored plan, specification or result is not the one that this run wrote or that was approved. It was not used."""

@@ -1,4 +1,4 @@
-"""Addresses of HTTP interfaces: what one may be, and whether the network could read what is sent to it."""
+"""Checks addresses of HTTP interfaces: whether they are valid, and whether the network can read the traffic."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 
 
 def web_address(text: str) -> SplitResult:
-    """The parts of an http or https address. Raises ``ValueError`` for anything else, and for one that carries a user name or password."""
-    # What may hold a password is not shown: it would carry it into a log.
+    """The parts of an http or https address. Raises ``ValueError`` for anything else, and for an address with a user name or password."""
+    # An address that may contain a password is not shown, so that the password is not logged.
     shown = "the address" if "@" in text else repr(text[:80])
     parts = _parts(text)
     if parts is not None and (parts.username or parts.password):
@@ -33,13 +33,13 @@ def _port_exists(parts: SplitResult) -> bool:
 
 
 def unencrypted(text: str) -> bool:
-    """True for plain http to another machine: whoever is on the way reads what is sent, and can answer in its place. Raises what ``web_address`` does."""
+    """True for plain http to another machine: others on the network can read the traffic and answer in its place. Raises like ``web_address``."""
     parts = web_address(text)
     return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
 
 
 def require_encrypted(text: str, *, allowed: bool, setting: str) -> None:
-    """Raise ``ValueError`` for plain http to another machine, unless the configuration has ``allowed`` it by this ``setting``."""
+    """Raise ``ValueError`` for plain http to another machine, unless ``allowed``. ``setting`` is the configuration key that allows it."""
     if unencrypted(text) and not allowed:
         raise ValueError(
             f"{text} is plain http to another machine: anyone on the network path can read what is sent and answer in its place; use https, or set {setting}: "

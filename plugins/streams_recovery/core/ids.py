@@ -1,4 +1,4 @@
-"""Ids of savepoints and restores: they sort by time, and tell which run made them."""
+"""Ids of savepoints and restores. They sort by time, and contain a digest of the run that created them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 
-# Also for JSON schemas, so only what both dialects of regular expressions know.
+# Also used in JSON schemas, so it uses only syntax that both dialects of regular expressions have.
 PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]{10}"
 _ID = re.compile(PATTERN)
 
 
 _TIME = "%Y%m%dT%H%M%SZ"
-# No two clocks differ by more; an id from further on was made up.
+# Clocks never differ by more. An id with a later time is forged.
 _FURTHEST = timedelta(days=3_650)
 
 
 def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
-    """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run gets the same suffix whenever it is repeated.
+    """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run always gets the same suffix.
 
-    The newest id must sort last, so one that comes ``after`` another never has an earlier time or the same, whatever the clocks of two machines say.
-    One of ten years on does not count.
+    The new id must sort last. So if it comes ``after`` another id, its time is always later than that id's, whatever the clocks of the machines say.
+    An ``after`` that is ten years or more ahead is ignored.
     """
     moment = datetime.fromtimestamp(at / 1000, UTC)
     if after is not None:
@@ -31,22 +31,22 @@ def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
 
 
 def same_moment(savepoint_id: str, run_id: str) -> str:
-    """An id for something that ``run_id`` makes of a savepoint and that is to sort with it: its time, and the run's own suffix."""
+    """An id for an object that ``run_id`` makes of a savepoint. It has the savepoint's time, so that both sort together, and the run's own suffix."""
     return f"{time_of(savepoint_id)}-{run_suffix(run_id)}"
 
 
 def time_of(text: str) -> str:
-    """The part of an id that it sorts by."""
+    """The time in an id."""
     return text.split("-", 1)[0]
 
 
 def run_suffix(run_id: str) -> str:
-    """What ids of this run end with."""
+    """The suffix of ids of this run."""
     return hashlib.sha256(run_id.encode()).hexdigest()[:10]
 
 
 def is_id(text: str) -> bool:
-    """True for text that has the form of an id, and a time that there is."""
+    """True for text in the format of an id, with a valid time."""
     if _ID.fullmatch(text) is None or not text.isascii():
         return False
     try:

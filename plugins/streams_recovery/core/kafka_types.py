@@ -1,4 +1,4 @@
-"""The nouns everything else is made of. Offsets are Kafka offsets, timestamps are milliseconds since the epoch, UTC."""
+"""Basic types: Kafka topics, partitions, groups and offsets. Timestamps are milliseconds since the epoch, UTC."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """One log. Orders by topic, then partition."""
+    """A partition of a topic. Sorts by topic, then partition."""
 
     topic: str
     partition: int
@@ -18,22 +18,22 @@ class TopicPartition(NamedTuple):
 
 
 def partition_text(tp: TopicPartition) -> str:
-    """As a key of JSON objects: ``<topic> <partition>``. No topic has a space in its name, so it can be read back."""
+    """``<topic> <partition>``, used as a key in JSON. Topic names contain no space, so it can be parsed."""
     return f"{tp.topic} {tp.partition}"
 
 
 def partition_of_text(text: str) -> TopicPartition:
-    """What ``spaced`` wrote."""
+    """The inverse of ``partition_text``."""
     topic, number = text.rsplit(" ", 1)
     return TopicPartition(topic, int(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """What a consumer group committed for one partition.
+    """The committed offset of a consumer group for one partition.
 
-    ``metadata`` is state, not decoration: Kafka Streams keeps stream time and the last emitted window there (TopicPartitionMetadata),
-    so it is carried byte for byte. ``leader_epoch`` is recorded but never restored: it belongs to the log that is gone.
+    ``metadata`` is part of the state: Kafka Streams stores stream time and the last emitted window there (TopicPartitionMetadata). So it is kept byte
+    for byte. ``leader_epoch`` is recorded but never restored, because it belongs to the old log.
     """
 
     offset: int
@@ -42,7 +42,7 @@ class CommittedOffset:
 
 
 class TopicRole(enum.StrEnum):
-    """What a topic is to the application. Changelog and repartition topics are *internal*: created and owned by Kafka Streams."""
+    """The role of a topic in the application. Changelog and repartition topics are *internal*: Kafka Streams creates and owns them."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -57,7 +57,7 @@ class TopicRole(enum.StrEnum):
 
 
 class StoreKind(enum.StrEnum):
-    """How a store writes its changelog. ``UNKNOWN`` is a kind of its own: nothing may be assumed about it."""
+    """The kind of a store, which decides how it writes its changelog. Nothing is assumed about an ``UNKNOWN`` store."""
 
     KEY_VALUE = "key-value"
     WINDOW = "window"
@@ -69,10 +69,9 @@ class StoreKind(enum.StrEnum):
 
 
 class Consistency(enum.StrEnum):
-    """``exact``: state equals the effects of all input below the committed offsets, no more and no less.
-    ``ahead``: it may also hold effects of input at or above them. ``damaged``: parts of the application were gone, or state had been lost or replaced,
-    when it was taken. ``edited``: somebody changed the state of an exact one by hand. A savepoint is never labelled better than it was
-    proven.
+    """``exact``: the state contains the effects of all input below the committed offsets, and no others. ``ahead``: it may also contain effects of
+    later input. ``damaged``: parts of the application were missing, or its state had been lost or replaced, when the savepoint was taken. ``edited``:
+    the state of an exact savepoint was changed by hand. A savepoint is never labelled better than was proven.
     """
 
     EXACT = "exact"
@@ -82,8 +81,8 @@ class Consistency(enum.StrEnum):
 
 
 class Profile(enum.StrEnum):
-    """What a savepoint is good for. ``full`` ones have the application's state; ``minimal`` ones have its offsets, and the settings of its topics, but
-    no record of an internal topic: state can be rebuilt from input with one, not restored.
+    """``full`` savepoints contain the application's state. ``minimal`` savepoints contain its offsets and the settings of its topics, but no records
+    of internal topics: the state can be rebuilt from the input, but not restored.
     """
 
     FULL = "full"
@@ -91,7 +90,7 @@ class Profile(enum.StrEnum):
 
 
 class QuiesceMode(enum.StrEnum):
-    """How the application is kept still while the cut is read. ``live`` does not hold it at all."""
+    """How the application is held while the cut is read. ``live`` does not hold it."""
 
     STOP = "stop"
     PAUSE = "pause"
@@ -107,8 +106,8 @@ class Guarantee(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as the cluster describes it. ``topic_id`` changes when a topic is deleted and created again under its old name.
-    ``config`` holds the overrides set on the topic itself, not broker defaults. ``leader_epochs`` has one entry a partition.
+    """A topic as the cluster describes it. ``topic_id`` changes when a topic is deleted and created again under the same name. ``config`` contains
+    only overrides of the topic itself, no broker defaults. ``leader_epochs`` has one entry for each partition.
     """
 
     name: str
@@ -121,8 +120,8 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedTopic:
-    """A topic whose name could be that of an internal topic of the application, and that is taken for one of the application ``group``, whose longer
-    id it begins with too: a consumer group of that name exists.
+    """A topic whose name could be that of an internal topic of the application, but that is assigned to the application ``group``. The topic's name
+    also begins with that longer id, and a consumer group of that name exists.
     """
 
     topic: str
@@ -131,7 +130,7 @@ class ClaimedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A live member of a consumer group, as an operator would recognise it."""
+    """A live member of a consumer group."""
 
     member_id: str
     client_id: str
@@ -141,10 +140,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A consumer group. ``kind`` is ``classic``, ``consumer``, ``streams``, ``share`` or ``absent``; ``state`` is the broker's word for it.
+    """A consumer group. ``kind`` is ``classic``, ``consumer``, ``streams``, ``share`` or ``absent``. ``state`` is the state that the broker reports.
 
-    A running group of the streams protocol looks dead to clients that do not know the protocol, so ``kind``, and for that kind ``state``
-    too, comes from listing groups, not from describing one.
+    A running group of the streams protocol looks dead to clients that do not know the protocol. So ``kind``, and for streams groups also ``state``,
+    come from listing groups, not from describing one.
     """
 
     group_id: str
@@ -154,6 +153,6 @@ class GroupDescription:
 
     @property
     def empty(self) -> bool:
-        """True when the broker accepts offset writes for the group: it has no members. An absent group is empty."""
+        """True when the group has no members, so that the broker accepts offsets for it. An absent group is empty."""
         states = ("Empty",) if self.kind == "streams" else ("Empty", "Dead")
         return self.kind == "absent" or (self.state in states and not self.members)

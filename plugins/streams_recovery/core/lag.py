@@ -1,7 +1,8 @@
-"""How far a group is behind, by records. Pure.
+"""How many records a group is behind. Pure.
 
-Offsets alone do not tell: the markers of transactions, aborted records and those that were compacted away take offsets that nobody is ever given, and a
-partition of which an application is given nothing is one it never commits. So a partition that does not move is read for its next record.
+Offsets alone do not show that. Transaction markers, aborted records and compacted records take offsets, but no consumer receives them, and an
+application commits nothing for a partition in which it receives nothing. So a partition whose committed offset does not change is read to find its
+next record.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """A partition that is behind ``end``. ``committed`` is where the group stands, 0 without a commit. No record is in ``[committed, upto)``, as far as
-    it was read, and ``record`` tells that there is one at ``upto``. ``looks`` counts those that have found it at ``committed``.
+    """A partition whose committed offset is below ``end``. ``committed`` is the group's offset, 0 without a commit. There is no record in
+    ``[committed, upto)``, the part that was read. ``record`` is True if there is a record at ``upto``. ``looks`` counts the checks in a row that
+    found the same ``committed``.
     """
 
     committed: int
@@ -25,13 +27,13 @@ class Lag:
     looks: int
 
     def offsets(self, end: int) -> int:
-        """Offsets it is behind ``end``, 0 when there is no record up to there."""
+        """Number of offsets behind ``end``, 0 if there is no record below it."""
         return 0 if self.upto >= end else end - self.committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What reading a range has found: no record below ``upto``, and whether there is one at it."""
+    """The result of reading a range: there is no record below ``upto``. ``record`` is True if there is one at it."""
 
     upto: int
     record: bool
@@ -43,7 +45,9 @@ Lags = Mapping[TopicPartition, Lag]
 def lags(
     before: Lags, ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, CommittedOffset | None]
 ) -> dict[TopicPartition, Lag]:
-    """Partitions whose committed offset is below their end, with what the look ``before`` knew of those that have not moved since."""
+    """Partitions whose committed offset is below their end. Results of the previous check ``before`` are kept for partitions that have not moved
+    since.
+    """
     found = {}
     for tp, end in sorted(ends.items()):
         known, last = committed.get(tp), before.get(tp)
@@ -58,18 +62,18 @@ def lags(
 
 
 def to_read(found: Lags, *, looks: int, most: int) -> dict[TopicPartition, tuple[int, int]]:
-    """The ranges in which the next record is to be looked for: of partitions that ``looks`` looks have found in one place, what was not read yet, and of
-    these ranges the ``most`` that are shortest.
+    """The ranges to read for the next record: the unread part of partitions that did not move for ``looks`` checks, at most ``most`` ranges, the
+    shortest first.
     """
     unsure = {tp: (lag.upto, lag.end) for tp, lag in found.items() if lag.looks >= looks and not lag.record and lag.upto < lag.end}
     return dict(sorted(unsure.items(), key=lambda item: item[1][1] - item[1][0])[:most])
 
 
 def read(found: Lags, results: Mapping[TopicPartition, Found]) -> dict[TopicPartition, Lag]:
-    """The same after ranges were read."""
+    """The lags, updated with the results of reading."""
     return {tp: replace(lag, upto=results[tp].upto, record=results[tp].record) if tp in results else lag for tp, lag in found.items()}
 
 
 def behind(found: Lags, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Partitions with records below these ends that are not read, and how many offsets they are behind. No end is above that of the look."""
+    """Partitions with unread records below these ends, and how many offsets they are behind. No end is above that of the last check."""
     return {tp: count for tp, end in sorted(ends.items()) if (lag := found.get(tp)) is not None and (count := lag.offsets(end)) > 0}

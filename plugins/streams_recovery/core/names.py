@@ -1,7 +1,7 @@
-"""The one allow-list for names, and which topics belong to an application.
+"""The allow-list for names, and the rules that say which topics belong to an application.
 
-Kafka's own rule for topic names ([a-zA-Z0-9._-], at most 249, neither "." nor "..") is used for every name that comes from outside,
-with one addition: no leading dash, so that a name can never be read as an option.
+Every name from outside must follow Kafka's rule for topic names ([a-zA-Z0-9._-], at most 249 characters, neither "." nor ".."). In addition it must
+not begin with a dash, so that it is never read as an option.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def checked_name(what: str, name: str) -> str:
 
 
 def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:
-    """Changelog or repartition when ``topic`` is an internal topic of exactly this application, else None.
+    """The role of ``topic`` if it is an internal topic of exactly this application, otherwise None.
 
-    With ``orders`` and ``orders-eu`` both known, ``orders-eu-totals-changelog`` belongs to the longer id. A single application cannot be
-    told from its name alone, so pass every application id known on the cluster.
+    If ``orders`` and ``orders-eu`` are both known, ``orders-eu-totals-changelog`` belongs to the longer id. A name alone does not show which
+    application a topic belongs to, so pass every application id known on the cluster.
     """
     if not topic.startswith(f"{application_id}-"):
         return None
@@ -51,22 +51,22 @@ def internal_role(topic: str, application_id: str, other_application_ids: Iterab
 
 
 def longer_owner(topic: str, application_id: str, other_application_ids: Iterable[str]) -> str | None:
-    """The longest of these ids that is longer than ``application_id`` and that ``topic`` begins with, None when there is none."""
+    """The longest of these ids that is longer than ``application_id`` and is a prefix of ``topic``. None if there is none."""
     longer = (other for other in other_application_ids if len(other) > len(application_id) and topic.startswith(f"{other}-"))
     return max(longer, key=len, default=None)
 
 
 def store_name(changelog: str, application_id: str) -> str:
-    """The store behind a changelog topic."""
+    """The name of the store of a changelog topic."""
     return changelog.removeprefix(f"{application_id}-").removesuffix("-changelog")
 
 
 def store_kind(changelog: str, application_id: str, config: dict[str, str], declared: StoreKind | None) -> StoreKind:
-    """What is known of a store: what the user declared, else what name and topic configuration prove, else ``UNKNOWN``.
+    """The kind of a store: as declared by the user, otherwise as proven by its name and topic configuration, otherwise ``UNKNOWN``.
 
-    Proof: suppress buffers carry their name; Kafka Streams gives ``min.compaction.lag.ms`` only to versioned stores
-    (VersionedChangelogTopicConfig). Window and session stores share ``compact,delete`` and cannot be told apart from outside;
-    nor can a plain store and a list store.
+    Names of suppress buffers prove their kind. Kafka Streams sets ``min.compaction.lag.ms`` only for versioned stores
+    (VersionedChangelogTopicConfig). Window and session stores share ``compact,delete`` and cannot be distinguished from outside; nor can a key-value
+    store and a list store.
     """
     if declared is not None:
         return declared

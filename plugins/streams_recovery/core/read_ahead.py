@@ -1,4 +1,4 @@
-"""Which ranges of logs are read at once."""
+"""Groups small ranges of logs, so that one consumer reads several of them at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from streams_recovery.core.kafka_types import TopicPartition
 
-# A range of more offsets is worth a read of its own.
+# Larger ranges are read separately.
 SMALL_OFFSETS: Final = 1_024
 MOST_RANGES: Final = 500
 MOST_OFFSETS: Final = 20_000
@@ -24,8 +24,9 @@ class OffsetRange(NamedTuple):
 def read_groups(
     ranges: Iterable[OffsetRange], *, small: int = SMALL_OFFSETS, most_ranges: int = MOST_RANGES, most_offsets: int = MOST_OFFSETS
 ) -> list[list[OffsetRange]]:
-    """The small ones of ``ranges``, in their order, in groups that are read at once. No group has two ranges of one log, more than ``most_ranges``
-    ranges or, where it has more than one, more than ``most_offsets`` offsets. Empty ranges and those of more than ``small`` offsets are in none.
+    """The small ranges of ``ranges``, in order, in groups that are read at once. A group has at most one range of each log, at most ``most_ranges``
+    ranges, and (unless it is a single range) at most ``most_offsets`` offsets. Empty ranges, and ranges with more than ``small`` offsets, are left
+    out.
     """
     groups: list[list[OffsetRange]] = []
     logs: set[TopicPartition] = set()

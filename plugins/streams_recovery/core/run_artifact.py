@@ -1,7 +1,7 @@
-"""What one step of a run leaves in the repository for a later one, bound to what was written.
+"""A run artifact: an object that one step of a run writes to the repository for a later step.
 
-Whoever may create objects in a repository can put one beside those of a run. So no step takes the newest of a name: it is told which object it is, and
-the hash of its bytes, by a way that does not lead through the repository.
+Anybody who can create objects in a repository can put another object beside it. So no step takes the newest object of a name. Each gets the key and
+the hash of the object it must read, in a way that does not go through the repository.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from streams_recovery.core.errors import Altered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRef:
-    """Where a note is, and the SHA-256 of its bytes as its own run wrote them."""
+    """The key of a run artifact, and the SHA-256 of its bytes as the run wrote them."""
 
     key: str
     sha256: str
 
     @classmethod
     def of(cls, key: str, data: bytes) -> ArtifactRef:
-        """The reference of what is written at ``key``."""
+        """The reference of ``data``, stored at ``key``."""
         return cls(key=key, sha256=hashlib.sha256(data).hexdigest())
 
     def checked(self, data: bytes) -> bytes:
-        """``data`` itself when it is what was written. Raises ``Altered``."""
+        """Return ``data`` if its hash is right. Raises ``Altered``."""
         found = hashlib.sha256(data).hexdigest()
         if found != self.sha256:
             raise Altered(

@@ -1,4 +1,4 @@
-"""How far an application runs that is not meant to run all the time: up to where its input ended, or for a while. Pure."""
+"""How far a scheduled run goes: to the ends of its input, or for a given time. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _DURATION = "duration:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """``ends``: up to the ends that the inputs had at the start; ``milliseconds`` is None then, and else how long."""
+    """With ``ends``, ``milliseconds`` is None: the run goes up to the ends that the inputs had at the start. Otherwise it is the duration."""
 
     text: str
     milliseconds: int | None
 
     def until(self, now: int) -> int | None:
-        """The moment a run that starts ``now`` ends at, None when it ends by its input."""
+        """The end of a run that starts ``now``, None if it ends by its input."""
         return None if self.milliseconds is None else now + self.milliseconds
 
 
@@ -40,9 +40,9 @@ def parse_limit(text: str) -> Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How far a run has come. ``targets`` are offsets that are to be read now, by ``<topic> <partition>``: at first, at ``hop`` 0, the ends of the inputs; then
-    the ends, as they were once the targets before were read, of the topics that the application writes for itself. ``lag`` is what the last look has
-    found, by the same names.
+    """The progress of a run. ``targets`` are the offsets to reach next, by ``<topic> <partition>``. At ``hop`` 0 they are the ends of the inputs.
+    Later they are the ends of the application's own topics, read after the previous targets were reached. ``lag`` is the result of the last check,
+    with the same keys.
     """
 
     targets: dict[str, int]
@@ -51,11 +51,11 @@ class Reading:
 
 
 def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | None:
-    """What is to be read after the targets, None when all that the input had caused is. ``own`` are the topics that the application writes for itself,
-    with ends that were read after the targets were seen to be read.
+    """The next targets, None when everything that the input had caused is processed. ``own`` are the ends of the application's own topics, read after
+    the targets were reached.
 
-    What a record causes goes through these topics one after the other and through none twice. So with each hop one more is sure to be read, also
-    while new input keeps all of them moving.
+    A record's effects pass through these topics one after the other, through each at most once. So each hop completes at least one more topic, even
+    while new input adds records to all of them.
     """
     if reading.hop >= len({tp.topic for tp in own}):
         return None
@@ -63,5 +63,5 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Offsets each partition has moved on; one without a commit before counts from the first that is known of it, 0."""
+    """How many offsets each partition has advanced. A partition without a commit before counts from 0."""
     return {tp: moved for tp, offset in sorted(after.items()) if (moved := offset - before.get(tp, 0)) > 0}

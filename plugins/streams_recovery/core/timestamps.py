@@ -1,10 +1,10 @@
-"""Moments as people write them, exact to the millisecond: a date, a time, and where on earth that is meant.
+"""Parses times that people write, to the millisecond. A time zone or an offset is required.
 
     2026-11-21T12:00:00Z
     2026-11-21T13:00:00+01:00
     2026-11-21T13:00:00 Europe/Vienna
 
-A time of a named zone that its clocks skip, or show twice, is no moment and is refused; with an offset it always is one.
+A time that the clocks of a named zone skip, or show twice, is refused. A time with an offset is always unambiguous.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from streams_recovery.core.errors import ConfigInvalid
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The last one that a calendar has, in milliseconds.
+# The end of the year 9999, in milliseconds.
 LAST_MOMENT = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 _SHOWN = 80
 _NAMED = re.compile(r"(.+?) +([A-Za-z][A-Za-z0-9_+/-]*)")
 
 
 def parse_moment(text: str) -> int:
-    """Milliseconds since the epoch; fractions of one are cut off. Raises ``ConfigInvalid`` for what is no time, has no zone, or is no moment in it."""
+    """Milliseconds since the epoch, rounded down. Raises ``ConfigInvalid`` for text that is not a time, has no time zone, or is skipped or ambiguous
+    in its zone.
+    """
     named = _NAMED.fullmatch(text.strip())
     try:
         found = datetime.fromisoformat(named[1] if named else text.strip())
@@ -53,10 +55,11 @@ def _in_zone(written: datetime, name: str, text: str) -> datetime:
     first, second = written.replace(tzinfo=zone, fold=0), written.replace(tzinfo=zone, fold=1)
     if first.utcoffset() == second.utcoffset():
         return first
-    # Of a time that is skipped neither reading comes back as it was written.
+    # A skipped time is different after a conversion to UTC and back.
     skipped = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != written
     offsets = " and ".join(sorted(one.isoformat() for one in (first, second)))
     raise ConfigInvalid(
         f"{text!r} is no moment: clocks in {name} {'skip it' if skipped else f'show it twice, as {offsets}'}",
         next_step=f"write the moment that is meant with its offset{'' if skipped else ', as one of these'}",
+        moments=[] if skipped else sorted(one.isoformat() for one in (first, second)),
     )

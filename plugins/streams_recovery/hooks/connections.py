@@ -46,12 +46,12 @@ class AirflowConnections:
         return master_of(connection_id, found.conn_type, found.host, found.port)
 
     def get(self, connection_id: str) -> Connection:
-        """The connection itself. Raises ``NotFound`` with the command that would add it."""
+        """The connection itself. Raises ``NotFound``."""
         try:
             return BaseHook.get_connection(connection_id)
         except (AirflowNotFoundException, AirflowRuntimeError) as error:
             raise NotFound(
                 f"the Airflow connection {connection_id} does not exist",
-                next_step=f"add it: airflow connections add {connection_id} --conn-type ... (docs/airflow.md lists what is needed)",
+                next_step="add it to Airflow; docs/airflow.md lists what it needs",
                 connection=connection_id,
             ) from error

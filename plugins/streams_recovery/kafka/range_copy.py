@@ -101,14 +101,15 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeC
         directory = stack.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
         reader = stack.enter_context(RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
         readable = _Readable(reader, wanted.may_lose)
-        segment = write_segment(readable, directory / "segment.parquet", compression_level=how.compression_level)
+        path = directory / "segment.parquet"
+        segment = write_segment(readable, path, compression_level=how.compression_level)
         end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
         if start == end:
             return end, None, readable.gone
         fetched, log_start = reader.fetched, reader.log_start()
         key = how.layout.segment(wanted.tp, start, end, how.attempt)
         if segment is not None:
-            how.store.put_file(key, segment.path)
+            how.store.put_file(key, path)
     piece = RangeCopied(
         topic=wanted.topic,
         partition=wanted.partition,

@@ -69,7 +69,7 @@ def discover(recovery: RecoveryContext) -> Discovery:
         other_groups(recovery),
     )
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
-        taken = "".join(f"; {one.topic} is taken for a topic of {one.group}, a consumer group" for one in inventory.claimed)
+        taken = "".join(f"; {one.topic} is assigned to {one.group}, a consumer group" for one in inventory.claimed)
         raise Refused(
             f"{application_id} has no changelog topic on this cluster{taken}",
             next_step="check application.id; name the application's stores under `stores` in the configuration if its topics are taken for another "

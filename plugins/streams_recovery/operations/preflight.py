@@ -16,7 +16,7 @@ from streams_recovery.core.names import internal_role
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
 from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, required
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking, required
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     DESCRIBE,
@@ -30,6 +30,7 @@ from streams_recovery.core.preflight.permissions import (
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.text.next_command import command
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
@@ -136,6 +137,13 @@ def _is_made(image: TopicImage, found: TopicDescription | None, allowed: Answer)
     return image.role is TopicRole.INPUT and image.archived and found.topic_id != image.topic_id
 
 
+def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> tuple[str, ...]:
+    """The warnings before a savepoint. Raises ``Refused`` naming everything that blocks it at once."""
+    held = () if mode is None else ("--mode", mode.value)
+    look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
+    return required(before_backup(recovery, mode), f"a savepoint of {recovery.application_id}", look_again=(look_again,))
+
+
 def required_for_restore(
     recovery: RecoveryContext, manifest: Manifest, safeguards: Safeguards, *, cut: Collection[str] = ()
 ) -> tuple[str, ...]:
@@ -143,7 +151,14 @@ def required_for_restore(
     ``cut`` are made again.
     """
     found = before_restore(recovery, manifest, replacing=safeguards.replace, saving=safeguards.safety is SafetyPolicy.REQUIRED, cut=cut)
-    return required(found, f"a restore of {recovery.application_id}")
+    return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
+
+
+def _look_again(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
+    """The command that looks around before this restore. It knows the application's own savepoints only."""
+    if manifest.savepoint_id not in recovery.savepoints.ids():
+        return ()
+    return (command("preflight", recovery.config.name, "--for", "restore", "--savepoint", manifest.savepoint_id),)
 
 
 def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, archive: Manifest | None) -> tuple[str, ...]:

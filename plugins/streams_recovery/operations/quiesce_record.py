@@ -114,7 +114,7 @@ def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, .
         # One may end while another is still waited for.
         return () if resumed and _ended(recovery, instances) else working(recovery, instances)
 
-    back = poll(settled, seconds=start_timeout(recovery), interval=0.25)
+    back = poll(settled, seconds=recovery.config.runs.chosen.start_timeout, interval=0.25)
     if back is None:
         states = ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in recovery.application.status())
         raise ApplicationNotReady(
@@ -133,9 +133,13 @@ def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...]) -> None
     if ended is None:
         return
     # One that fails ends by itself, and is started only once it has.
-    poll(lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None, seconds=start_timeout(recovery), interval=0.25)
+    poll(
+        lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None,
+        seconds=recovery.config.runs.chosen.start_timeout,
+        interval=0.25,
+    )
     recovery.application.start()
-    back = poll(lambda: working(recovery, instances), seconds=start_timeout(recovery), interval=0.25)
+    back = poll(lambda: working(recovery, instances), seconds=recovery.config.runs.chosen.start_timeout, interval=0.25)
     raise ApplicationNotReady(
         f"{', '.join(ended)} of {recovery.application_id} ended after the pause, and {'were started again' if back else 'did not come back'}",
         next_step="see the instances' logs; if the application has standby replicas, say so in its configuration (application.standby_replicas) and take "
@@ -155,12 +159,6 @@ def working(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str,
     alive = [name for name in instances if name in states and states[name].state is InstanceState.RUNNING]
     fine = [name for name in alive if states[name].streams_state not in (None, "PAUSED", "CREATED", *_ENDING)]
     return tuple(fine) if len(fine) == len(instances) else None
-
-
-def start_timeout(recovery: RecoveryContext) -> float:
-    """Seconds an instance gets until it answers."""
-    process = recovery.config.runs.process
-    return float(process.start_timeout_seconds) if process else 120.0
 
 
 def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> None:

@@ -45,9 +45,15 @@ class StepOperator(BaseOperator):
             result = self.step(recovery, context)
         plain = codec.encode(result)
         self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(plain)[:_LOGGED_CHARACTERS])
-        if result is not None and (message := self.takes.message(result)) is not None:
-            self.log.info("%s", message)
+        if result is not None:
+            self._tell(result)
         return plain
+
+    def _tell(self, result: Any) -> None:
+        if (message := self.takes.message(result)) is not None:
+            self.log.info("%s", message)
+        for command in self.takes.commands(result):
+            self.log.info("    %s", command)
 
     def step(self, recovery: RecoveryContext, context: Context) -> Any:
         """Take it. Operators of steps that need more than results of others have their own."""

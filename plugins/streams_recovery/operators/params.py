@@ -9,10 +9,8 @@ from airflow.sdk import Param
 
 from streams_recovery.core.ids import PATTERN
 from streams_recovery.core.names import NAME
+from streams_recovery.core.offsets import strategies
 
-OFFSETS_PATTERN: Final = (
-    r"^(|exact|earliest|latest|timestamp:.{1,40}|duration:P[0-9DTHMS]{1,40}|shift:[+-]?\d{1,18}|specific:.+|file:[^/\\]+)$"
-)
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
 # Of a DAG that is there once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
 # application are kept apart by its lock.
@@ -93,11 +91,23 @@ def safety() -> Param:
     )
 
 
-def offsets(default: str | None, description: str) -> Param:
-    """Where the application reads on in its inputs."""
-    return Param(
-        default, type=["null", "string"], maxLength=100_000, pattern=OFFSETS_PATTERN, title="Input offsets", description=description
+def offsets() -> Param:
+    """Where the application reads on in its inputs after a restore. Empty is as configured."""
+    return _offsets(
+        None,
+        f"Empty: as configured. {strategies.HELP}. Files are in the configuration directory. Only exact agrees with the restored state; any other needs "
+        "the confirmation below.",
     )
+
+
+def first_offsets() -> Param:
+    """Where the application begins in its inputs when it has no state."""
+    return _offsets("earliest", f"{strategies.REBUILD_HELP}. Files are in the configuration directory.")
+
+
+def _offsets(default: str | None, description: str) -> Param:
+    pattern = f"^(|{strategies.PATTERN})$"
+    return Param(default, type=["null", "string"], maxLength=100_000, pattern=pattern, title="Input offsets", description=description)
 
 
 def allow_ahead(what: str = "a savepoint") -> Param:

@@ -9,12 +9,12 @@ from airflow.sdk import Context
 
 from streams_recovery.core.approval import approval
 from streams_recovery.core.restore.plan import require_agreement
-from streams_recovery.core.restore.request import FromSavepoint, RestoreRequest
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
 from streams_recovery.operators.base import StepOperator, declared_params
-from streams_recovery.operators.requests import REQUESTS
+from streams_recovery.operators.requests import request_of
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import restore as steps
 
@@ -23,7 +23,7 @@ PARAMS: Final = "{{ params | tojson }}"
 
 
 class RequestedOperator(StepOperator):
-    """A task that begins with what a person asked for. ``strategy`` is one of ``from_savepoint``, ``undo``, ``rebuild`` and ``as_of_moment``.
+    """A task that begins with what a person asked for. ``strategy`` is the name of one in ``STRATEGIES``, such as ``rebuild``.
     ``params_json`` renders to JSON with the run's params, by the names of the request's fields. Only params that the DAG declares count. ``fixed`` has
     values that the DAG decides; they may be templates. ``source`` is the name of a configured application. Without ``offsets`` the configuration says
     where the application reads on in its inputs.
@@ -41,7 +41,7 @@ class RequestedOperator(StepOperator):
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        return REQUESTS[self.strategy](recovery, declared_params(self, self.params_json) | self.fixed)
+        return request_of(STRATEGIES[self.strategy], recovery, declared_params(self, self.params_json) | self.fixed)
 
 
 class PlanRestoreOperator(RequestedOperator):

@@ -14,7 +14,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.backup import Spark
+from streams_recovery.config.spark import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
 from streams_recovery.core.run_artifact import ArtifactRef

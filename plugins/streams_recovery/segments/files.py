@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,35 +19,6 @@ from streams_recovery.segments.schema import SEGMENT_SCHEMA, payload_bytes
 ROW_GROUP_BYTES: Final = 32 << 20
 PAGE_BYTES: Final = 8 << 20
 READ_BYTES: Final = 8 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSegment:
-    """A written file and everything a manifest says about it but its key."""
-
-    path: Path
-    bytes: int
-    sha256: str
-    rows: int
-    first_offset: int
-    last_offset: int
-    min_timestamp: int
-    max_timestamp: int
-    payload_bytes: int
-
-    def stored_as(self, key: str) -> SegmentFile:
-        """The manifest's entry for this file under ``key``."""
-        return SegmentFile(
-            key=key,
-            bytes=self.bytes,
-            sha256=self.sha256,
-            rows=self.rows,
-            first_offset=self.first_offset,
-            last_offset=self.last_offset,
-            min_timestamp=self.min_timestamp,
-            max_timestamp=self.max_timestamp,
-            payload_bytes=self.payload_bytes,
-        )
 
 
 class _Facts:
@@ -69,22 +39,14 @@ class _Facts:
         self.rows += len(batch)
         self.payload_bytes += payload_bytes(batch)
 
-    def of(self, path: Path) -> LocalSegment:
-        return LocalSegment(
-            path=path,
-            bytes=path.stat().st_size,
-            sha256=sha256_of(path),
-            rows=self.rows,
-            first_offset=self.first_offset,
-            last_offset=self.last_offset,
-            min_timestamp=self.min_timestamp,
-            max_timestamp=self.max_timestamp,
-            payload_bytes=self.payload_bytes,
-        )
+    def of(self, path: Path, key: str) -> SegmentFile:
+        # Its attributes are the fields of the same names.
+        return SegmentFile(key=key, bytes=path.stat().st_size, sha256=sha256_of(path), **vars(self))
 
 
-def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> LocalSegment | None:
-    """Write ``batches`` to a new file at ``path``, zstd-compressed at this level. None, and no file, when there is no row.
+def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> SegmentFile | None:
+    """Write ``batches`` to a new file at ``path``, zstd-compressed at this level. Returns what a manifest says of it, without a key: it has one when it is
+    stored. None, and no file, when there is no row.
 
     Memory is bounded by ``ROW_GROUP_BYTES`` and the size of a batch, not by the number of rows.
     """
@@ -100,7 +62,7 @@ def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_
             writer.close()
     if writer is None:
         return None
-    return facts.of(path)
+    return facts.of(path, key="")
 
 
 def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
@@ -129,7 +91,7 @@ def contents_of(path: Path, file: SegmentFile) -> tuple[SegmentFile, bool]:
         ascending &= not facts.rows or offsets[0].as_py() > facts.last_offset
         ascending &= pc.all(pc.greater(between, 0)).as_py() is not False
         facts.add(batch)
-    return facts.of(path).stored_as(file.key), ascending
+    return facts.of(path, file.key), ascending
 
 
 def sha256_of(path: Path) -> str:

@@ -129,6 +129,6 @@ def _joined(several: list[RangeColumns]) -> RangeColumns:
 def _damaged(key: str, problem: str) -> Damaged:
     return Damaged(
         f"range table {key} {problem}",
-        next_step="put it back from a copy of the repository, or choose another savepoint; `streams-recovery verify` says which ones are whole",
+        next_step="put it back from a copy of the repository, or choose another savepoint; verifying the repository says which ones are whole",
         key=key,
     )

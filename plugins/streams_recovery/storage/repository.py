@@ -72,6 +72,7 @@ class Repository:
                 f"{key} in {self.location} has {max(size, read)} bytes, more than the {most_bytes} that this software writes there",
                 next_step="remove this object, or put it back from a copy, and find out who wrote it",
                 key=key,
+                bytes=max(size, read),
             )
         return b"".join(parts)
 

@@ -104,6 +104,7 @@ def other_attempt(what: str, run: str) -> Refused:
     return Refused(
         f"{what} is of another attempt, and this one is {run}: a task was cleared, and what was read before need not be what is there now",
         next_step="it was not used; trigger a new run",
+        what=what,
         attempt=run,
     )
 

@@ -5,16 +5,17 @@ The steps up to the opening change nothing; from PREPARE_TOPICS on the applicati
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Final, assert_never
+from typing import Final
 
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Interval, Rebuild, RestoreRequest, Undo
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import LoadSummary, RecoveredSummary, RestoreTicket, SafetyBegun, SafetyPolicy, VerifySummary
+from streams_recovery.operations.restore.strategies import AsOfMoment, Interval, Rebuild, Strategy
 from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.workflows.step import LONG, JobOutcome, JobStep, Step, When
 
@@ -192,6 +193,7 @@ ABANDON: Final = Step(
     when=When.FAILURE,
     retries=3,
     message=lambda left: f"stopped in phase {left.phase}: {left.next_step}",
+    commands=lambda left: left.commands,
 )
 
 # An interval gets its own input only once what comes before it is processed.
@@ -295,13 +297,10 @@ AS_OF_MOMENT: Final = (
 )
 
 
-def of_request(request: RestoreRequest) -> tuple[Step, ...]:
-    """The steps of a restore behind its opening. An interval has more of them: ``workflows.sandbox.INTERVAL``."""
-    match request:
-        case FromSavepoint() | Undo():
-            return FROM_SAVEPOINT
-        case Rebuild():
-            return REBUILD
-        case AsOfMoment() | Interval():
-            return AS_OF_MOMENT
-    assert_never(request)
+# Strategies that take other steps than a restore from a savepoint. An interval has more of them: ``workflows.sandbox.INTERVAL``.
+OTHER_STEPS: Final[Mapping[type[Strategy], tuple[Step, ...]]] = {Rebuild: REBUILD, AsOfMoment: AS_OF_MOMENT, Interval: AS_OF_MOMENT}
+
+
+def steps_of(strategy: type[Strategy]) -> tuple[Step, ...]:
+    """The steps of a restore behind its opening."""
+    return OTHER_STEPS.get(strategy, FROM_SAVEPOINT)

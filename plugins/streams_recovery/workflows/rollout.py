@@ -47,6 +47,7 @@ ABANDON: Final = Step(
     when=When.FAILURE,
     retries=3,
     message=lambda left: f"{', '.join(f'{one} is {role}' for one, role in left.roles.items())}: {left.next_step}",
+    commands=lambda left: left.commands,
 )
 CUTOVER: Final = (OPEN, STOP, TRANSFER_OUTPUTS, START_LIVE, AWAIT_LIVE, FINISH, ABANDON)
 

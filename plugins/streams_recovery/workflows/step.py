@@ -43,7 +43,8 @@ class Step:
     of the steps it ``needs``, None for one that was not taken or failed; it returns a ``result``.
 
     A transient error is tried again ``retries`` times, ``delay`` apart; ``limit`` bounds one attempt. In a restore that is resumed the step is not taken
-    again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what a person is told of a result.
+    again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what a person is told of a result, and
+    ``commands`` are what can be run next, each shown on a line of its own.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Step:
     limit: timedelta | None = SHORT
     done_in: Phase | None = None
     message: Callable[[Any], str | None] = lambda _result: None
+    commands: Callable[[Any], tuple[str, ...]] = lambda _result: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

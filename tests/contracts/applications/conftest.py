@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 
+from streams_recovery.config.runs import KINDS
 from tests.support.applications.rig import Rig
 
 
@@ -22,13 +23,13 @@ def rigs(kind, directory):
         one.close()
 
 
-@pytest.fixture(params=["process", "command"])
+@pytest.fixture(params=KINDS)
 def rig(request, tmp_path):
     with rigs(request.param, tmp_path) as make:
         yield make
 
 
-@pytest.fixture(params=["process", "command", "docker"])
+@pytest.fixture(params=[*KINDS, "docker"])
 def any_rig(request, tmp_path):
     with rigs(request.param, tmp_path) as make:
         yield make

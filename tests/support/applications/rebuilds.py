@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.kafka_types import Profile
-from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
+from streams_recovery.core.offsets.strategies import OffsetStrategy, parse
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreRequest, RestoreTicket

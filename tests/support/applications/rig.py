@@ -60,13 +60,17 @@ class Rig:
         }
 
     def runs(self):
-        inner = {"kind": "process", "process": self.section}
-        if self.kind == "process":
-            return inner
-        if self.kind == "docker":
-            return self.containers()
+        ways = {"process": self.processes, "command": self.programs, "docker": self.containers}
+        return ways[self.kind]()
+
+    def processes(self):
+        """The instances themselves."""
+        return {"kind": "process", "process": self.section}
+
+    def programs(self):
+        """Programs that do to the instances what the port of processes does."""
         file = self.directory / "runs.json"
-        file.write_text(json.dumps(inner))
+        file.write_text(json.dumps(self.processes()))
         program = [sys.executable, str(HERE / "verbs.py"), str(file), APPLICATION_ID]
         verbs = {verb: [*program, verb] for verb in ("status", "stop", "start", "wipe")}
         control = {"pause": "/pause", "resume": "/resume", "query": "/state/{store}"} | self.section["control"]

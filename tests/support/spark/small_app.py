@@ -13,10 +13,10 @@ from pathlib import Path
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import open_context
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.segments.schema import RowDigest
 from tests.support.applications import fleet
 from tests.support.kafka.records import connect, write

@@ -11,11 +11,13 @@ from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import EXIT_CODES, NotFound, PlanChanged, Refused
+from streams_recovery.operations.restore.strategies import STRATEGIES
 from tests.support.repository.state_repository import FIRST, SECOND, environment, fill
 
 Run = Callable[..., Result]
 CHANGING = (
-    *("backup", "restore", "rebuild", "undo", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "state-write"),
+    *dict.fromkeys(strategy.COMMAND for strategy in STRATEGIES.values() if strategy.COMMAND is not None),
+    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "state-write"),
     *("drill", "reprocess", "expire", "undelete", "unlock", "dismiss", "savepoints keep", "savepoints release", "offsets snapshot"),
     "offsets restore",
 )

@@ -135,6 +135,18 @@ def test_what_a_step_has_to_say_is_said() -> None:
     assert stage.told == ["one is done"]
 
 
+def test_what_can_be_run_next_stands_on_lines_of_its_own() -> None:
+    stage = Stage()
+    stage.take(stage.step("one", message=lambda _: "do this", commands=lambda result: (f"a {result}", "b")))
+    assert stage.told == ["do this", "    a one", "    b"]
+
+
+def test_so_it_does_behind_an_end_that_failed() -> None:
+    stage = Stage(fails={"end": [broken().then("a command")]})
+    stage.take(stage.step("end", when=When.ALWAYS))
+    assert stage.told == ["end failed: it is broken. Next: none", "    a command"]
+
+
 @pytest.mark.parametrize("failures", range(4))
 def test_a_transient_error_is_tried_again_as_often_as_the_step_says(failures: int) -> None:
     stage = Stage(fails={"one": [away() for _ in range(failures)]})

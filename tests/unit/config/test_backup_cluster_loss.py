@@ -33,8 +33,10 @@ def archived(config: ApplicationConfig) -> set[str]:
 def test_nobody_forgets_to_say_it(tmp_path: Path, section: str) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(MINIMAL.replace(BACKUP, section))
-    with pytest.raises(ConfigInvalid, match=r"orders\.yaml:\d+: backup(\.survive_cluster_loss)? is missing") as error:
+    with pytest.raises(ConfigInvalid, match=r"backup(\.survive_cluster_loss)? is missing") as error:
         load(path, {})
+    assert error.value.facts["file"] == str(path)
+    assert error.value.facts["lines"] != [None]
     for word in ("survive_cluster_loss", "true", "records of inputs and globals", "false"):
         assert word in str(error.value)
 
@@ -49,13 +51,13 @@ def test_what_is_read_is_archived_where_savepoints_are_to_survive(tmp_path: Path
 
 
 def test_what_would_be_missing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match=r"topics\.exclude takes late-in, rates out of savepoints that are to survive"):
+    with pytest.raises(ConfigInvalid, match=r"topics\.exclude takes late-in, rates out"):
         configured(tmp_path, topics="exclude: [late-*, rates, out]")
     assert archived(configured(tmp_path, topics="include: ['*']\n  exclude: [out]")) == {"orders-in", "late-in", "rates"}
 
 
 def test_a_minimal_savepoint_without_its_inputs_could_never_be_used(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match=r"backup\.profile: minimal .* records of orders-in, late-in are not archived"):
+    with pytest.raises(ConfigInvalid, match="orders-in, late-in are not archived"):
         configured(tmp_path, survive=False, profile="minimal")
     with pytest.raises(ConfigInvalid, match="records of late-in are not archived"):
         configured(tmp_path, survive=False, profile="minimal", topics="include: ['*']\n  exclude: [late-in]")

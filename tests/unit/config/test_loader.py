@@ -302,28 +302,6 @@ def test_loading_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_reference_has_every_key_and_its_defaults(tmp_path: Path) -> None:
-    text = (CONFIGS / "reference.yaml.example").read_text(encoding="utf-8")
-    full = load(written(tmp_path, text, "reference.yaml"), {}).model_dump()
-    plain = yaml.safe_load(text)
-    assert plain.keys() == full.keys()
-    bare = load(written(tmp_path, MINIMAL), {}).model_dump()
-    for section in ("source", "spark", "backup", "restore", "retention"):
-        assert plain[section].keys() == full[section].keys()
-        assert full[section] == bare[section]
-    for section in ("application", "topics", "storage"):
-        assert plain[section].keys() == full[section].keys()
-    for kind in ("process", "command"):
-        assert plain["runs"][kind].keys() == full["runs"][kind].keys()
-
-
-def test_the_documentation_names_every_key() -> None:
-    text = (PROJECT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    plain = yaml.safe_load((CONFIGS / "reference.yaml.example").read_text(encoding="utf-8"))
-    keys = {key for section in plain.values() if isinstance(section, dict) for key in section} - {"my-store"}
-    assert [key for key in sorted(keys) if key not in text] == []
-
-
 def test_only_configurations_are_loaded() -> None:
     assert set(load_all(CONFIGS, {}).applications) == {"order-processing"}
     assert load_all(CONFIGS, {}).broken == {}

@@ -10,7 +10,8 @@ from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.strategy import MAX_FILE_BYTES, GivenOffset, StrategyKind
+from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, GivenOffset, ReadFile
+from streams_recovery.core.offsets.strategies.named import File
 from tests.support.examples.configurations import MINIMAL
 
 OFFSETS = (GivenOffset(topic="orders-in", partition=0, offset=7),)
@@ -22,15 +23,23 @@ def configured(directory: Path, rule: str | None) -> ApplicationConfig:
     return load(directory / "orders.yaml", {})
 
 
+def given(config: ApplicationConfig, requested: str, read: ReadFile) -> tuple[GivenOffset, ...]:
+    strategy = offset_strategy(config, requested, read=read)
+    assert isinstance(strategy, File)
+    return strategy.given
+
+
 @pytest.mark.parametrize(
     ("rule", "asked", "kind"),
     [(None, "", "exact"), ("shift:-100", "", "shift"), ("earliest", "exact", "exact"), ("timestamp:2026-11-21T12:00:00Z", "", "timestamp")],
 )
 def test_what_a_run_asks_for_goes_first(tmp_path: Path, rule: str | None, asked: str, kind: str) -> None:
-    assert offset_strategy(configured(tmp_path, rule), asked, read=inside(tmp_path)).kind is StrategyKind(kind)
+    assert kind == offset_strategy(configured(tmp_path, rule), asked, read=inside(tmp_path)).KIND
 
 
-@pytest.mark.parametrize("rule", ["oldest", "timestamp:2026-11-21T12:00:00", "shift:x", "specific:orders", '"file:"'])
+@pytest.mark.parametrize(
+    "rule", ["oldest", "timestamp:2026-11-21T12:00:00", "shift:x", "specific:orders", '"file:"', "file:../x", "file:/etc/offsets.csv"]
+)
 def test_a_configured_strategy_is_checked_when_it_is_loaded(tmp_path: Path, rule: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"orders\.yaml:\d+: restore.consumer_group_strategy"):
         configured(tmp_path, rule)
@@ -38,10 +47,10 @@ def test_a_configured_strategy_is_checked_when_it_is_loaded(tmp_path: Path, rule
 
 def test_a_file_is_found_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "offsets.csv").write_text("orders,orders-in,0,7\n")
-    assert offset_strategy(configured(tmp_path, "file:offsets.csv"), "", read=inside(tmp_path)).given == OFFSETS
+    assert given(configured(tmp_path, "file:offsets.csv"), "", inside(tmp_path)) == OFFSETS
     (tmp_path / "real").write_text("orders-in,0,7\n")
     (tmp_path / "link.csv").symlink_to("real")
-    assert offset_strategy(configured(tmp_path, None), "file:link.csv", read=inside(tmp_path)).given == OFFSETS
+    assert given(configured(tmp_path, None), "file:link.csv", inside(tmp_path)) == OFFSETS
 
 
 @pytest.mark.parametrize("name", ["../outside.csv", "{absolute}", "link.csv", "sub/../../outside.csv"])
@@ -53,7 +62,7 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(tmp_path: Path, name:
     asked = name.format(absolute=tmp_path / "outside.csv")
     with pytest.raises(ConfigInvalid, match="is not in"):
         offset_strategy(configured(home, None), f"file:{asked}", read=inside(home))
-    assert offset_strategy(configured(home, None), f"file:{tmp_path / 'outside.csv'}", read=anywhere).given == OFFSETS
+    assert given(configured(home, None), f"file:{tmp_path / 'outside.csv'}", anywhere) == OFFSETS
 
 
 def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path) -> None:

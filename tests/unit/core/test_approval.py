@@ -62,9 +62,9 @@ def test_one_digit_that_is_another_one_approves_nothing(parts: dict[str, object]
 
 def test_the_refusal_names_the_parts_that_are_different() -> None:
     before, now = (stated({"the savepoint": number, "the offsets": 5, "the topics": topics}) for number, topics in ((1, "a"), (2, "b")))
-    with pytest.raises(PlanChanged, match=r"was approved\. Different are: the savepoint; the topics\. Next: ") as caught:
+    with pytest.raises(PlanChanged, match="Different are") as caught:
         check_approved(now, approval(before))
-    assert str(caught.value).endswith("approve that one")
+    assert caught.value.facts["current"] == now.hash
     assert caught.value.facts["different"] == ["the savepoint", "the topics"]
 
 
@@ -120,4 +120,4 @@ def test_every_field_that_the_hash_covers_is_in_a_part() -> None:
 def test_an_upgrade_is_approved_like_everything_else() -> None:
     plan = UpgradePlan(old="old", clone="new", outputs={"a": "b"}, running=("one",), warnings=())
     check_approved(replace(plan, running=(), warnings=("w",)), approval(plan))
-    assert different_parts(replace(plan, outputs={}), approval(plan)) == ("the outputs that change hands",)
+    assert different_parts(replace(plan, outputs={}), approval(plan)) == ("the outputs that are transferred",)

@@ -192,8 +192,11 @@ def test_a_partition_without_an_answer_was_not_set() -> None:
 @pytest.mark.fault("F43")
 def test_a_member_that_joined_meanwhile_is_named_and_its_group_is_left_alone() -> None:
     coordinator = Coordinator({A: known(1)}, joins=True)
-    with pytest.raises(ApplicationRunning, match=r"late on /h.*a member joined.*UnknownMemberIdError.*only while a group is empty"):
+    with pytest.raises(ApplicationRunning, match="a member joined") as caught:
         groups(coordinator).set_offsets("g", {A: known(5), B: known(5)})
+    assert caught.value.facts["group"] == "g"
+    assert caught.value.facts["members"]
+    assert ("late on /h" in caught.value.reason, "UnknownMemberIdError" in caught.value.reason) == (True, True)
     assert coordinator.stored == {A: known(1)}
     assert len(coordinator.writes) == 1, "nothing was sent to a group that is in use"
 
@@ -208,7 +211,7 @@ def test_a_member_that_forbids_a_deletion_is_told_too(code: type[pure.KafkaError
 
 def test_what_cannot_be_put_back_is_told_for_every_partition() -> None:
     coordinator = Coordinator({A: known(1)}, spoils=[A, B], forever=True)
-    with pytest.raises(Damaged, match=r"could not be put back: t-0 had 1 'AgAA', now 1 'AgAA\\x00'") as caught:
+    with pytest.raises(Damaged, match="could not be put back") as caught:
         groups(coordinator).set_offsets("g", {A: known(5), B: known(6)})
     assert caught.value.facts["left"] == {"t-0": "1 'AgAA\\x00'"}
     assert B not in coordinator.stored

@@ -9,9 +9,14 @@ import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.operations import preflight
 from streams_recovery.operations.context import open_context
 from streams_recovery.operations.preflight import _spark
+from tests.support.repository.golden import FIRST, SECOND, OpenGolden
 
 KAFKA = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
 
@@ -60,3 +65,33 @@ def test_a_connection_without_a_master_stands_against_a_run(tmp_path):
 def test_of_no_connection_nothing_is_known(tmp_path):
     assert found(tmp_path, spark=None) == ()
     assert found(tmp_path, spark={"host": "local[2]"}) == ()
+
+
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something blocks every run."""
+    found = (PreflightFinding(severity=Severity.BLOCKING, kind="k", text="it is wrong", remedy="mend it"),)
+    for name in ("before_backup", "before_restore"):
+        monkeypatch.setattr(preflight, name, lambda *_, **__: found)
+
+
+@pytest.mark.usefixtures("blocked")
+@pytest.mark.parametrize(("mode", "held"), [(None, ""), (QuiesceMode.LIVE, " --mode live")])
+def test_a_savepoint_that_is_blocked_names_the_command_that_looks_again(golden: OpenGolden, mode: QuiesceMode | None, held: str) -> None:
+    with pytest.raises(Refused) as caught:
+        preflight.required_for_backup(golden("good"), mode)
+    assert caught.value.facts["findings"] == ["it is wrong: mend it"]
+    assert (caught.value.commands, caught.value.exit_code) == ((f"streams-recovery preflight golden --for backup{held}",), 3)
+
+
+@pytest.mark.usefixtures("blocked")
+@pytest.mark.parametrize(
+    ("chosen", "commands"), [(SECOND, (f"streams-recovery preflight golden --for restore --savepoint {SECOND}",)), (FIRST, ())]
+)
+def test_so_does_a_restore_of_a_savepoint_that_is_the_application_s_own(golden: OpenGolden, chosen: str, commands: tuple[str, ...]) -> None:
+    recovery = golden("good")
+    manifest = recovery.savepoints.read(chosen)
+    recovery.repository.delete([recovery.layout.manifest(FIRST)])
+    with pytest.raises(Refused) as caught:
+        preflight.required_for_restore(recovery, manifest, Safeguards())
+    assert caught.value.commands == commands

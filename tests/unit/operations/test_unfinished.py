@@ -73,8 +73,9 @@ def test_a_restore_whose_journal_has_a_hole_can_be_dismissed(golden: OpenGolden)
     removed = junk(recovery, NEW, 3)
     wrote(recovery, NEW, Phase.CREATED)
     recovery.repository.delete([removed])
-    with pytest.raises(Damaged, match=f"(?s)has no entry 3.*\n    streams-recovery dismiss golden {NEW}"):
+    with pytest.raises(Damaged, match="has no entry 3") as caught:
         unfinished.refuse_if_unfinished(recovery)
+    assert caught.value.commands == (f"streams-recovery dismiss golden {NEW}",)
     unfinished.dismiss(recovery, NEW)
     unfinished.refuse_if_unfinished(recovery)
     assert [created_by(entries) for entries in unfinished.restore_journals(recovery)] == [{TOPIC.topic: {TOPIC.topic_id}}]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.repository.segment_file import CopiedRange
 from streams_recovery.segments import files
 from tests.support.examples.rows import batch_of
 
@@ -30,3 +32,23 @@ def test_reading_holds_a_row_group_and_not_the_file(tmp_path: Path, monkeypatch:
         highest = max(highest, pa.total_allocated_bytes() - before)
     assert rows == ROWS * GROUPS
     assert highest < 8 * GROUP
+
+
+def test_what_was_written_is_what_the_rows_say_once_it_is_stored(tmp_path: Path) -> None:
+    path = tmp_path / "segment.parquet"
+    batches = [batch_of([(7, b"k", b"value", None), (3, None, b"v", None)], 5), batch_of([(9, b"k", None, None)], 20)]
+    written = files.write_segment(batches, path, compression_level=3)
+    assert written is not None
+    assert (written.rows, written.first_offset, written.last_offset) == (3, 5, 20)
+    assert (written.min_timestamp, written.max_timestamp, written.payload_bytes) == (3, 9, 8)
+    stored = written.stored_as("a/key")
+    assert (stored.key, stored.bytes, stored.sha256) == ("a/key", path.stat().st_size, files.sha256_of(path))
+    assert files.contents_of(path, stored) == (stored, True)
+
+
+def test_a_file_that_is_not_stored_is_no_part_of_a_savepoint(tmp_path: Path) -> None:
+    written = files.write_segment([batch_of([(1, b"k", b"v", None)])], tmp_path / "segment.parquet", compression_level=3)
+    assert written is not None
+    assert CopiedRange(start=0, end=1, file=written.stored_as("a/key")).file is not None
+    with pytest.raises(Damaged, match="is not stored"):
+        CopiedRange(start=0, end=1, file=written)

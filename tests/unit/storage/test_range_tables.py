@@ -158,8 +158,9 @@ def test_a_table_that_is_another_one_is_damage_to_every_savepoint_that_names_it(
     honest = shared.read_bytes()
     for forged in (b"", honest[:-1], honest + b"x", honest[:-1] + bytes([honest[-1] ^ 1]), b"x" * len(honest)):
         shared.write_bytes(forged)
-        with pytest.raises(Damaged, match=r"is not what was written|more than the \d+ that this software writes there"):
+        with pytest.raises(Damaged) as caught:
             store_in(tmp_path).read(first)
+        assert str(caught.value.facts["key"]).startswith("orders/ranges/t/")
     shared.write_bytes(honest)
     assert store_in(tmp_path).read(second).records == 6
 

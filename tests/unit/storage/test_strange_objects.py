@@ -94,9 +94,9 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repo
     mine = lock(repository).acquire("backup 1", lease_seconds=60, purpose="savepoint")
     key = f"{LAYOUT.locks}000000000002.json"
     repository.create(key, b'{"kind": ["acquire"]}')
-    with pytest.raises(EntryUnreadable, match=rf"it is unknown who holds the lock: {key}.*Next: .*end this record") as caught:
+    with pytest.raises(EntryUnreadable, match="unknown who holds") as caught:
         lock(repository).acquire("backup 2", lease_seconds=60, purpose="savepoint")
-    assert caught.value.exit_code == 6
+    assert (caught.value.facts["key"], caught.value.exit_code) == (key, 6)
     for other in ("backup 1", f"{LAYOUT.locks}000000000001.json"):
         with pytest.raises(EntryUnreadable, match="it is unknown"):
             lock(repository).take_from(other)
@@ -127,8 +127,9 @@ def test_a_number_far_ahead_is_damage_with_what_to_do(repository: Repository) ->
     for text in "ab":
         log.append(Entry(text=text))
     repository.create(f"{LAYOUT.holds}000000000009.json", b"{}")
-    with pytest.raises(Damaged, match=r"has no entry 3, and has .*000000000009\.json\. Next: .*remove that one"):
+    with pytest.raises(Damaged, match="has no entry 3") as caught:
         log.append(Entry(text="c"))
+    assert caught.value.facts == {"key": f"{LAYOUT.holds}000000000009.json"}
 
 
 @pytest.mark.fault("F63")
@@ -142,11 +143,13 @@ def test_the_last_number_there_is_ends_a_log_and_does_not_hide_what_comes(reposi
 @pytest.mark.fault("F63")
 def test_an_entry_is_no_larger_than_its_log_allows(repository: Repository) -> None:
     log = AppendLog(repository, LAYOUT.holds, Entry, most_bytes=100)
-    with pytest.raises(Refused, match="would be too large to be read again: it has 211 bytes, the limit is 100"):
+    with pytest.raises(Refused, match="too large") as caught:
         log.append(Entry(text="x" * 200))
+    assert caught.value.facts == {"key": f"{LAYOUT.holds}000000000001.json"}
     repository.create(f"{LAYOUT.holds}000000000001.json", b" " * 101)
-    with pytest.raises(EntryUnreadable, match=r"000000000001\.json in .* has 101 bytes, more than the 100"):
+    with pytest.raises(EntryUnreadable, match="101 bytes") as unreadable:
         log.last()
+    assert unreadable.value.facts["key"] == f"{LAYOUT.holds}000000000001.json"
     assert log.append(Entry(text="y")) == 2, "what comes behind it needs no look at it"
 
 
@@ -155,8 +158,9 @@ def test_nothing_is_read_of_an_object_that_is_too_large(repository: Repository) 
     assert repository.size("sparse") is None
     with (Path(str(repository.location.path)) / "sparse").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(Damaged, match=rf"sparse in .* has {1 << 40} bytes, more than the .*Next: remove this object"):
+    with pytest.raises(Damaged) as caught:
         repository.get("sparse")
+    assert caught.value.facts == {"key": "sparse", "bytes": 1 << 40}
 
 
 @pytest.mark.fault("F63")

@@ -1,4 +1,4 @@
-"""A savepoint made from another one: what a compaction job brought is judged, and becomes a manifest only when the state is proven to be the same."""
+"""Checks the result of a compaction job, and makes the manifest of the compacted savepoint if the state is proven to be the same."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from streams_recovery.core.repository.ranges import Ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What may replace the original: ``accepted`` partitions, and the topics that stay as they were, each with its reason."""
+    """The checked result: ``accepted`` partitions, and the topics that stay unchanged, each with its reason."""
 
     accepted: tuple[PartitionCompacted, ...]
     stays: dict[str, str]
 
 
 def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompacted]) -> Verdict:
-    """Compare what was planned with what the job says it found. A topic with rows that its store's kind does not write stays as it was.
+    """Compare the plan with the job's result. A topic with rows that its store's kind does not write stays unchanged.
 
-    Raises ``Damaged`` for anything that is missing, cannot be read back or is not equal, ``Refused`` when nothing is left to replace.
+    Raises ``Damaged`` for anything that is missing, unreadable or not equal, and ``Refused`` if nothing can be compacted.
     """
     found = {one.tp: one for one in done}
     if len(found) != len(done) or set(found) != {wanted.tp for wanted in planned}:
@@ -82,7 +82,9 @@ def _tile(wanted: PartitionToCompact, ranges: Sequence[CopiedRange]) -> bool:
 
 
 def assembled(source: Manifest, accepted: Sequence[PartitionCompacted], *, savepoint_id: str, provenance: Provenance) -> Manifest:
-    """The savepoint of the same cut as ``source`` with these partitions compacted. ``provenance`` says who asked; the proof is added to it."""
+    """The savepoint with the same cut as ``source``, and with these partitions compacted. ``provenance`` says who requested it; the proof is added to
+    it.
+    """
     pieces = {one.tp: one.ranges for one in accepted}
     topics = tuple(_topic(topic, source.captured_at, pieces) for topic in source.topics)
     shares = any(
@@ -102,6 +104,6 @@ def _topic(topic: TopicImage, captured_at: int, pieces: Mapping[TopicPartition, 
         replace(image, ranges=Ranges.of(pieces.get(TopicPartition(topic.name, image.partition), image.ranges)))
         for image in topic.partitions
     )
-    # A topic of which a part is still as old as before has to be copied again when it would have been.
+    # If some partitions of a topic were not compacted, the topic must be copied again at the same time as before.
     whole = all(copied.compacted for image in images for copied in image.ranges if copied.file)
     return replace(topic, partitions=images, full_since=captured_at if whole else topic.full_since)

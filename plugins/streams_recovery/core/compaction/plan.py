@@ -1,8 +1,8 @@
-"""Which changelogs of a savepoint may be compacted to the newest row of each key, and what a Spark job has to do for it.
+"""Decides which changelogs of a savepoint may be compacted to the newest row of each key, and describes the work for a Spark job.
 
-Allowed is what Kafka Streams itself restores key by key: key-value, list and suppress stores, and, with every key kept, window and session
-stores. In a versioned store all rows of a key count, and of an unknown one nothing is assumed. What a store's topic settings say against its kind
-counts more than the kind: the full log is always right.
+Allowed are the stores that Kafka Streams restores key by key: key-value, list and suppress stores; and window and session stores, of which every key
+is kept. In a versioned store every row of a key counts, and about an unknown store nothing is assumed. If a topic's settings contradict the declared
+kind, the topic is not compacted: the full log is always right.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRo
 from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, SegmentFile, TopicImage
 
-# Their keys carry the time that decides which windows are still alive: a deleted key is state, too.
+# Their keys contain the time that decides which windows have expired, so deleted keys are part of the state.
 WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
 COMPACTABLE = WINDOWED | {StoreKind.KEY_VALUE, StoreKind.LIST, StoreKind.SUPPRESS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToCompact:
-    """The rows of ``[start, end)``, in these files in the order of offsets, of a changelog whose store is of this kind."""
+    """The rows of ``[start, end)`` of a changelog, in these files in offset order. ``kind`` is the kind of its store."""
 
     topic: str
     partition: int
@@ -33,23 +33,23 @@ class PartitionToCompact:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def rows(self) -> int:
-        """Rows there are now."""
+        """Number of rows before the compaction."""
         return sum(file.rows for file in self.files)
 
     @property
     def keeps_deleted(self) -> bool:
-        """True when a key stays although its newest row is a tombstone."""
+        """True if a key is kept even if its newest row is a tombstone."""
         return self.kind in WINDOWED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactSpec:
-    """Compact these partitions. A file gets at most ``max_records`` rows; ``compression_level`` is zstd's."""
+    """Work for a job: the partitions to compact. A file gets at most ``max_records`` rows. ``compression_level`` is that of zstd."""
 
     application_id: str
     partitions: tuple[PartitionToCompact, ...]
@@ -59,8 +59,8 @@ class CompactSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCompacted:
-    """One partition as the job compacted it, and what it found when it read both logs again. ``foreign`` rows are not what the store's kind writes;
-    ``problems`` are those of the new files.
+    """The result for one partition, and what the job found when it read both logs again. ``foreign`` counts rows that the store's kind does not
+    write. ``problems`` are those of the new files.
     """
 
     topic: str
@@ -72,13 +72,13 @@ class PartitionCompacted:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """Everything the job compacted."""
+    """The result of a job."""
 
     partitions: tuple[PartitionCompacted, ...]
     seconds: float
@@ -86,7 +86,7 @@ class CompactResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCompaction:
-    """What is planned for one changelog: ``partitions`` to compact, and why the others, or all, stay as they are."""
+    """The plan for one changelog: ``partitions`` to compact, and ``stays``: why the others, or all, are not compacted."""
 
     topic: str
     kind: StoreKind
@@ -96,7 +96,7 @@ class TopicCompaction:
 
     @property
     def rows(self) -> int:
-        """Rows to compact."""
+        """Number of rows to compact."""
         return sum(partition.rows for partition in self.partitions)
 
     @property
@@ -107,7 +107,7 @@ class TopicCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What compacting a savepoint would do: one entry for each changelog. All other topics stay as they are."""
+    """The plan for a savepoint: one entry for each changelog. All other topics stay unchanged."""
 
     application_id: str
     savepoint_id: str
@@ -115,12 +115,12 @@ class CompactionPlan:
 
     @property
     def partitions(self) -> tuple[PartitionToCompact, ...]:
-        """Everything to compact."""
+        """All partitions to compact."""
         return tuple(partition for topic in self.topics for partition in topic.partitions)
 
 
 def plan_compaction(source: Manifest, declared: Mapping[str, StoreKind | None]) -> CompactionPlan:
-    """What of a savepoint may be compacted and is worth it. ``declared`` has kinds by the names of stores; None for one that was not said."""
+    """The changelogs of a savepoint that may be compacted and are worth it. ``declared`` has kinds by store name, None if not declared."""
     changelogs = (topic for topic in source.topics if topic.role is TopicRole.CHANGELOG)
     planned = tuple(_planned(topic, source.application_id, declared) for topic in changelogs)
     return CompactionPlan(application_id=source.application_id, savepoint_id=source.savepoint_id, topics=planned)
@@ -146,7 +146,7 @@ def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, Stor
 
 
 def why_never(topic: TopicImage, kind: StoreKind) -> str | None:
-    """Why no partition of a changelog may be compacted to the newest row of each key, None when it may."""
+    """Why a changelog must not be compacted to the newest row of each key, None if it may."""
     if kind is StoreKind.UNKNOWN:
         return "the kind of its store is not known; declare it under `stores`"
     if kind not in COMPACTABLE:
@@ -161,7 +161,7 @@ def why_never(topic: TopicImage, kind: StoreKind) -> str | None:
 
 
 def _not_now(image: PartitionImage) -> str | None:
-    """Why one partition is left as it is."""
+    """Why one partition is not compacted."""
     if image.gaps:
         return "it has a gap"
     if not image.rows:
@@ -181,13 +181,13 @@ def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionT
 
 
 def _expected(images: Iterable[PartitionImage]) -> int | None:
-    """About how many rows will be left: as many as a compaction left before, if there was one. None when nothing is known."""
+    """An estimate of the rows that remain: as many as after the previous compaction, if there was one. None if unknown."""
     before = [[copied.file.rows if copied.file else 0 for copied in image.ranges if copied.compacted] for image in images]
     return sum(map(sum, before)) if before and all(before) else None
 
 
 def in_portions(files: Sequence[SegmentFile], max_bytes: int) -> Iterator[tuple[SegmentFile, ...]]:
-    """``files`` in their order, in portions of at most ``max_bytes`` or of one file: one task reads one portion."""
+    """``files`` in order, in groups of at most ``max_bytes`` or of one file. One task reads one group."""
     portion: list[SegmentFile] = []
     size = 0
     for file in files:

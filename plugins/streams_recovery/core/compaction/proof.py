@@ -1,4 +1,4 @@
-"""What a manifest says of ranges that were compacted: how, from which savepoint, and the proof that the state is the same."""
+"""Compacted ranges in a manifest: how they were compacted, from which savepoint, and the proof that the state is the same."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 
 class Compaction(enum.StrEnum):
-    """How the rows of a range were chosen from all that were there. ``latest-per-key``: the newest row of each key, see core.compaction."""
+    """How the rows of a range were chosen. ``latest-per-key``: the newest row of each key, see core.compaction."""
 
     LATEST_PER_KEY = "latest-per-key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProof:
-    """That the compacted rows of one partition stand for the state of all its rows. ``keys`` are those of all rows, deleted ones included. The states
-    are keys with the newest row of each, counted and digested (SHA-256) before and after; in those of windowed stores deleted keys count.
+    """The proof that the compacted rows of one partition have the same state as all its rows. ``keys`` counts the keys of all rows, including deleted
+    ones. The states are counts and digests (SHA-256) of the newest row of each key, before and after. For windowed stores they include deleted keys.
     """
 
     topic: str
@@ -30,19 +30,19 @@ class CompactionProof:
 
     @property
     def holds(self) -> bool:
-        """True when something was compared and it was equal. A partition without a row has nothing to compare."""
+        """True if keys were compared and are equal. A partition without rows has nothing to compare."""
         compared = self.keys > 0 or self.rows_before == 0
         return compared and (self.state_before, self.digest_before) == (self.state_after, self.digest_after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFrom:
-    """The savepoint that this one was made from without asking the cluster, and the proof of every partition that was compacted."""
+    """The savepoint that this one was made from, without the cluster, and the proof of every compacted partition."""
 
     savepoint_id: str
     proofs: tuple[CompactionProof, ...]
 
     @property
     def proven(self) -> bool:
-        """True when every proof holds and at least one key was compared."""
+        """True if every proof holds and at least one key was compared."""
         return all(proof.holds for proof in self.proofs) and any(proof.keys for proof in self.proofs)

@@ -1,41 +1,29 @@
-"""Every committed offset of a restored application, by strategy, manifest and what the logs are like now. Pure, and the same whenever repeated.
+"""Computes every committed offset of a restored application, from the strategy, the manifest and the present logs. Pure: the same arguments give the
+same result.
 
-Metadata holds the stream time at which everything below the offset had been seen. It goes with the exact offset only: at an earlier one
-records that are about to come would lie behind stream time, so that nothing on the way would be emitted or fire again although it is
-counted again; at a later one it would speak of records that were never seen. Kafka's own tools drop it too, but everywhere.
+Metadata contains the stream time at which everything below the offset was processed. It is kept only with the exact offset. At an earlier offset,
+repeated records would lie before stream time: they would be counted again, but nothing would be emitted for them. At a later offset it would cover
+records that were never processed. Kafka's own tools always omit the metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import OffsetStrategy, StrategyKind
+from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.offsets.translation import RowsBelow, translate
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import OffsetToSet
 
-_NAMED = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logs:
-    """The inputs as they are now: first offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None
-    where there is none.
-    """
-
-    starts: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    at_time: Mapping[TopicPartition, int | None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenOffsets:
-    """One offset for every partition the application commits on. ``agree`` tells that every one is where the restored state ends."""
+    """One offset for every partition on which the application commits. ``agree`` is True if all of them match the restored state."""
 
     offsets: tuple[OffsetToSet, ...]
     agree: bool
@@ -43,7 +31,7 @@ class ChosenOffsets:
 
 
 def input_images(placed: Sequence[Placed]) -> dict[TopicPartition, tuple[Placed, PartitionImage]]:
-    """Every partition whose offset a strategy chooses, by the name it has in the target."""
+    """Every partition whose offset the strategy chooses, by its name in the target."""
     return {
         TopicPartition(one.name, image.partition): (one, image)
         for one in placed
@@ -55,15 +43,15 @@ def input_images(placed: Sequence[Placed]) -> dict[TopicPartition, tuple[Placed,
 def choose_offsets(
     placed: Sequence[Placed], strategy: OffsetStrategy, logs: Logs, *, auto_offset_reset: str, rows_below: RowsBelow
 ) -> ChosenOffsets:
-    """The offsets to commit, inputs by ``strategy`` and repartition topics always exact: what is loaded into those is counted from zero.
+    """The offsets to commit: inputs by ``strategy``, repartition topics always exact, because their loaded records are counted from zero.
 
-    A partition that never committed gets an offset as well, where ``auto_offset_reset`` would begin: a table that is restored from its source
-    topic stops at the committed offset, and without one it stays empty. Raises ``Refused`` for offsets outside the logs and for named ones
-    of partitions that are not the application's inputs, all of them at once.
+    A partition without a commit also gets an offset, where ``auto_offset_reset`` would begin. A table that is restored from its source topic is read
+    up to the committed offset, and without one it would stay empty. Raises ``Refused`` for offsets outside the logs, and for listed partitions that
+    are not inputs of the application, all at once.
     """
-    _check_timed(placed, strategy)
+    strategy.check_made([one.name for one in placed if one.made and one.image.role is TopicRole.INPUT])
     exact = _exact_inputs(placed, auto_offset_reset, rows_below)
-    unused = _unused(placed, strategy, exact)
+    unused = strategy.check_inputs(exact, {one.name for one in placed if one.image.role is TopicRole.REPARTITION})
     chosen = {tp: _chosen(tp, known, strategy, logs) for tp, known in exact.items()}
     _check_reach(strategy, exact, chosen, logs)
     agree = all(item.offset == exact[tp].offset for tp, item in chosen.items())
@@ -100,65 +88,14 @@ def _repartition(placed: Sequence[Placed], rows_below: RowsBelow) -> list[Offset
 
 
 def _in_new_log(placed: Placed, image: PartitionImage, rows_below: RowsBelow) -> int:
-    # Created empty, so the first restored row gets offset 0. Without a commit nothing of it was read: begin at the first row.
+    # The topic is created empty, so the first restored row gets offset 0. Without a commit nothing was read: begin at the first row.
     tp = TopicPartition(placed.image.name, image.partition)
     return 0 if image.committed is None else translate(tp, image.committed.offset, image, 0, rows_below)
 
 
-def _check_timed(placed: Sequence[Placed], strategy: OffsetStrategy) -> None:
-    made = [one.name for one in placed if one.made and one.image.role is TopicRole.INPUT]
-    if made and strategy.kind in (StrategyKind.TIMESTAMP, StrategyKind.DURATION):
-        raise Refused(
-            f"the broker cannot yet say which offset belongs to a time in inputs that are made from the savepoint: {', '.join(made)}",
-            next_step="restore with exact offsets, or name offsets",
-            topics=made,
-        )
-
-
 def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
-    offset, fixed = place_offset(tp, exact.offset, strategy, logs)
+    offset, fixed = strategy.place(tp, exact.offset, logs)
     return replace(exact, offset=offset, metadata=exact.metadata if offset == exact.offset else "", fixed=fixed)
-
-
-def place_offset(tp: TopicPartition, exact: int, strategy: OffsetStrategy, logs: Logs) -> tuple[int, bool]:
-    """The offset a strategy means where ``exact`` is the one of the state; and whether it is this number that was asked for, and not a place in a
-    log that moves.
-    """
-    match strategy.kind:
-        case StrategyKind.EARLIEST:
-            return logs.starts[tp], False
-        case StrategyKind.LATEST:
-            # Not the high watermark: what a transaction has not decided yet would be skipped without anybody having seen it.
-            return logs.stable[tp], False
-        case StrategyKind.TIMESTAMP | StrategyKind.DURATION:
-            found = logs.at_time[tp]
-            return (logs.stable[tp] if found is None else found), False
-        case StrategyKind.SHIFT:
-            shifted = exact + (strategy.by or 0)
-            bounded = max(logs.starts[tp], min(shifted, logs.stable[tp]))
-            return bounded, bounded == shifted
-        case StrategyKind.SPECIFIC | StrategyKind.FILE:
-            named = {item.tp: item.offset for item in strategy.given}
-            return named.get(tp, exact), True
-        case StrategyKind.EXACT:
-            return exact, True
-
-
-def _unused(placed: Sequence[Placed], strategy: OffsetStrategy, inputs: Collection[TopicPartition]) -> tuple[str, ...]:
-    """Named partitions that are repartition topics' in a file: an export of the group has them, and they stay exact. Any other is refused."""
-    repartition = {one.name for one in placed if one.image.role is TopicRole.REPARTITION}
-    unknown = [item.tp for item in strategy.given if item.tp not in inputs]
-    passed_over = [tp for tp in unknown if tp.topic in repartition and strategy.kind is StrategyKind.FILE]
-    refused = [tp for tp in unknown if tp not in passed_over]
-    if refused:
-        raise Refused(
-            f"offsets are named for partitions that are no inputs: {listed(refused)}",
-            next_step="name inputs of the application only; repartition topics always get their exact offsets",
-            partitions=[str(tp) for tp in refused],
-        )
-    if not passed_over:
-        return ()
-    return (f"{len(passed_over)} offsets of repartition topics in the file are not used: those are always exact",)
 
 
 def _check_reach(
@@ -171,10 +108,9 @@ def _check_reach(
         if not logs.starts[tp] <= item.offset <= logs.ends[tp]
     ]
     if outside:
-        exactly = "restore into another cluster with the inputs, rebuild from the input, or choose another strategy for the offsets"
         raise Refused(
             f"records would be skipped, or all be read again: {'; '.join(outside)}",
-            next_step=exactly if strategy.kind is StrategyKind.EXACT else "choose offsets within the logs",
+            next_step=strategy.NEXT_STEP_OUTSIDE,
             problems=outside,
         )
 
@@ -183,7 +119,9 @@ def _without_commit(placed: Sequence[Placed], auto_offset_reset: str) -> tuple[s
     where = "at the end it had at the savepoint" if auto_offset_reset == "latest" else "at the start it had at the savepoint"
     missing = [tp for tp, (_, image) in input_images(placed).items() if image.committed is None]
     return (
-        (f"without a commit at the savepoint, so beginning {where} unless a strategy says otherwise: {listed(missing)}",) if missing else ()
+        (f"without a committed offset at the savepoint, so these begin {where} unless the strategy says otherwise: {listed(missing)}",)
+        if missing
+        else ()
     )
 
 
@@ -203,15 +141,5 @@ def _disagreement(
         warnings.append(f"up to {sum(skipped.values()):,} input records are never counted: {listed(skipped)}")
     dropped = [tp for tp in (*again, *skipped) if exact[tp].metadata]
     if dropped:
-        warnings.append(f"stream time begins anew on {len(dropped)} partitions: results of closed windows can be emitted again")
-    bounded = [tp for tp, item in chosen.items() if strategy.kind is StrategyKind.SHIFT and not item.fixed]
-    if bounded:
-        warnings.append(f"the shift is cut off at the ends of the logs: {listed(bounded)}")
-    return tuple(warnings)
-
-
-def listed(partitions: Collection[TopicPartition]) -> str:
-    """The first few by name, and how many more."""
-    shown = ", ".join(str(tp) for tp in sorted(partitions)[:_NAMED])
-    more = len(partitions) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+        warnings.append(f"stream time begins again on {len(dropped)} partitions: results of closed windows can be emitted again")
+    return (*warnings, *strategy.cut_off([tp for tp, item in chosen.items() if not item.fixed]))

@@ -1,7 +1,7 @@
-"""What consumer groups have committed at one moment, kept to go back to, and the plan of going back.
+"""Snapshots of the committed offsets of consumer groups, and the plan to restore them.
 
-A snapshot is a record of positions and nothing else: going back to one makes a group read again or skip. For the group of an application with
-state that is no restore, and the plan says so.
+A snapshot contains only offsets. Restoring it makes a group read records again, or skip them. It does not restore the state of a Kafka Streams
+application, and the plan says so.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class GroupOffset:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsets:
-    """All that one group had committed on ``topics`` (their ids by name). A partition of them that is missing had no offset."""
+    """All offsets that one group had committed on ``topics`` (topic ids by name). A partition of these topics without an entry had no offset."""
 
     group_id: str
     kind: str
@@ -43,8 +43,8 @@ class GroupOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSnapshot:
-    """Groups at one moment. ``savepoint_id`` is the savepoint it was taken with, None for one taken alone; ``unread`` has the groups whose offsets
-    could not be read, with the reason.
+    """Offsets of groups at one moment. ``savepoint_id`` is the savepoint that it was taken with, None if it was taken alone. ``unread`` has the
+    groups whose offsets could not be read, with the reason.
     """
 
     format_version: Literal[1]
@@ -59,7 +59,7 @@ class OffsetSnapshot:
     unread: dict[str, str]
 
     def group(self, group_id: str) -> GroupOffsets:
-        """One group. Raises ``NotFound`` naming those there are."""
+        """One group. Raises ``NotFound`` with the names of the existing groups."""
         found = next((group for group in self.groups if group.group_id == group_id), None)
         if found is None:
             known = ", ".join(group.group_id for group in self.groups) or "none"
@@ -73,7 +73,7 @@ class OffsetSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """A partition's offset as it would be: ``after`` None deletes it. ``before`` is what was seen, None for nothing."""
+    """A change of a partition's offset. ``after`` is the new offset; None deletes it. ``before`` is the present offset, None if there is none."""
 
     topic: str
     partition: int
@@ -84,18 +84,18 @@ class OffsetChange:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def wanted(self) -> CommittedOffset | None:
-        """What to commit."""
+        """The offset to commit."""
         return None if self.after is None else CommittedOffset(offset=self.after, metadata=self.metadata, leader_epoch=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan:
-    """A group's way back to a snapshot, every partition that has or had an offset."""
+    """The plan to restore a group's offsets from a snapshot. It has every partition that has or had an offset."""
 
     application_id: str
     snapshot_id: str
@@ -106,7 +106,7 @@ class RollbackPlan:
 
     @property
     def hash(self) -> str:
-        """Identifies what the plan does. What the group has now does not count."""
+        """SHA-256 of what the plan does. The group's present offsets are not part of it."""
         return hash_of(replace(self, warnings=(), changes=self._wanted()))
 
     @property
@@ -124,13 +124,13 @@ class RollbackPlan:
 
     @property
     def moving(self) -> int:
-        """Partitions that would be different afterwards."""
+        """Number of partitions whose offset would change."""
         return sum(1 for change in self.changes if not change.same)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackReport:
-    """A rollback that was carried out. ``before`` is the snapshot of what was there, to go forward again."""
+    """Offsets that were restored. ``before`` is the snapshot of the previous offsets, so that they can be restored too."""
 
     group_id: str
     snapshot_id: str
@@ -147,9 +147,9 @@ def plan_rollback(
     topics: Mapping[str, TopicDescription],
     spans: Mapping[TopicPartition, tuple[int, int]],
 ) -> RollbackPlan:
-    """The way back. ``now`` is all that the group has committed, ``topics`` those of the snapshot that still exist, ``spans`` the ``[start, end]`` of
-    their logs. Raises ``Refused`` for offsets that mean something else by now: of topics that are gone or were created again, and outside
-    their logs, all of them at once.
+    """The plan. ``now`` are the group's present offsets, ``topics`` the topics of the snapshot that still exist, ``spans`` the ``[start, end]`` of
+    their logs. Raises ``Refused`` for offsets that have no meaning any more, all at once: those of topics that are gone or were created again, and
+    those outside their logs.
     """
     wanted = snapshot.group(group_id)
     known = {item.tp: item for item in wanted.offsets}

@@ -1,7 +1,7 @@
-"""Where a committed offset points after the log has been restored: f(c) = t0 + number of restored rows with source offset below c.
+"""Translates a committed offset to a restored log: f(c) = t0 + number of restored rows with source offset below c.
 
-Compaction, transaction markers and aborted records leave holes in offsets, so a difference of offsets says nothing; a rank does. Holes of
-every cause collapse onto the next surviving record.
+Compaction, transaction markers and aborted records leave holes in the offsets. So the number of rows is counted, not computed as a difference of
+offsets. An offset in a hole is translated to the next restored record.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
 
 RowsBelow = Callable[[SegmentFile, int], int]
-"""How many rows of a file have an offset below the given one. Only asked of files that hold rows on both sides."""
+"""Counts the rows of a file with an offset below the given one. Called only for files with rows on both sides."""
 
 
 def translate(tp: TopicPartition, committed: int, image: PartitionImage, t0: int, rows_below: RowsBelow) -> int:
-    """The offset in the restored log that means what ``committed`` meant in the archived one.
+    """The offset in the restored log that corresponds to ``committed`` in the archived log.
 
-    ``t0`` is the offset of the first restored row. Raises what ``require_archived`` does.
+    ``t0`` is the offset of the first restored row. Raises like ``require_archived``.
     """
     require_archived(tp, committed, image)
     return t0 + sum(_rank(file, committed, rows_below) for file in image.files())
 
 
 def require_archived(tp: TopicPartition, committed: int, image: PartitionImage) -> None:
-    """Needs no ranges. Raises ``Refused`` for a commit below the first archived offset (records would be
-    skipped silently), above the end of the archive (it points at records that were never copied), or below records that were gone before they
-    could be copied.
+    """Raise ``Refused`` for a committed offset below the first archived offset (records would be skipped silently), above the end of the archive
+    (these records were never copied), or below records that were deleted before they could be copied. Does not load the ranges.
     """
     first = image.archived_from
     if not first <= committed <= image.end:
@@ -50,6 +49,7 @@ def require_archived(tp: TopicPartition, committed: int, image: PartitionImage) 
             topic=tp.topic,
             partition=tp.partition,
             committed=committed,
+            gaps=[(gap.start, gap.end, gap.reason) for gap in lost],
         )
 
 

@@ -1,4 +1,4 @@
-"""Which rights a savepoint and a restore need: the least that their steps get by with, each with the step that would fail."""
+"""The minimum permissions that a savepoint and a restore need, each with the step that would fail without it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from streams_recovery.core.preflight.permissions import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInUse:
-    """A topic that a run touches. ``archived`` tells whether its records are read, ``compacted`` whether the log cleaner must be kept away, and
-    ``made`` whether a restore creates it and loads it.
+    """A topic that a run uses. ``archived``: its records are read. ``compacted``: the log cleaner must be stopped. ``made``: a restore creates and
+    loads it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class TopicInUse:
 
 
 def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool) -> tuple[RequiredAcl, ...]:
-    """Rights for a savepoint. ``stops`` tells whether the application may be stopped for it, ``transactional`` whether it is exactly-once."""
+    """Permissions for a savepoint. ``stops``: the application may be stopped for it. ``transactional``: the application is exactly-once."""
     return (
         *(_topic_need(application_id, topic, _backup_operations(topic), "to read records, offsets and settings") for topic in topics),
         _group(application_id, {DESCRIBE, READ} if stops else {DESCRIBE}, "to read offsets" + (", and to remove members" if stops else "")),
@@ -43,7 +43,7 @@ def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bo
 
 
 def restore_needs(application_id: str, topics: Iterable[TopicInUse], *, transactional: bool) -> tuple[RequiredAcl, ...]:
-    """Rights for a restore in place. What a safety savepoint needs besides is told by ``topics``: which are ``archived`` and ``compacted``."""
+    """Permissions for a restore in place. ``archived`` and ``compacted`` of ``topics`` are for its safety savepoint."""
     return (
         *(
             _topic_need(
@@ -68,7 +68,7 @@ def _backup_operations(topic: TopicInUse) -> Operations:
 def _restore_operations(topic: TopicInUse) -> Operations:
     if topic.made:
         return frozenset({DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, CREATE, DELETE, READ, WRITE})
-    # A commit is a right to read what is committed for.
+    # Kafka requires Read on a topic to commit offsets on it.
     return _backup_operations(topic) | ({READ} if topic.role is TopicRole.INPUT else frozenset())
 
 

@@ -1,4 +1,4 @@
-"""What can be seen before a savepoint or a restore to be unsafe or impossible on this cluster: all of it at once, from facts alone."""
+"""Checks what is unsafe or impossible on this cluster before a savepoint or a restore. Reports everything at once. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.savepoint.topology import Declared
 
-# Levels of metadata.version that the releases 4.1 and 4.2 know (MetadataVersion). The defect is in 4.1.x and 4.2.0 and is gone in 4.2.1.
+# Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
 
 
 def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
-    """What blocks or weakens a savepoint of these topics. ``topics`` need not hold more than the internal ones and the inputs."""
+    """Findings before a savepoint of these topics. Only the internal topics and the inputs are needed."""
     internal = [topic for topic in topics if topic.role.internal]
     settings = {topic.name: topic.settings for topic in internal}
     replicas = {topic.name: topic.replication_factor for topic in internal}
@@ -36,15 +36,21 @@ def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], applicati
 
 
 def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[PreflightFinding, ...]:
-    """What to say of an application that nobody has said of how it is held: one that cannot be paused is stopped for every savepoint."""
+    """A warning if the configuration does not say how the application is held and it cannot be paused, so that it is stopped for every savepoint."""
     if no_pause_because is None:
         return ()
     what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
-    return (warning("hold", what, "write backup.consistency.mode: stop if that is meant; else live, or let it be paused"),)
+    return (
+        warning(
+            "hold",
+            what,
+            "set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
+        ),
+    )
 
 
 def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:
-    """What to say when savepoints are no help against the loss of the cluster."""
+    """A warning if savepoints do not survive the loss of the cluster."""
     roles = dict.fromkeys(declared.globals, TopicRole.GLOBAL) | dict.fromkeys(declared.inputs, TopicRole.INPUT)
     absent = [name for name, role in roles.items() if not declared.archives(name, role)]
     if not absent:
@@ -62,8 +68,8 @@ def before_restore(
     *,
     replacing: bool = False,
 ) -> tuple[PreflightFinding, ...]:
-    """What blocks or weakens a restore of ``manifest``. ``made`` are the topics that it makes, by the names they get; ``existing`` those
-    of them that the cluster has. ``replacing`` tells whether those may be replaced by the savepoint's.
+    """Findings before a restore of ``manifest``. ``made`` are the topics that it creates, by their new names. ``existing`` are those of them that
+    already exist. ``replacing``: existing topics may be replaced.
     """
     settings = {name: _created_settings(cluster, image) for name, image in made.items()}
     replicas = {name: image.replication_factor for name, image in made.items()}
@@ -81,7 +87,9 @@ def before_restore(
 
 
 def outputs_transferred(last: OwnershipEntry | None, application_id: str, source: str) -> tuple[PreflightFinding, ...]:
-    """What an application must not be given a state for: one whose clone writes its outputs; and a live clone, that of the application it replaced."""
+    """A blocking finding if an application must not be restored: because its clone writes its outputs, or because it is a live clone and the state is
+    that of the application it replaced.
+    """
     if last is None or (last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other)):
         return ()
     if last.role is Role.RETIRED:
@@ -92,7 +100,7 @@ def outputs_transferred(last: OwnershipEntry | None, application_id: str, source
 
 
 def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
-    """Outputs, by name, that have grown since the cut: the input that made them grow is processed once more. ``ends`` are those of now."""
+    """Outputs, by name, that have grown since the cut: the input behind these records will be processed again. ``ends`` are the present ends."""
     since = {
         tp: (image.end, ends[tp])
         for name, topic in outputs.items()
@@ -113,8 +121,8 @@ def _created_settings(cluster: ClusterFacts, topic: TopicImage) -> dict[str, str
 
 
 def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
-    """Offsets for a group that does not exist make a classic one. A streams application takes it over, and a coordinator of these releases
-    can fail to load its partition afterwards, with the offsets of every group in it (KAFKA-20254).
+    """Setting offsets for a group that does not exist creates a classic group. If a streams application then takes it over, a coordinator of these
+    releases can fail to load its partition, with the offsets of every group in it (KAFKA-20254).
     """
     if manifest.group_type != "streams" or application.group_kind == "streams" or cluster.metadata_level is None:
         return []
@@ -136,7 +144,7 @@ def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: Applicat
 
 
 def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
-    """A process of the application has one name in front of all its threads' (StreamThread#create)."""
+    """More member processes than known instances. All threads of one process share a client id prefix (StreamThread#create)."""
     processes = {client.rsplit("-StreamThread-", 1)[0] for client in application.client_ids if "-StreamThread-" in client}
     if len(processes) <= len(application.instances):
         return []

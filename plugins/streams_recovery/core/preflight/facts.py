@@ -1,4 +1,4 @@
-"""What a preflight has looked up, without a judgement: the cluster, its topics and the application."""
+"""Facts that a preflight check has read: the cluster, its topics and the application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
     "max.message.bytes",
 )
 AUTO_CREATE = "auto.create.topics.enable"
-# What a topic without an override has, by the name of the broker's setting.
+# The broker setting that applies to a topic without an override.
 BROKER_DEFAULTS = {
     MIN_IN_SYNC: MIN_IN_SYNC,
     UNCLEAN: UNCLEAN,
@@ -26,8 +26,8 @@ LOG_APPEND = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """``brokers`` counts those that are up. ``settings`` are broker settings, empty when they may not be read. ``metadata_level`` is the highest
-    level of ``metadata.version`` that the broker knows, which dates its release; None when it does not tell.
+    """``brokers`` counts running brokers. ``settings`` are broker settings, empty if they cannot be read. ``metadata_level`` is the highest level of
+    ``metadata.version`` that the broker supports, which shows its release; None if the broker does not report it.
     """
 
     brokers: int
@@ -37,7 +37,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic that exists. ``settings`` are those in force, defaults included; empty when they may not be read."""
+    """An existing topic. ``settings`` are the effective settings, including defaults; empty if they cannot be read."""
 
     name: str
     role: TopicRole
@@ -48,8 +48,8 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:
-    """``application_id`` is the target's and ``group_kind`` as in ``GroupDescription``. ``client_ids`` are those of the group's members,
-    ``instances`` those that are not gone.
+    """``application_id`` is that of the target. ``group_kind`` is as in ``GroupDescription``. ``client_ids`` are those of the group's members,
+    ``instances`` those that are not stopped.
     """
 
     application_id: str

@@ -1,4 +1,4 @@
-"""What a look around before a run has found."""
+"""Findings of a preflight check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 class Severity(enum.StrEnum):
-    """``blocking``: the run would fail or do harm. ``warning``: it would work, and somebody should know."""
+    """``blocking``: the run would fail or do harm. ``warning``: the run would work, but a person should know."""
 
     BLOCKING = "blocking"
     WARNING = "warning"
@@ -20,41 +20,45 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightFinding:
-    """One finding and what to do about it. ``kind`` is a word that scripts can compare."""
+    """One finding and what to do about it. ``kind`` is a word that scripts can compare. With ``is_command`` the ``remedy`` is a complete command."""
 
     severity: Severity
     kind: str
     text: str
     remedy: str
+    is_command: bool = False
 
     def __str__(self) -> str:
         return f"{self.text}: {self.remedy}"
 
 
 def findings_text(names: Collection[str]) -> str:
-    """Names for a sentence: the first few, and how many more."""
+    """The first few names, and how many more, as text."""
     shown = sorted(names)[:_SHOWN]
     return ", ".join(shown) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
-    """Those that must be dealt with first."""
+    """The blocking findings."""
     return tuple(found for found in findings if found.severity is Severity.BLOCKING)
 
 
-def required(findings: Iterable[PreflightFinding], doing: str) -> tuple[str, ...]:
-    """The warnings as texts. Raises ``Refused`` naming everything that blocks at once. ``doing`` completes the sentence "... cannot begin"."""
+def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: Iterable[str] = ()) -> tuple[str, ...]:
+    """The warnings as texts. Raises ``Refused`` with all blocking findings at once. ``doing`` is the start of the sentence "... cannot begin".
+    ``look_again`` is the command that shows what is left, where there is one.
+    """
     findings = tuple(findings)
     stopping = blocking(findings)
     if stopping:
         raise Refused(
-            f"{doing} cannot begin, nothing was changed. " + " ".join(f"({at}) {found}." for at, found in enumerate(stopping, 1)),
-            next_step="deal with all of it, then run again; `streams-recovery preflight` shows what is left",
+            f"{doing} cannot begin, nothing was changed. "
+            + " ".join(f"({at}) {found.text if found.is_command else found}." for at, found in enumerate(stopping, 1)),
+            next_step="correct all of it, then run again",
             findings=[str(found) for found in stopping],
-        )
+        ).then(*(found.remedy for found in stopping if found.is_command), *look_again)
     return tuple(str(found) for found in findings)
 
 
 def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
-    """One that stops nothing."""
+    """A finding that only warns."""
     return PreflightFinding(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)

@@ -1,6 +1,7 @@
-"""What a Kafka user must be allowed, what it is allowed, and the commands that grant the difference.
+"""Compares the permissions that a Kafka user needs with those it has, and makes the commands that grant the missing ones.
 
-Operations have the protocol's names, such as ``DESCRIBE_CONFIGS``. Some imply others; a broker's answer about a user's rights has those in it.
+Operations have the names of the Kafka protocol, such as ``DESCRIBE_CONFIGS``. Some operations imply others; a broker's answer about a user's
+permissions includes the implied ones.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from streams_recovery.core.preflight.findings import PreflightFinding, Severity,
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
 
-# StandardAuthorizerData: what is allowed together with these.
+# Operations that these imply (StandardAuthorizerData).
 _IMPLIED = {READ: DESCRIBE, WRITE: DESCRIBE, DELETE: DESCRIBE, ALTER_CONFIGS: DESCRIBE_CONFIGS}
 
 Operations = frozenset[str]
-# A cluster without an authorizer, or one that keeps this to itself, gives no answer.
+# None: the cluster has no authorizer, or does not report permissions.
 Answer = Operations | None
 
 
 class ResourceKind(enum.StrEnum):
-    """What a right is about, as the option of ``kafka-acls.sh`` that names it."""
+    """The kind of resource, as the option of ``kafka-acls.sh`` that names it."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -34,8 +35,8 @@ class ResourceKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAcl:
-    """Operations that are needed on one resource, and what for. ``advised`` is the name to grant them on, a prefix when ``prefixed``: rights on
-    internal topics are granted for all of them, those of tomorrow too. A need that is not ``blocking`` only makes something worse.
+    """Operations that are needed on one resource, and the reason. ``advised`` is the name to grant them on; it is a prefix when ``prefixed``.
+    Permissions on internal topics are granted on a prefix, so that they include future topics. A need that is not ``blocking`` gives only a warning.
     """
 
     kind: ResourceKind
@@ -49,9 +50,9 @@ class RequiredAcl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What the user of a connection may do. None stands for an answer the cluster does not give. ``transactional_ids`` tells whether those of
-    the application can be seen. ``cluster_readable`` tells whether brokers' settings can be: without Describe on the cluster nothing else is
-    told about rights on it.
+    """The permissions of a connection's user. None means that the cluster does not report them. ``transactional_ids``: the user can see those of the
+    application. ``cluster_readable``: the user can read broker settings. Without Describe on the cluster, the broker reports no other permission on
+    it.
     """
 
     principal: str
@@ -63,10 +64,10 @@ class Rights:
     transactional_ids: bool
 
     def allowed(self, need: RequiredAcl) -> Answer:
-        """What is allowed where ``need`` asks for something."""
+        """The operations that are allowed on the resource of ``need``."""
         if need.kind is ResourceKind.TOPIC:
             own = self.topics.get(need.name, frozenset())
-            # Creating topics may be allowed for a whole cluster, too.
+            # Create may also be allowed on the whole cluster.
             return own | {CREATE} if own is not None and CREATE in (self.cluster or ()) else own
         if need.kind is ResourceKind.GROUP:
             return self.group
@@ -76,8 +77,8 @@ class Rights:
 
 
 def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFinding, ...]:
-    """Every right that is needed and not there, each with the command that grants it, and a warning when the cluster keeps rights to itself."""
-    # What is granted on a prefix is granted at once; what is granted by name, together with those that lack the same.
+    """Every missing permission, each with the command that grants it, and a warning if the cluster does not report permissions."""
+    # One command for each prefix. Topics that are granted by name share a command if they lack the same operations.
     lacking: dict[tuple[object, ...], tuple[list[RequiredAcl], Operations]] = {}
     untold: list[str] = []
     for need in needs:
@@ -102,7 +103,7 @@ def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFind
 
 
 def command(rights: Rights, kind: ResourceKind, names: Iterable[str], operations: Iterable[str], *, prefixed: bool) -> str:
-    """The call of ``kafka-acls.sh`` that grants ``operations``; ``admin.properties`` is how an administrator connects."""
+    """The ``kafka-acls.sh`` command that grants ``operations``. ``admin.properties`` contains the connection of an administrator."""
     argv = ["kafka-acls.sh", "--bootstrap-server", rights.bootstrap_servers, "--command-config", "admin.properties", "--add"]
     argv += ["--allow-principal", rights.principal]
     for operation in sorted(operations):
@@ -113,7 +114,7 @@ def command(rights: Rights, kind: ResourceKind, names: Iterable[str], operations
 
 
 def least(operations: Operations) -> Operations:
-    """The operations that have to be granted so that all of these are allowed."""
+    """The fewest operations to grant so that all of these are allowed."""
     return operations - {_IMPLIED[operation] for operation in operations & _IMPLIED.keys()}
 
 
@@ -133,4 +134,5 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
         kind="acl",
         text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{findings_text(names)} ({reasons})",
         remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),
+        is_command=True,
     )

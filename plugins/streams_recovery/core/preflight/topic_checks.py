@@ -1,4 +1,4 @@
-"""What is wrong with the settings and the copies of topics, as they are or as they would be made."""
+"""Checks the settings and replicas of topics, existing ones and those that a restore would create."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def partitions(
 
 
 def too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
-    """Topics that ask for more copies than brokers are up."""
+    """Topics that need more replicas than there are running brokers."""
     wanted = max(replicas.values(), default=0)
     if wanted <= cluster.brokers:
         return []
@@ -52,7 +52,7 @@ def too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[
 
 
 def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Topics that no producer could write to: they ask for more copies in sync than they have."""
+    """Topics that no producer could write to, because they need more in-sync replicas than they have."""
     names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
     if not names:
         return []
@@ -67,8 +67,9 @@ def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping
 
 
 def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """No file's largest record, which a manifest does not have, is smaller than its average. A broker judges records as they are sent,
-    compressed: what zstd could not make fit, the lz4 of a restore will not either; of the rest one can only warn.
+    """Records that may be too large for their topic. A manifest has only the average record size of each file; the largest record is at least that
+    large. A broker checks the compressed size. Records that are too large even with zstd block, because a restore uses lz4. Others only give a
+    warning.
     """
     found = []
     for name, topic in topics.items():
@@ -91,7 +92,7 @@ def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[s
 
 
 def weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """What could lose acknowledged records of these topics, or bring wrong topics into being."""
+    """Settings that can lose acknowledged records of these topics, or create wrong topics."""
 
     def having(holds: Callable[[str], bool]) -> list[str]:
         return [name for name in replicas if holds(name)]
@@ -117,7 +118,7 @@ def weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Ma
 
 
 def replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Changelogs whose records get other timestamps than they had."""
+    """Changelogs in which the broker would replace the timestamps of restored records."""
     names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
     if not names:
         return []

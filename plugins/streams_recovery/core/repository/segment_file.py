@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import Damaged
@@ -10,8 +10,8 @@ from streams_recovery.core.errors import Damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """One immutable Parquet file. ``key`` is relative to the repository. Timestamps are the true minimum and maximum, not first and last.
-    ``payload_bytes`` counts keys and values: what a restore will have to send, headers and framing aside.
+    """One immutable Parquet file. ``key`` is relative to the repository, and empty while the file is not stored. Timestamps are the true minimum and
+    maximum, not first and last. ``payload_bytes`` counts keys and values: what a restore will have to send, headers and framing aside.
     """
 
     key: str
@@ -29,6 +29,10 @@ class SegmentFile:
         """False when no file can have these numbers, whatever is in it."""
         counted = 0 < self.rows <= self.last_offset - self.first_offset + 1
         return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
+
+    def stored_as(self, key: str) -> SegmentFile:
+        """The same file, stored under ``key``."""
+        return replace(self, key=key)
 
     def damaged(self, what: str) -> Damaged:
         """The error for a stored file that is not what this says of it."""
@@ -58,6 +62,11 @@ class CopiedRange:
         if not (0 <= self.start < self.end and inside):
             raise Damaged(
                 f"copied range [{self.start}, {self.end}) does not fit its file {self.file}",
+                next_step="do not use this savepoint; verify the repository",
+            )
+        if self.file is not None and not self.file.key:
+            raise Damaged(
+                f"the file of copied range [{self.start}, {self.end}) is not stored",
                 next_step="do not use this savepoint; verify the repository",
             )
 

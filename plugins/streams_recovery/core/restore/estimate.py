@@ -1,10 +1,10 @@
-"""How long a restore will take: by what it moves, and by how long earlier restores of the same application took for what they moved.
+"""Estimates how long a restore takes, from its size and from earlier restores of the same application.
 
-The rates below are of restores through Airflow on two cores that broker, application and Spark shared: 1.5 million records in 64 partitions, and some
-thousand in as many. A part that hardly depends on the records is what Spark, Airflow and the application need to start. Other machines are faster or
-slower as a whole, step by step; so what earlier restores took is compared with what these rates say of *them*, and the new estimate is moved by that.
+The default rates are from restores through Airflow on two cores shared by broker, application and Spark: one with 1.5 million records in 64
+partitions, one with some thousand records in as many partitions. The constant parts are the start-up times of Spark, Airflow and the application.
+Other machines are faster or slower in each step. So each step's default is multiplied by the ratio of measured to default time of earlier restores.
 
-A load reads back what it wrote. That nothing is left to compare after it is the rule, and what the estimate of that step is for.
+A load reads back what it wrote. Usually nothing is left to compare after it, and the estimate of that step assumes this.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ STEPS: Final = {
     "start": (Phase.VERIFIED, Phase.STARTED),
     "catch up": (Phase.STARTED, Phase.RECOVERED),
 }
-# Earlier restores that count: the machines of last year may be others.
+# How many earlier restores count. Older ones may have run on other machines.
 NEWEST: Final = 5
-# Two moments of a journal closer than this are no measurement.
+# Journal times that are closer together are too inexact for a measurement.
 _LEAST_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What a restore moves: records to load with the bytes of their keys and values into so many partitions, offsets of topics that are replaced and
-    saved first, and input records from the committed offsets to the ends.
+    """The size of a restore: records to load, the bytes of their keys and values, and the number of partitions; offsets of topics that are replaced
+    and saved first; and input records from the committed offsets to the ends.
     """
 
     records: int
@@ -47,7 +47,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """A restore that was: what it moved, and the seconds of its steps."""
+    """An earlier restore: its sizes, and the seconds of its steps."""
 
     sizes: Sizes
     seconds: Mapping[str, float]
@@ -55,7 +55,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Seconds of each step, from the moment the plan is approved. ``measured`` earlier restores are behind it; with none it is by default rates."""
+    """Seconds of each step, counted from the approval. ``measured`` is the number of earlier restores used; with 0 the default rates were used."""
 
     seconds: dict[str, float]
     measured: int
@@ -67,7 +67,7 @@ class Estimate:
 
 
 def by_default(sizes: Sizes) -> dict[str, float]:
-    """Seconds of each step by the stated rates."""
+    """Seconds of each step with the default rates."""
     return {
         "save": 3 + (18 + 5e-6 * sizes.replaced if sizes.replaced else 0),
         "create": 1 + 0.045 * sizes.partitions,
@@ -79,7 +79,7 @@ def by_default(sizes: Sizes) -> dict[str, float]:
 
 
 def estimate(sizes: Sizes, earlier: Sequence[Timed], throttle: Throttle) -> Estimate:
-    """How long it will take, by the newest of the ``earlier`` restores, which are in the order of time. A throttle bounds the load from below."""
+    """The estimate, from the newest of the ``earlier`` restores (oldest first). A throttle sets a minimum for the load."""
     newest = earlier[-NEWEST:]
     seconds = {step: plain * _factor(step, newest) for step, plain in by_default(sizes).items()}
     seconds["load"] = max(seconds["load"], *_throttled(sizes, throttle))
@@ -87,7 +87,7 @@ def estimate(sizes: Sizes, earlier: Sequence[Timed], throttle: Throttle) -> Esti
 
 
 def _factor(step: str, earlier: Sequence[Timed]) -> float:
-    # The middle one: a restore that was interrupted, or met a busy machine, says little of the next.
+    # The median, because an interrupted restore, or one on a busy machine, says little about the next.
     return statistics.median(timed.seconds[step] / by_default(timed.sizes)[step] for timed in earlier) if earlier else 1.0
 
 
@@ -97,8 +97,8 @@ def _throttled(sizes: Sizes, throttle: Throttle) -> tuple[float, float]:
 
 
 def seconds_of(journal: Collection[JournalEntry], *, began_at: int) -> dict[str, float] | None:
-    """The seconds of each step of a restore by its journal, None unless it recovered with every phase behind the one before it."""
-    # That it was opened says its ticket; the first entry is the next phase.
+    """The seconds of each step of a restore, from its journal. None unless it recovered and went through all phases in order."""
+    # The opening is recorded in the ticket; the first journal entry is the next phase.
     first = {Phase.OPENED: began_at}
     for entry in journal:
         first.setdefault(entry.phase, entry.at)
@@ -111,7 +111,7 @@ def seconds_of(journal: Collection[JournalEntry], *, began_at: int) -> dict[str,
 
 
 def duration_text(seconds: float) -> str:
-    """As people say it."""
+    """The duration as text for people."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,7 +1,7 @@
-"""Cutting a log where it is: the part behind a moment is taken out of it, by deleting it and making it again from its archive.
+"""Cuts a log in place: the records after a moment are removed, by deleting the topic and creating it again from its archive.
 
-That is for a log that nobody writes to, that is archived from its first record to its last, and whose other readers are known. What comes out
-stays in the archive, can be put behind the log again, and is written down as a quarantine.
+This requires that no producer writes to the log, that it is archived from its first record to its last, and that its other readers are known. The
+removed records stay in the archive, can be appended to the log again, and are recorded as a quarantine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterPartition:
-    """Records of one partition that do not belong to the moment: those rows of these files, in order, that the cut takes."""
+    """Records of one partition that do not belong to the moment: the rows of ``files``, in order, that ``cut`` selects."""
 
     partition: int
     files: tuple[SegmentFile, ...]
@@ -28,27 +28,27 @@ class LaterPartition:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of later records."""
         return self.cut.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterTopic:
-    """The later records of one topic. Partitions without any are left out."""
+    """The later records of one topic. Partitions without later records are left out."""
 
     name: str
     partitions: tuple[LaterPartition, ...]
 
     @property
     def rows(self) -> int:
-        """How many, all partitions together."""
+        """Number of later records in all partitions."""
         return sum(partition.rows for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedOffset:
-    """A committed offset of another group on a log that is cut: where it is, and where it points in what is left. ``again`` records that it has
-    read come out; it reads them once more when they are appended again.
+    """A committed offset of another group on a log that is cut, before and after. ``again`` counts removed records that the group had read. It reads
+    these again if they are appended.
     """
 
     group: str
@@ -61,14 +61,14 @@ class MovedOffset:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
-    """What is done to inputs where they are. ``ends`` (by ``<topic> <partition>``) are those of all inputs: proven to stand still for ``still_seconds``,
-    and archived up to there. ``later`` topics are made again without these records, and ``groups`` are translated.
+    """The changes of the inputs. ``ends`` (by ``<topic> <partition>``) are those of all inputs, proven unchanged for ``still_seconds`` and archived
+    up to there. ``later`` topics are created again without these records, and offsets of ``groups`` are translated.
     """
 
     still_seconds: float
@@ -79,8 +79,8 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry:
-    """One entry of a quarantine. ``set-aside`` comes before the logs are cut: which records of savepoint ``savepoint_id`` come out. ``begins`` comes
-    before they are appended again, behind ``ends`` (by ``<topic> <partition>``); ``appended`` when they are all there.
+    """One entry of a quarantine. ``set-aside`` is written before the logs are cut, and says which records of savepoint ``savepoint_id`` are removed.
+    ``begins`` is written before they are appended again, after ``ends`` (by ``<topic> <partition>``). ``appended`` is written when all are there.
     """
 
     kind: Literal["set-aside", "begins", "appended"]
@@ -94,7 +94,7 @@ class QuarantineEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """What is known of the later records of one restore. ``begun`` has the ends behind which they are being appended, None before that."""
+    """The later records of one restore. ``begun`` has the ends after which they are being appended, None before that."""
 
     restore_id: str
     savepoint_id: str
@@ -105,7 +105,7 @@ class Quarantine:
 
 
 def quarantine_of(restore_id: str, entries: tuple[QuarantineEntry, ...]) -> Quarantine:
-    """What these entries say. Raises ``NotFound`` without any: such a restore has set nothing aside."""
+    """The quarantine that these entries describe. Raises ``NotFound`` without any entry: that restore has removed no input."""
     if not entries:
         raise NotFound(
             f"restore {restore_id} has set no input aside",
@@ -113,7 +113,7 @@ def quarantine_of(restore_id: str, entries: tuple[QuarantineEntry, ...]) -> Quar
             restore=restore_id,
         )
     first = entries[0]
-    # The first one: an append that goes on behind another one writes none, so what comes later is not of an append.
+    # Take the first: an append that continues another one writes no `begins` entry.
     begun = next((entry.ends for entry in entries if entry.kind == "begins"), None)
     appended = next((entry.at for entry in entries if entry.kind == "appended"), None)
     return Quarantine(
@@ -122,7 +122,7 @@ def quarantine_of(restore_id: str, entries: tuple[QuarantineEntry, ...]) -> Quar
 
 
 def uncovered(tp: TopicPartition, image: PartitionImage, start: int, end: int) -> str | None:
-    """Why a log from ``start`` to ``end`` cannot be made again from its archive, None when it can: every offset of it must be there."""
+    """Why a log from ``start`` to ``end`` cannot be created again from its archive, None if it can. Every offset must be archived."""
     first = image.archived_from
     if end != image.end:
         return f"{tp} ends at {end} and is archived up to {image.end}"
@@ -135,7 +135,7 @@ def uncovered(tp: TopicPartition, image: PartitionImage, start: int, end: int) -
 
 
 def check_stood_still(first: Mapping[TopicPartition, Any], second: Mapping[TopicPartition, Any], seconds: float) -> None:
-    """Raise ``Refused`` naming logs that two looks, so far apart, saw differently. Nothing looked at proves nothing."""
+    """Raise ``Refused`` for logs that changed between two readings, ``seconds`` apart. No reading at all proves nothing, and is refused too."""
     moved = sorted(str(tp) for tp in {*first, *second} if tp not in first or tp not in second or first[tp] != second[tp])
     if not first:
         raise Refused("no log was looked at", next_step="check topics.inputs in the configuration")

@@ -1,4 +1,4 @@
-"""Inputs that a restore in place leaves as they are: whether they are still those that the restored state was made of."""
+"""Checks the inputs that a restore in place keeps: whether they still have the records that the restored state was made of."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.strategy import StrategyKind
+from streams_recovery.core.offsets.strategies import STRATEGIES, OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.savepoint.truncation import truncation
 
-_BY_THE_LOG = (StrategyKind.EARLIEST, StrategyKind.LATEST, StrategyKind.TIMESTAMP, StrategyKind.DURATION)
+_FROM_LOG = ", ".join(strategy.short_form() for strategy in STRATEGIES if strategy.FROM_LOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptInput:
-    """One partition: as the savepoint has it, and as it is. ``leader_epoch`` and ``end`` are those of now, ``epoch_end`` is where by the broker the
-    records end that were written up to the savepoint's leader epoch; None when it cannot tell. ``compacted`` tells whether the log cleaner may
-    come for it.
+    """One partition, at the savepoint and now. ``leader_epoch`` and ``end`` are the present ones. ``epoch_end`` is the offset at which the broker
+    says that the records up to the savepoint's leader epoch end; None if it cannot tell. ``compacted``: the log cleaner may remove records.
     """
 
     tp: TopicPartition
@@ -30,40 +29,42 @@ class KeptInput:
 
     @property
     def read(self) -> int:
-        """Where the application had read up to. Without a commit nothing of it is in the state."""
+        """The offset up to which the application had read. 0 without a commit."""
         return 0 if self.image.committed is None else self.image.committed.offset
 
     def truncated_below(self, offset: int) -> str | None:
-        """Why its records below ``offset``, which were there at the savepoint, are other ones now; None while they are the same."""
+        """Why its records below ``offset``, which existed at the savepoint, are different now. None if they are the same."""
         return truncation(seen=self.image.leader_epoch, upto=offset, now=self.leader_epoch, epoch_end=self.epoch_end)
 
 
-def check_same_records(kept: Collection[KeptInput], strategy: StrategyKind) -> tuple[str, ...]:
-    """Raise ``Refused`` naming inputs that were cut back below the committed offset: it is a place among other records now. Where a strategy takes
-    its offsets from the log, the same is only a warning.
+def check_same_records(kept: Collection[KeptInput], strategy: OffsetStrategy) -> tuple[str, ...]:
+    """Raise ``Refused`` for inputs that were truncated below the committed offset: the offset now points at other records. For strategies that take
+    offsets from the log this is only a warning.
     """
     problems = [f"{one.tp}: {why}" for one in kept if (why := one.truncated_below(one.read)) is not None]
-    if problems and strategy not in _BY_THE_LOG:
+    if problems and not strategy.FROM_LOG:
         raise Refused(
-            f"inputs lost records that the savepoint's state was made of, and have others in their place: {'; '.join(problems)}",
+            f"inputs lost records that the savepoint's state was made of, and have other records at these offsets now: {'; '.join(problems)}",
             next_step="nothing was changed; find out why a broker lost acknowledged records; then choose a savepoint that is older than the loss, "
-            "restore into another cluster with the archived inputs, or choose offsets by the log (earliest, latest, timestamp:...)",
+            f"restore into another cluster with the archived inputs, or choose offsets by the log ({_FROM_LOG})",
             problems=problems,
         )
-    return tuple(f"records that the state was made of are gone from an input, and others are in their place: {why}" for why in problems)
+    return tuple(f"an input lost records that the state was made of, and has other records at these offsets now: {why}" for why in problems)
 
 
 def outgrown_tables(kept: Collection[KeptInput], stores: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """What to say of compacted inputs that went on since the savepoint. ``stores`` are, by input, those that are known to be restored from it."""
+    """Warnings about compacted inputs that have changed since the savepoint. ``stores`` are, by input, the stores that are known to be restored from
+    it.
+    """
     spans: dict[str, list[str]] = {}
     for one in kept:
         if one.compacted and one.end > one.read > 0:
             spans.setdefault(one.tp.topic, []).append(f"{one.tp} offsets {one.read} to {one.end - 1}")
     return tuple(
-        f"{topic} is compacted and went on since the savepoint ({', '.join(at)}). Where a key was written again, the log may have lost its record from "
-        f"before. {_table(stores.get(topic, ()))} lacks such a key until its later record is read, and what is joined with it meanwhile finds nothing. "
-        "A min.compaction.lag.ms longer than the time from savepoint to restore keeps such records; a table with a changelog of its own does "
-        "not need them"
+        f"{topic} is compacted and has changed since the savepoint ({', '.join(at)}). If a key was written again, compaction may have removed its older "
+        f"record. {_table(stores.get(topic, ()))} lacks such a key until its newer record is read, and joins with it find nothing until then. "
+        "A min.compaction.lag.ms longer than the time from savepoint to restore keeps such records. A table with its own changelog does not need "
+        "them"
         for topic, at in spans.items()
     )
 

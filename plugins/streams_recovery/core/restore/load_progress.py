@@ -1,4 +1,4 @@
-"""What a load that failed left behind, and what may be done with it: go on behind it, or begin with an empty topic again."""
+"""Decides what to do with the records that a failed load left: continue after them, or begin again with an empty topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgress:
-    """One partition of a topic that a restore created: the log as it is, and the rows that belong there."""
+    """One partition of a topic that a restore created: the present log, and the number of rows to load."""
 
     tp: TopicPartition
     start: int
@@ -20,14 +20,16 @@ class LoadProgress:
 
     @property
     def present(self) -> int | None:
-        """Records that can be the beginning of what belongs there. None when they cannot: a log that was created empty begins at 0, and no
-        more than its rows is in it. Whether they *are* the beginning only comparing them tells.
+        """The number of records that can be the first part of the rows to load. None if they cannot be: the log must begin at 0 and have at most this
+        number of rows. Only a comparison shows whether they *are* the right records.
         """
         return self.end if self.start == 0 and self.end <= self.rows else None
 
 
 class TopicState(enum.StrEnum):
-    """A topic by its id: ``OURS`` was created by this restore; a ``STRANGER`` was not, and holds records or not; or there is none."""
+    """A topic by its id. ``OURS``: this restore created it. ``STRANGER_EMPTY`` and ``STRANGER_FULL``: it did not. ``MISSING``: there is no such
+    topic.
+    """
 
     OURS = "ours"
     STRANGER_EMPTY = "empty"
@@ -36,7 +38,9 @@ class TopicState(enum.StrEnum):
 
 
 class LoadAction(enum.StrEnum):
-    """What a load does with a topic: ``GO_ON`` behind what is there, ``BEGIN_AGAIN`` with an empty one, or ``REFUSE`` and leave it to a person."""
+    """What a load does with a topic: ``GO_ON`` after the existing records, ``BEGIN_AGAIN`` with an empty topic, or ``REFUSE`` and let a person
+    decide.
+    """
 
     GO_ON = "go on"
     BEGIN_AGAIN = "begin again"
@@ -44,8 +48,8 @@ class LoadAction(enum.StrEnum):
 
 
 def next_action(kind: TopicState, *, records: int, differs: bool, others_write: bool) -> LoadAction:
-    """What becomes of a topic with so many ``records``. It ``differs`` when they cannot be the beginning of what belongs there, or were compared and are
-    not. Where ``others_write`` such records may be the only copy there is, and are not deleted.
+    """The action for a topic with ``records`` records. ``differs``: they cannot be the first rows to load, or were compared and differ.
+    ``others_write``: producers write to the topic, so such records may be the only copy, and are not deleted.
     """
     if kind is TopicState.STRANGER_FULL or (others_write and records and differs):
         return LoadAction.REFUSE
@@ -53,10 +57,10 @@ def next_action(kind: TopicState, *, records: int, differs: bool, others_write: 
 
 
 def topic_state(topic_id: str | None, ours: Iterable[str], offsets: int) -> TopicState:
-    """What a topic with this id and so many offsets in it is to a restore that created the ids ``ours``. An id None means that there is none."""
+    """The state of a topic with this id and number of offsets, for a restore that created the ids ``ours``. An id None means that there is no topic."""
     if topic_id is None:
         return TopicState.MISSING
     if topic_id in set(ours):
         return TopicState.OURS
-    # A topic whose creation was not noted any more before the process died is empty.
+    # If the process died before it recorded the creation of a topic, the topic is empty.
     return TopicState.STRANGER_FULL if offsets else TopicState.STRANGER_EMPTY

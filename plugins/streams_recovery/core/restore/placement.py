@@ -1,4 +1,4 @@
-"""Where each topic of a savepoint goes: made anew from its records, or left as it is. Decided from names, ids and lengths; nothing is touched."""
+"""Decides for each topic of a savepoint whether it is created from the savepoint or kept. Uses only names, ids and lengths. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the savepoint is brought into. ``existing`` are the topics there by name, ``filled`` those that hold records. ``topic_map`` gives other
-    names to inputs, outputs and globals; ``declared`` are the names the application there is configured with, by role.
+    """The target of a restore. ``existing`` are its topics by name, ``filled`` those that contain records. ``topic_map`` renames inputs, outputs and
+    globals. ``declared`` are the names in the configuration of the target application, by role.
     """
 
     application_id: str
@@ -26,7 +26,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """One topic of the savepoint and its name in the target. ``made`` tells whether it is created and loaded; else it is there and stays."""
+    """One topic of the savepoint, and its name in the target. ``made``: it is created and loaded. Otherwise it exists and is kept."""
 
     image: TopicImage
     name: str
@@ -34,14 +34,14 @@ class Placed:
 
 
 def target_name(topic: TopicImage, manifest: Manifest, application_id: str, topic_map: Mapping[str, str]) -> str:
-    """Internal topics follow the application id, as Kafka Streams names them; others go where the map says."""
+    """The name in the target. Internal topics begin with the application id, as in Kafka Streams; other topics are renamed by the map."""
     if topic.role.internal:
         return application_id + topic.name.removeprefix(manifest.application_id)
     return topic_map.get(topic.name, topic.name)
 
 
 def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
-    """A place for every topic. Raises ``Refused`` with everything that is wrong at once."""
+    """The decision for every topic. Raises ``Refused`` with all problems at once."""
     placed, problems = [], _output_problems(manifest, target)
     for topic in manifest.topics:
         name = target_name(topic, manifest, target.application_id, target.topic_map)
@@ -81,7 +81,9 @@ def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -
 
 
 def _output_problems(manifest: Manifest, target: Target) -> list[str]:
-    """Topic names live in an application's code, not in its id: beside the old application a new one would write into the old one's outputs."""
+    """Names of outputs are in an application's code, not derived from its id. So a new application on the same cluster could write into the old one's
+    outputs.
+    """
     if manifest.application_id == target.application_id:
         return []
     problems = []

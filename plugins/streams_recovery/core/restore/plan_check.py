@@ -1,4 +1,4 @@
-"""What every plan must be, whoever has written it."""
+"""Checks that every stored plan must pass, whoever has written it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 
 
 def check_plan(planned: RestorePlan, *, where: str) -> None:
-    """Raise ``Damaged`` for a name that is not on the allow-list, a topic or a partition that the plan has twice, and a file that is not one of the
-    application's whose savepoint it is.
+    """Raise ``Damaged`` for a name that is not on the allow-list, a topic or partition that is in the plan twice, and a file that does not belong to
+    the application of the savepoint.
     """
     check_names("application id", {planned.application_id, planned.source_application_id}, where=where)
     check_names("topic", [*(topic.name for topic in planned.create), *(topic.name for topic in planned.delete)], where=where)
@@ -31,7 +31,7 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
 
 
 def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str) -> None:
-    """The same for records that were taken out of the application's inputs, and go back into them."""
+    """The same checks for records that were removed from the application's inputs and are appended to them again."""
     check_names("topic", [topic.name for topic in later], where=where)
     check_partitions("records", [TopicPartition(topic.name, part.partition) for topic in later for part in topic.partitions], where=where)
     _check_files(later, application_id, where)

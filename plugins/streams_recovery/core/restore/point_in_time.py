@@ -1,8 +1,8 @@
-"""A log as of a moment T: which of its archived records belong to it, and which savepoints had read nothing later yet.
+"""Cuts a log at a moment T: which of its archived records belong to T, and which savepoints had read nothing later.
 
-By timestamp, every record no later than T belongs, also one that arrived behind a later record. By position, every record before the first
-later one does, as nobody had seen more of the log before that one arrived. Whole files are taken or left by their timestamps; only files
-on both sides of T are asked.
+By timestamp, every record of T or earlier belongs to T, even if it came after a later record. By position, every record before the first later one
+belongs to T: that was the log when the later record arrived. The timestamps in the manifest decide about most files. Only files with records on both
+sides of T are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streams_recovery.core.repository.manifest import Gap, PartitionImage, Segme
 
 
 class CutBy(enum.StrEnum):
-    """What decides whether a record belongs to the moment: its ``timestamp``, or its ``position`` before the first later record."""
+    """The rule for the cut: a record's ``timestamp``, or its ``position`` before the first later record."""
 
     TIMESTAMP = "timestamp"
     POSITION = "position"
@@ -24,7 +24,7 @@ class CutBy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
-    """A moment, milliseconds since the epoch, and how logs are cut at it."""
+    """A moment (milliseconds since the epoch), and the rule for the cut."""
 
     moment: int
     by: CutBy
@@ -32,9 +32,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSlice:
-    """Bounds besides the moment: rows with a timestamp before ``since`` are left, those below the offset ``first``, and those from the offset ``stop`` on.
-    None is no bound. ``own`` of the rows that are taken are of the interval that is asked for; the others stand around it, ``lead`` of them before its
-    first record or any later one.
+    """More bounds than the moment. Left out are rows with a timestamp before ``since``, rows below the offset ``first``, and rows from the offset
+    ``stop`` on. None is no bound. Of the taken rows, ``own`` belong to the requested interval. The others are around it; ``lead`` of them come before
+    its first record or any later one.
     """
 
     since: int | None
@@ -46,9 +46,9 @@ class RowSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCut:
-    """Which rows of some files are taken. ``first_later`` is the offset of the first record later than the moment, None when the archive has none.
-    ``rows`` are those that are taken; by timestamp ``late`` of them come behind ``first_later``, by position none. A ``slice`` takes fewer.
-    With ``rest`` it is the other way round: the rows that do not belong to the moment are taken.
+    """Selects rows of files. ``first_later`` is the offset of the first record later than the moment, None if the archive has none. ``rows`` is the
+    number of selected rows. By timestamp ``late`` of them come after ``first_later``, by position none. A ``slice`` selects fewer. With ``rest`` the
+    selection is inverted: the rows that do not belong to the moment.
     """
 
     by: CutBy
@@ -62,7 +62,7 @@ class RowCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCut:
-    """One partition as of the moment: the files that have rows of it, in order, and which rows of them."""
+    """One partition as of the moment: the files with rows of it, in order, and which rows."""
 
     files: tuple[SegmentFile, ...]
     rows: RowCut
@@ -70,7 +70,7 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A file with records on both sides of the moment: the first later offset, and rows that are no later before and behind it."""
+    """A file with records on both sides of the moment: the first later offset, and the numbers of rows that are not later, before and after it."""
 
     first_later: int
     before: int
@@ -78,11 +78,11 @@ class Split:
 
 
 SplitFile = Callable[[SegmentFile, int], Split]
-"""Looks into a file. Only asked of files with records on both sides of the moment."""
+"""Reads a file. Called only for files with records on both sides of the moment."""
 
 
 def cut_log(files: Iterable[SegmentFile], as_of: AsOf, split: SplitFile) -> LogCut:
-    """The part of a partition that belongs to the moment. ``files`` are all that are archived of it, in offset order."""
+    """The part of a partition that belongs to the moment. ``files`` are all its archived files, in offset order."""
     taken: list[SegmentFile] = []
     first_later: int | None = None
     rows = late = 0
@@ -101,7 +101,7 @@ def cut_log(files: Iterable[SegmentFile], as_of: AsOf, split: SplitFile) -> LogC
 
 
 def rest_of(files: Iterable[SegmentFile], cut: RowCut) -> LogCut:
-    """The part of a partition that does not belong to the moment, so that both together are all of it."""
+    """The part of a partition that does not belong to the moment: all other rows."""
     everything = tuple(files)
     if cut.by is CutBy.TIMESTAMP:
         left = tuple(file for file in everything if file.max_timestamp > cut.moment)
@@ -112,13 +112,13 @@ def rest_of(files: Iterable[SegmentFile], cut: RowCut) -> LogCut:
 
 
 CountRows = Callable[[SegmentFile, int, int | None], int]
-"""How many rows of a file have an offset below the first number, and, unless it is None, a timestamp no later than the second. Only asked of files of
-which some rows may be left out.
+"""Counts the rows of a file with an offset below the first number and, unless it is None, a timestamp no later than the second. Called only for files
+of which some rows may be left out.
 """
 
 
 def rank(cut: LogCut, offset: int, count: CountRows) -> int:
-    """How many rows that belong to the moment come before ``offset``: where a log that is made of them alone goes on for whoever was there."""
+    """The number of rows of the moment before ``offset``. That is the offset at which a reader continues in a log made of these rows alone."""
     by_time = cut.rows.by is CutBy.TIMESTAMP
     limit = offset if by_time or cut.rows.first_later is None else min(offset, cut.rows.first_later)
     found = 0
@@ -140,24 +140,25 @@ def _split(file: SegmentFile, moment: int, split: SplitFile) -> Split:
 
 
 def read_up_to(image: PartitionImage, auto_offset_reset: str) -> int:
-    """The offset below which an application had read a partition at a savepoint, or had skipped it for ever."""
+    """The offset up to which an application had read a partition at a savepoint, or had skipped it."""
     if image.committed is not None:
         return image.committed.offset
     return image.end if auto_offset_reset == "latest" else image.log_start
 
 
 def relevant_gaps(image: PartitionImage, cut: RowCut) -> tuple[Gap, ...]:
-    """Gaps in which records of the moment may be missing. By position nothing behind the first later record is."""
+    """Gaps that may contain records of the moment. By position, gaps after the first later record cannot."""
     if cut.by is CutBy.TIMESTAMP or cut.first_later is None:
         return image.gaps
     return tuple(gap for gap in image.gaps if gap.start < cut.first_later)
 
 
 def why_no_base(tp: TopicPartition, read: int, captured_at: int, archive: PartitionImage, cut: RowCut) -> str | None:
-    """Why a savepoint that had read a partition below ``read`` at ``captured_at`` cannot be the base, or None when it can: every record it had read
-    must be no later than the moment, and everything from there on must be archived. A translation of its offsets relies on both.
+    """Why a savepoint that was captured at ``captured_at``, and had read a partition up to ``read``, cannot be the base. None if it can. All records
+    that it had read must be no later than the moment, and everything after them must be archived. The translation of its offsets relies on both.
 
-    Records that are gone from the archive were read before the capture: they count as no later only when the capture itself is.
+    Records that are missing in the archive were read before the capture. So they are known to be no later than the moment only if the capture itself
+    is.
     """
     first = archive.archived_from
     if cut.first_later is not None and cut.first_later < read:

@@ -1,7 +1,7 @@
-"""What proves that a restored partition is the one in the savepoint, and which partitions still need a comparison of their own.
+"""Proofs that a restored partition is equal to the savepoint, and which partitions still need a separate comparison.
 
-Equal digests over every row in order imply equal keys. So the load's digest of the archive and the digest of what was read back are proof enough, as long as
-the log is still the one that was read. Only what differs, or changed since, is compared again, and then key by key.
+Equal digests over all rows in order imply equal keys. So the load's digest of the archive, and the digest of the records that were read back, are a
+sufficient proof as long as the log has not changed since. Only partitions that differ or changed since are compared again, then key by key.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from streams_recovery.core.jobs import KeysVerified, PartitionVerified, RestoreR
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan import PartitionLoad
 
-# The digest of no rows at all: see RowDigest.
+# The digest of zero rows: see RowDigest.
 NO_ROWS: Final = hashlib.sha256(bytes(8)).hexdigest()
 
 
 class Proof(enum.StrEnum):
-    """How a partition was proven equal. ``ROWS``: by every row in order, which implies its keys. ``KEYS``: the same, and key by key besides.
-    ``EMPTY``: there is no row in the savepoint, and no record in the topic.
+    """How a partition was proven equal. ``ROWS``: by every row in order, which implies its keys. ``KEYS``: by rows, and also key by key. ``EMPTY``:
+    the savepoint has no row and the topic has no record.
     """
 
     ROWS = "rows"
@@ -31,7 +31,7 @@ class Proof(enum.StrEnum):
 
 
 class Need(enum.StrEnum):
-    """Why a partition needs a comparison of its own after the load."""
+    """Why a partition needs a separate comparison after the load."""
 
     NOT_READ = "it was not read back"
     CHANGED = "it changed after it was read"
@@ -41,7 +41,7 @@ class Need(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """One log as the broker has it now."""
+    """The present state of one log."""
 
     topic_id: str
     start: int
@@ -50,7 +50,9 @@ class LogState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """One partition that is equal, how that is known, and over how many rows. ``keys_compared`` are live keys, None when they were not looked at."""
+    """The proof for one partition, and the number of rows it covers. ``keys_compared`` counts keys that are not deleted, None if keys were not
+    compared.
+    """
 
     topic: str
     partition: int
@@ -62,20 +64,20 @@ class PartitionProof:
 
     @property
     def holds(self) -> bool:
-        """True when something was compared and is equal, or there is nothing on either side."""
+        """True if rows were compared and are equal, or both sides are empty."""
         return self.archived_digest == self.restored_digest and (self.proof is Proof.EMPTY) == (self.rows == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a verification found. Unless ``problems`` is empty, the ``proofs`` are not all of them."""
+    """The result of a verification. ``proofs`` are complete only if ``problems`` is empty."""
 
     proofs: tuple[PartitionProof, ...]
     problems: dict[TopicPartition, str]
 
 
 def read_back(result: RestoreResult) -> dict[TopicPartition, PartitionVerified]:
-    """Both sides of every partition that a job has loaded and read back: the archive as it was loaded, the log as other tasks found it."""
+    """Both sides of every partition that a job has loaded and read back: the archive as it was loaded, and the log as it was read by other tasks."""
     loaded = {TopicPartition(one.topic, one.partition): one for one in result.partitions}
     found = {TopicPartition(one.topic, one.partition): one for one in result.read}
     return {
@@ -100,7 +102,7 @@ def with_empty(
     work: Mapping[TopicPartition, PartitionLoad],
     now: Mapping[TopicPartition, LogState],
 ) -> dict[TopicPartition, PartitionVerified]:
-    """The same with the partitions of which the savepoint has no file: nobody loads them, and a log whose end is its start holds nothing."""
+    """``verified``, plus partitions without a file in the savepoint. These are not loaded, and a log whose end is its start is empty."""
     empty = {
         tp: PartitionVerified(
             topic=tp.topic,
@@ -120,7 +122,7 @@ def with_empty(
 
 
 def wants_keys(tp: TopicPartition, load: PartitionLoad, keyed: Collection[str], *, requested: bool) -> bool:
-    """Whether the keys of a partition are to be compared although its rows are equal. ``keyed`` are the topics that have keys."""
+    """Whether the keys of a partition must be compared even if its rows are equal. ``keyed`` are the topics that have keys."""
     return tp.topic in keyed and load.rows > 0 and (requested or load.compacted)
 
 
@@ -132,7 +134,7 @@ def needs(
     *,
     requested: bool,
 ) -> dict[TopicPartition, Need]:
-    """The partitions of ``work`` for which what is known is not enough, each with the reason."""
+    """The partitions of ``work`` that need a separate comparison, each with the reason."""
     found = {tp: _need(load, verified.get(tp), now[tp], keys=wants_keys(tp, load, keyed, requested=requested)) for tp, load in work.items()}
     return {tp: need for tp, need in found.items() if need is not None}
 
@@ -156,7 +158,7 @@ def judged(
     *,
     requested: bool,
 ) -> Judgement:
-    """A proof for each partition of ``work``, or what is wrong with it."""
+    """A proof for each partition of ``work``, or the problem with it."""
     by_partition = {TopicPartition(one.topic, one.partition): one for one in keys}
     proofs, problems = [], {}
     for tp, need in ((tp, _need(load, verified.get(tp), now[tp], keys=False)) for tp, load in work.items()):

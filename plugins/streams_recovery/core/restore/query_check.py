@@ -1,7 +1,7 @@
-"""What a running application answers, compared with the state it was restored from: key by key, for the keys that can be told.
+"""Compares a running application's answers to queries with the restored state, for the keys that are readable.
 
-A savepoint has bytes of the application's own serialisers, an answer is JSON. Where the bytes are text, or JSON, both can be compared. What cannot be
-read proves nothing and is counted apart.
+A savepoint contains bytes of the application's own serialisers, while an answer is JSON. They can be compared if the bytes are text or JSON. Other
+keys prove nothing and are counted separately.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCheck:
-    """One store. Of the keys that were ``sampled`` from the savepoint ``equal`` are what the application answers, ``changed`` were written again since
-    the restore, ``unreadable`` cannot be compared; ``different`` names those whose answer is another one, or missing (at most 20).
+    """The result for one store. Of the keys ``sampled`` from the savepoint, ``equal`` have the application's answer, ``changed`` were written again
+    since the restore, and ``unreadable`` cannot be compared. ``different`` names keys with a different answer or none (at most 20).
     """
 
     store: str
@@ -29,9 +29,9 @@ class QueryCheck:
 
 
 def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, object], changed: Collection[bytes]) -> QueryCheck:
-    """Compare ``sample`` (newest value by key) with the answers, but for keys that have ``changed``.
+    """Compare ``sample`` (newest value by key) with the answers, except for keys that have ``changed``.
 
-    When none of the keys is among the answers, the application shows its keys in another way: that is no difference.
+    If no key is among the answers, the application shows its keys in another form. That is not a difference.
     """
     still = {key: value for key, value in sample.items() if key not in changed}
     named = {key: name for key in still if (name := _text(key)) is not None}
@@ -52,7 +52,7 @@ def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, objec
 
 
 def is_answer(value: bytes, answer: object) -> bool | None:
-    """Whether ``answer`` is this value: as text, or as JSON. None when the bytes are neither."""
+    """Whether ``answer`` is this value, as text or as JSON. None if the bytes are neither."""
     text = _text(value)
     if text is None:
         return None
@@ -61,7 +61,7 @@ def is_answer(value: bytes, answer: object) -> bool | None:
     try:
         return bool(document(text) == answer)
     except ValueError:
-        # Text that is no JSON was shown as text, or by a serialiser that we do not know.
+        # Text that is not JSON was shown as text, or by an unknown serialiser.
         return False if isinstance(answer, str) else None
 
 
@@ -70,5 +70,5 @@ def _text(data: bytes) -> str | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    # Numbers in binary are valid UTF-8 too, of characters that nobody writes.
+    # Binary numbers may also be valid UTF-8, but of unprintable characters.
     return text if text and all(c.isprintable() or c in "\n\r\t" for c in text) else None

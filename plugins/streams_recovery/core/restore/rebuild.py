@@ -1,7 +1,6 @@
-"""Where an application begins in its inputs when its state is rebuilt from them. Pure, from what the logs and the group are like now.
+"""Decides where an application begins in its inputs when its state is rebuilt from them. Pure: uses the present logs and group offsets.
 
-Nothing is exact here: there is no restored state that offsets could agree with. Metadata is never set, because stream time begins anew with the
-state.
+There is no restored state that the offsets could match. Metadata is never set, because stream time begins again with the state.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.inputs import Logs, listed, place_offset
-from streams_recovery.core.offsets.strategy import OffsetStrategy, StrategyKind
+from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import OffsetToSet
 
 _NAMED = 10
@@ -20,7 +19,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildStart:
-    """Where each input begins. ``offsets`` has one for every partition."""
+    """The start of each input. ``offsets`` has an entry for every partition."""
 
     offsets: tuple[OffsetToSet, ...]
     warnings: tuple[str, ...]
@@ -35,17 +34,16 @@ def rebuild_start(
     accept_gap: bool,
     archived: Mapping[TopicPartition, int] | None = None,
 ) -> RebuildStart:
-    """An offset for every partition of ``logs``. ``committed`` are the group's offsets now, from which ``shift`` counts. Topics that are
-    ``written_by_application`` and read by it are begun at their end, whatever the strategy: what is in them comes again. ``archived`` are the partitions
-    that are made from an archive, with the offset from which it has all records: of the log that is gone, the new one begins at 0.
+    """An offset for every partition of ``logs``. ``committed`` are the group's present offsets. Topics that are ``written_by_application`` begin at their
+    end, whatever the strategy, because the application writes their contents again. ``archived`` are the partitions that are created from an archive,
+    with the first offset from which it is complete. Offsets of the old log; the new log begins at 0.
 
-    Raises ``Refused``, naming all partitions at once, for ``exact``; for offsets outside the logs; for partitions that ``specific`` and ``file``
-    do not name, or name although they are no inputs; for ``earliest`` where records are gone from the beginning of a log, unless ``accept_gap``; and
-    for anything but ``earliest`` where inputs are made.
+    Raises ``Refused``, for all partitions at once: for a strategy that means nothing without state; for offsets outside the logs; for one that reads from
+    the start if records at the beginning of a log are gone, unless ``accept_gap``; and for any other if inputs are created.
     """
     archived = archived or {}
     again = {tp for tp in logs.starts if tp.topic in written_by_application}
-    _check_strategy(logs, strategy, committed, again)
+    strategy.check_rebuild(set(logs.starts) - again, logs.starts, committed)
     _check_made(strategy, archived)
     offsets = tuple(
         _at_end(tp, logs) if tp in again else _placed(tp, committed.get(tp, logs.starts[tp]), strategy, logs) for tp in sorted(logs.starts)
@@ -53,51 +51,28 @@ def rebuild_start(
     _check_reach(offsets, logs)
     begins = {**logs.starts, **archived}
     gap = {tp: begins[tp] for tp in sorted(logs.starts) if tp not in again and begins[tp] > 0}
-    if strategy.kind is StrategyKind.EARLIEST and gap and not accept_gap:
+    if strategy.FROM_START and gap and not accept_gap:
         raise Refused(
-            f"the input does not reach back to its beginning: {_starts(gap)}; the state needs all of it, from offset 0",
-            next_step="restore the state from a savepoint; rebuild from archived input in topics of its own; or, when what is gone does not matter "
-            "to any store (windows that are over), say so with accept_gap",
+            f"the beginning of the input is gone: {_starts(gap)}; the state needs all of it, from offset 0",
+            next_step="restore the state from a savepoint; rebuild from archived input in separate topics; or, if no store needs the missing "
+            "records (expired windows), set accept_gap",
             gap={str(tp): start for tp, start in gap.items()},
         )
     return RebuildStart(offsets=offsets, warnings=(*_partial(strategy, offsets, logs, again), *_gap(gap), *_again(again)))
 
 
-def _check_strategy(
-    logs: Logs, strategy: OffsetStrategy, committed: Mapping[TopicPartition, int], again: Collection[TopicPartition]
-) -> None:
-    wanted = set(logs.starts) - set(again)
-    if strategy.kind is StrategyKind.EXACT:
-        raise Refused(
-            "exact offsets belong to a savepoint's state, and a rebuild begins without any state",
-            next_step="choose earliest, or restore from a savepoint",
-        )
-    if strategy.kind is StrategyKind.SHIFT and (without := wanted - set(committed)):
-        raise Refused(
-            f"no offset is committed to shift from: {listed(without)}",
-            next_step="choose earliest, a time, or name the offsets",
-            strategy=strategy.text,
-        )
-    if strategy.kind not in (StrategyKind.SPECIFIC, StrategyKind.FILE):
-        return
-    named = {item.tp for item in strategy.given}
-    problems = [f"no offset is named for {listed(wanted - named)}"] if wanted - named else []
-    problems += [f"{listed(named - set(logs.starts))} is no input"] if named - set(logs.starts) else []
-    if problems:
-        raise Refused("; ".join(problems), next_step="name every partition of the inputs, and no other", strategy=strategy.text)
-
-
 def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]) -> None:
-    if archived and strategy.kind is not StrategyKind.EARLIEST:
+    if archived and not strategy.FROM_START:
         raise Refused(
-            f"inputs that are made from a savepoint are begun at their start, not by {strategy.text!r}: {listed(archived)}",
+            f"inputs that are created from a savepoint begin at their start, not by {strategy.text!r}: {listed(archived)}",
             next_step="choose earliest",
             strategy=strategy.text,
+            archived=[str(tp) for tp in archived],
         )
 
 
 def _placed(tp: TopicPartition, committed: int, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
-    offset, fixed = place_offset(tp, committed, strategy, logs)
+    offset, fixed = strategy.place(tp, committed, logs)
     return OffsetToSet(topic=tp.topic, partition=tp.partition, offset=offset, metadata="", fixed=fixed)
 
 
@@ -122,16 +97,16 @@ def _partial(strategy: OffsetStrategy, offsets: Collection[OffsetToSet], logs: L
     if not skipped:
         return []
     return [
-        f"begun by `{strategy.text}`: the state will know nothing of up to {sum(skipped.values()):,} input records below, in {listed(skipped)}"
+        f"inputs begin by `{strategy.text}`: the state will not contain up to {sum(skipped.values()):,} earlier input records, in {listed(skipped)}"
     ]
 
 
 def _gap(gap: Mapping[TopicPartition, int]) -> list[str]:
-    return [f"input is gone that the state may need: {_starts(gap)}"] if gap else []
+    return [f"input that the state may need is gone: {_starts(gap)}"] if gap else []
 
 
 def _again(again: Collection[TopicPartition]) -> list[str]:
-    return [f"read and written by the application itself, so begun at the end: {listed(again)}"] if again else []
+    return [f"read and written by the application itself, so these begin at the end: {listed(again)}"] if again else []
 
 
 def _starts(gap: Mapping[TopicPartition, int]) -> str:

@@ -1,4 +1,4 @@
-"""The evidence of a restore: what was compared with what, and hashes by which each side can be looked at again."""
+"""The evidence of a restore: what was compared, and hashes with which both sides can be checked again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVIDENCE_VERSION: Final = 3
 
 
 class Verdict(enum.StrEnum):
-    """What a restore's evidence shows. ``NOTHING_COMPARED``: there was nothing to restore, or it was not looked at; neither proves anything."""
+    """The verdict of a restore's evidence. ``NOTHING_COMPARED``: there was nothing to restore, or it was not compared. Neither proves anything."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -27,8 +27,9 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEvidence:
-    """One topic and the proof of each of its partitions. Digests are SHA-256 over the digests and counts of its partitions in their order (see
-    ``digest_of``), of the savepoint's records and of those in the topic. ``keys_compared`` are live keys, None when none were looked at.
+    """One topic and the proof of each of its partitions. The digests are SHA-256 over the digests and row counts of its partitions (see
+    ``digest_of``), of the savepoint's records and of the topic's records. ``keys_compared`` counts keys that are not deleted, None if keys were not
+    compared.
     """
 
     topic: str
@@ -41,21 +42,20 @@ class TopicEvidence:
 
     @property
     def proven(self) -> bool:
-        """True when each partition is: over more than no row, or empty on both sides."""
+        """True if each partition is proven: by its rows, or as empty on both sides."""
         return bool(self.partitions) and all(one.holds for one in self.partitions) and self.archived_digest == self.restored_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """The evidence of a restore, kept in the repository. Without a ``savepoint_id`` it was a rebuild from the input;
-    its topics, if any, are inputs, globals and outputs from the savepoint in ``manifests``.
+    """The evidence of a restore, stored in the repository. Without a ``savepoint_id`` it was a rebuild from the input; its topics, if any, are
+    inputs, globals and outputs from the savepoint in ``manifests``.
 
-    ``manifests`` has the hashes of the manifests it rests on as they are stored, by savepoint: each has the hash of every file it names; None for one
-    that was gone by the end of the restore. ``missing`` are partitions that were planned and are not proven, or not with all their records.
-    ``safety_savepoint`` is the way back, None when there was nothing to take one of. ``still_held`` are topics whose retention was not put back yet,
-    because restored records would expire by it; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None when it did
-    not go through them in one piece. ``point`` is the moment that it was brought to, None for any other restore. ``asked`` is what the application
-    answered then.
+    ``manifests`` has the hashes of the stored manifests that were used, by savepoint. Each manifest has the hash of every file it names. A hash is
+    None if the manifest was gone at the end of the restore. ``missing`` are planned partitions without a proof over all their records.
+    ``safety_savepoint`` is the one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet,
+    because restored records would expire; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None if it was
+    interrupted. ``point`` is the moment of a restore to a point in time. ``query_checks`` compare answers of the running application.
     """
 
     format_version: Literal[3]
@@ -86,21 +86,21 @@ class RestoreReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Differences and gaps first: what was compared besides does not make up for them."""
+        """The verdict. One difference or missing proof outweighs everything that is equal."""
         if self.missing or not all(topic.proven for topic in self.topics) or any(store.different for store in self.query_checks):
             return Verdict.DIFFERENT
         return Verdict.EQUAL if sum(topic.rows for topic in self.topics) else Verdict.NOTHING_COMPARED
 
 
 def digest_of(partitions: Iterable[tuple[int, int, str]]) -> str:
-    """SHA-256 over one line ``{partition} {rows} {digest}`` for each partition, in their order."""
+    """SHA-256 over one line ``{partition} {rows} {digest}`` for each partition, in order."""
     lines = "".join(f"{partition} {rows} {digest}\n" for partition, rows, digest in sorted(partitions))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def topic_evidence(plan: RestorePlan, proofs: Sequence[PartitionProof]) -> tuple[tuple[TopicEvidence, ...], tuple[str, ...]]:
-    """One entry for each topic that is loaded, and the planned partitions without a proof over all their rows. A rebuild without an archive loads none:
-    what it creates is empty, and filled by the application.
+    """One entry for each loaded topic, and the planned partitions without a proof over all their rows. A rebuild without an archive loads no topic:
+    the topics that it creates are empty.
     """
     by_topic: dict[str, dict[int, PartitionProof]] = {}
     for one in proofs:

@@ -1,8 +1,8 @@
-"""Transferring outputs from an application to its clone, or back: what blocks it, and what comes twice by it. Pure.
+"""Transfers outputs from an application to its clone, or back: what blocks that, and which results come twice. Pure.
 
-Whatever input the clone had read wrote to outputs of its own, so before it writes the real ones, the old application must have read at least as much:
-then nothing is missing there. What it had read beyond that, the clone reads again: so much comes twice. On the way back the old application goes
-on where it stopped, and what the clone has read since comes twice.
+The clone wrote the results of its input to its own outputs. So before it writes the real outputs, the old application must have read at least as much
+input; then no result is missing there. Input that the old application had read beyond that is read again by the clone, and its results come twice.
+After a roll-back the old application continues where it stopped, and results of the input that the clone has read since come twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMED = 10
 
 
 class Step(enum.StrEnum):
-    """``cut_over``: the clone writes the outputs from now on. ``roll_back``: the old application does again, and the clone is stopped."""
+    """``cut_over``: the clone writes the real outputs from now on. ``roll_back``: the old application writes them again, and the clone is stopped."""
 
     CUT_OVER = "cut_over"
     ROLL_BACK = "roll_back"
@@ -28,9 +28,9 @@ class Step(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two applications. ``other`` is the one its role is towards, None when no outputs were ever transferred to it. ``alive`` and ``unknown`` name
-    instances; ``clean`` tells that every one that is gone was seen to close cleanly. Offsets committed on inputs and unread records of repartition
-    topics are by ``<topic> <partition>``. ``retired_offsets`` are the offsets it had when it was retired, None unless it is.
+    """One of the two applications. ``other`` is the application that it transferred outputs to or from, None if none were transferred. ``alive`` and
+    ``unknown`` name instances. ``clean`` means that every stopped instance was seen to close cleanly. ``committed`` (on inputs) and ``unread`` (of
+    repartition topics) are by ``<topic> <partition>``. ``retired_offsets`` are its offsets at the time it was retired, None unless it is retired.
     ``unfinished`` is a restore of it that failed half way.
     """
 
@@ -51,7 +51,7 @@ class Side:
 
     @property
     def trusted(self) -> bool:
-        """True when its state is what its committed offsets say. Transactions prove it; without them only a clean close does."""
+        """True if its state matches its committed offsets. Transactions prove that; without them only a clean close does."""
         return self.transactional or self.clean
 
 
@@ -69,11 +69,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Both applications and their inputs as they are. ``outputs`` has the names that the clone's own outputs stand for. ``lag`` counts input that the clone
-    has not read, ``old_ahead`` what of it the old application has read, ``clone_ahead`` what the clone has read and the old application has not.
-    ``old_has_read`` tells that an earlier attempt has seen the old application process everything that the clone's input had caused, repartition topics
-    included, and that the clone has read nothing since.
-    ``same_cluster`` tells that both work on one cluster.
+    """Both applications and their inputs at present. ``outputs`` maps the clone's own outputs to the real ones. ``lag`` counts input that the clone
+    has not read. ``old_ahead`` counts the part of that which the old application has read. ``clone_ahead`` counts input that the clone has read and
+    the old application has not. ``old_has_read``: an earlier attempt has seen that the old application processed everything that the clone's input
+    had caused, including repartition topics, and the clone has read nothing since. ``same_cluster``: both run on one cluster.
     """
 
     old: Side
@@ -90,8 +89,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPlan:
-    """What a cut-over would do. Of the counts, which move while a person reads the plan, ``again`` is input whose output comes twice, ``tail`` what lies
-    unread in repartition topics of the one that is to be started, and ``lag`` how far the clone is behind its input.
+    """What a cut-over would do. The counts change while a person reads the plan: ``again`` is input whose output comes twice, ``tail`` are unread
+    records in repartition topics of the application that will be started, and ``lag`` is how far the clone is behind its input.
     """
 
     step: Step
@@ -107,7 +106,7 @@ class CutoverPlan:
 
     @property
     def hash(self) -> str:
-        """Identifies what is done, not what was merely counted."""
+        """SHA-256 of what is done. The counts are not part of it."""
         return hash_of({"step": self.step, "old": self.old, "clone": self.clone, "outputs": self.outputs})
 
     @property
@@ -117,13 +116,13 @@ class CutoverPlan:
             "the direction (cut-over or roll-back)": self.step,
             "the old application": self.old,
             "the clone": self.clone,
-            "the outputs that change hands": self.outputs,
+            "the outputs that are transferred": self.outputs,
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradePlan:
-    """An upgrade in one go: the old application is stopped for a savepoint, and the clone is started from it, with the real outputs."""
+    """An offline upgrade: the old application is stopped for a savepoint, and the clone is started from it with the real outputs."""
 
     old: str
     clone: str
@@ -133,13 +132,13 @@ class UpgradePlan:
 
     @property
     def hash(self) -> str:
-        """Identifies what is done. Which instances run is only shown."""
+        """SHA-256 of what is done. The running instances are not part of it."""
         return hash_of({"step": "upgrade", "old": self.old, "clone": self.clone, "outputs": self.outputs})
 
     @property
     def parts(self) -> dict[str, object]:
         """See Approvable."""
-        return {"the old application": self.old, "the clone": self.clone, "the outputs that change hands": self.outputs}
+        return {"the old application": self.old, "the clone": self.clone, "the outputs that are transferred": self.outputs}
 
 
 def upgrade_plan(pair: Pair) -> UpgradePlan:
@@ -154,12 +153,12 @@ def upgrade_plan(pair: Pair) -> UpgradePlan:
 
 
 def beyond(offsets: Counts, others: Counts) -> dict[str, int]:
-    """By how much ``offsets`` lie above ``others``, where they do. Nothing committed counts from 0."""
+    """By how much ``offsets`` are above ``others``, where they are. An offset that is not committed counts as 0."""
     return {name: more for name, offset in sorted(offsets.items()) if (more := offset - others.get(name, 0)) > 0}
 
 
 def cutover_plan(pair: Pair, step: Step) -> CutoverPlan:
-    """The plan as of now. Whether it may be carried out is for ``problems`` to say."""
+    """The plan at present. ``problems`` says whether it may be carried out."""
     old, clone = pair.old, pair.clone
     cut_over = step is Step.CUT_OVER
     done = clone.role is Role.LIVE if cut_over else old.role is Role.LIVE
@@ -186,14 +185,16 @@ def _warnings(pair: Pair, step: Step) -> Iterable[str]:
 
 
 def problems(pair: Pair, step: Step, *, max_lag: int, restore_first: bool = False) -> tuple[str, ...]:
-    """Everything that blocks a cut-over, all at once. With ``restore_first`` a way back leaves the old application down, to be restored."""
+    """Everything that blocks a cut-over or a roll-back, all at once. With ``restore_first`` a roll-back leaves the old application down, to be
+    restored.
+    """
     if step is Step.CUT_OVER:
         return (*_both(pair), *_against_cut_over(pair, max_lag))
     return (*_both(pair), *(() if restore_first else _against_roll_back(pair)))
 
 
 def upgrade_problems(pair: Pair) -> tuple[str, ...]:
-    """Everything that blocks stopping the old application and starting the clone from that very savepoint, with the real outputs."""
+    """Everything that blocks an offline upgrade, all at once."""
     found = [*_both(pair), *_same_topics(pair)]
     if pair.clone.role is not Role.STANDBY:
         found.append(f"{pair.clone.application_id} is {pair.clone.role} already")
@@ -206,7 +207,7 @@ def upgrade_problems(pair: Pair) -> tuple[str, ...]:
 def _both(pair: Pair) -> Iterable[str]:
     for side, other in ((pair.old, pair.clone), (pair.clone, pair.old)):
         if side.unknown:
-            yield f"instances of {side.application_id} cannot be seen from here: {', '.join(side.unknown)}"
+            yield f"the state of instances of {side.application_id} is unknown: {', '.join(side.unknown)}"
         if side.other not in (None, other.application_id):
             yield f"{side.application_id} is {side.role} towards {side.other}, not {other.application_id}"
     if not pair.same_cluster:
@@ -276,7 +277,7 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
 
 
 def counts_text(counts: Counts) -> str:
-    """Partitions with their counts, the first few."""
+    """The first few partitions with their counts, as text."""
     shown = ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())[:_NAMED])
     more = len(counts) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown

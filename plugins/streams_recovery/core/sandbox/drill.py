@@ -1,4 +1,4 @@
-"""What drills measured: one entry for each, whatever became of it."""
+"""The results of drills. Every drill has one entry, also a failed one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from streams_recovery.core.repository.journal import JournalEntry, Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillEntry:
-    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: so much input would have had to be processed again.
-    ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Both are None when it did not get so far.
-    ``reached`` is the last phase of its restore, None when none was begun. ``left`` names what could not be removed; a drill that left
-    something has not succeeded.
+    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again.
+    ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill failed before it was known.
+    ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the drill has failed.
     """
 
     run: str
@@ -33,7 +32,7 @@ class DrillEntry:
 
     @property
     def outcome(self) -> str:
-        """In a few words."""
+        """The outcome in a few words."""
         if self.succeeded:
             return "succeeded"
         got = "before it began" if self.reached is None else f"after {self.reached}"
@@ -42,7 +41,7 @@ class DrillEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What is known of the restore of a drill. ``proven`` unless it has no evidence, or evidence of something else than equality."""
+    """The restore of a drill. ``proven`` is False if it has no evidence, or evidence of a difference."""
 
     restore_id: str
     savepoint_id: str | None
@@ -55,14 +54,14 @@ class Restored:
 
 
 def furthest(journal: Collection[JournalEntry]) -> Phase:
-    """The last phase a restore came to by itself: one that was interrupted is closed without having recovered."""
+    """The last phase that a restore reached by itself. An interrupted restore is closed later, without having recovered."""
     phases = {entry.phase for entry in journal}
     own = phases if Phase.RECOVERED in phases else phases - {Phase.CLOSED}
     return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)
 
 
 def drill_entry(*, run: str, requested_by: str, began_at: int, restored: Restored | None, left: tuple[str, ...]) -> DrillEntry:
-    """The entry of a drill. It has succeeded when the application recovered, something was compared, and nothing is left."""
+    """The entry of a drill. It has succeeded if the application recovered, records were compared, and nothing is left."""
     if restored is None:
         return DrillEntry(
             run=run,
@@ -101,5 +100,5 @@ def drill_entry(*, run: str, requested_by: str, began_at: int, restored: Restore
 
 
 def _seconds(since: int, until: int) -> float:
-    # Clocks of two machines: a moment that seems to lie ahead is now.
+    # The clocks of two machines may differ: a moment in the future counts as now.
     return round(max(0, until - since) / 1000, 1)

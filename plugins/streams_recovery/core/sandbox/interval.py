@@ -1,8 +1,8 @@
-"""A slice of event time: which archived records an interval is processed again from, whether all of them are archived, and which are its own.
+"""An interval of event time: which archived records are its input, whether all of them are archived, and which belong to the interval itself.
 
-The input of an interval ``[start, end)`` begins ``overlap`` before it, so that windows and joins are filled, and goes on ``beyond`` it, so that
-windows close. Each log is read in its order up to the first record that is ``lateness`` later than that: what arrives behind it is too late, and
-left. Tables and globals are taken from their first record on: what a key was set to long ago is still what it is.
+The input of an interval ``[start, end)`` begins ``overlap`` earlier, to fill windows and joins, and ends ``beyond`` later, so that windows close.
+Each log is read in order until the first record that is ``lateness`` later than that. Records after it are too late and are left out. Tables and
+globals are read from their first record, because old values of a key may still be valid.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _SECOND = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """``[start, end)`` of event time, milliseconds since the epoch. Raises ``ConfigInvalid`` for one that has no moment in it, begins before 1970 or ends
-    after the year 9999.
+    """``[start, end)`` of event time, milliseconds since the epoch. Raises ``ConfigInvalid`` for an empty interval, and for one that begins before
+    1970 or ends after the year 9999.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Interval:
 
     @property
     def name(self) -> str:
-        """``20261121T120000Z``, the start, for names of topics and applications; with milliseconds when it has any."""
+        """The start, such as ``20261121T120000Z``, for names of topics and applications. It has milliseconds if the start has any."""
         begins = datetime.fromtimestamp(self.start // _SECOND, UTC).strftime("%Y%m%dT%H%M%S")
         part = self.start % _SECOND
         return f"{begins}.{part:03}Z" if part else f"{begins}Z"
@@ -49,8 +49,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalSlice:
-    """An interval and how far its input reaches, in milliseconds. ``tables`` are inputs that are taken from their beginning, by the names they have for
-    the application itself, besides those that are compacted.
+    """An interval, and how far its input reaches, in milliseconds. ``tables`` are inputs that are read from their beginning, in addition to compacted
+    ones, by the names that they have for the application itself.
     """
 
     interval: Interval
@@ -65,24 +65,24 @@ class IntervalSlice:
 
     @property
     def since(self) -> int:
-        """The first moment whose records are taken."""
+        """The first moment of the input."""
         return max(0, self.interval.start - self.overlap)
 
     @property
     def last(self) -> int:
-        """The last moment whose records are taken."""
+        """The last moment of the input."""
         return self.interval.end + self.beyond - 1
 
     @property
     def closed(self) -> int:
-        """A record of this moment or later ends the reading of its log."""
+        """The first record of this moment or later ends the reading of its log."""
         return self.last + 1 + self.lateness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What is taken of one log: timestamps from ``since`` (None: from the beginning) to ``last``, offsets from ``first`` (None: from the beginning) to the
-    first record of ``closed`` or later. Those of the interval ``own`` are counted apart.
+    """The bounds for one log: timestamps from ``since`` (None: from the beginning) to ``last``, offsets from ``first`` (None: from the beginning) up
+    to the first record of ``closed`` or later. Records of the interval ``own`` are counted separately.
     """
 
     own: Interval
@@ -94,9 +94,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalLook:
-    """One file within bounds. ``rows`` are taken, ``behind`` of them come behind ``first_later``, the first record later than the last moment; ``own`` of
-    them are of the interval. ``lead`` of them come before the first taken one of the interval or later. ``stop`` is the first record that ends the
-    log, None when the file has none; nothing counts from there on.
+    """One file within bounds. ``rows`` are taken. ``behind`` of these come after ``first_later``, the first record later than the last moment.
+    ``own`` of them belong to the interval. ``lead`` of them come before the first taken record of the interval or later. ``stop`` is the first record
+    that ends the log, None if the file has none. Records from there on do not count.
     """
 
     rows: int
@@ -108,16 +108,16 @@ class IntervalLook:
 
 
 LookIntoFile = Callable[[SegmentFile, Bounds], IntervalLook]
-"""Reads a file. Only asked of files that their description leaves open."""
+"""Reads a file. Called only for files whose description in the manifest does not decide it."""
 
 
 def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None) -> Bounds:
-    """What is taken of a log; ``whole`` for one that is taken from its beginning."""
+    """The bounds of a log. ``whole`` is True for a log that is read from its beginning."""
     return Bounds(own=wanted.interval, since=None if whole else wanted.since, last=wanted.last, closed=wanted.closed, first=first)
 
 
 def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) -> LogCut:
-    """The part of a partition that is taken. ``files`` are all that are archived of it, in offset order."""
+    """The part of a partition that is taken. ``files`` are all its archived files, in offset order."""
     taken: list[SegmentFile] = []
     first_later: int | None = None
     stop: int | None = None
@@ -141,7 +141,7 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
 
 
 def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
-    """What a file's description tells already: all of it is taken, or none. None when it has to be read."""
+    """The result for a file whose description shows that all or none of it is taken. None if the file must be read."""
     nothing = IntervalLook(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
     if file.min_timestamp >= bounds.closed:
         return replace(nothing, first_later=file.first_offset, stop=file.first_offset)
@@ -164,10 +164,10 @@ def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
 def why_incomplete(
     tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: IntervalSlice, first_timestamp: Callable[[SegmentFile], int]
 ) -> str | None:
-    """Why records of the slice may be missing from what is archived of a partition, or None when none can be.
+    """Why records of the slice may be missing from a partition's archive, or None if none can be.
 
-    Offsets that were never archived matter unless they lie behind the end of the slice, or are followed by a record so old that one of the slice
-    before it would mean more lateness than there is said to be. A log that is taken from its beginning has to be whole.
+    Offsets that were never archived can be ignored in two cases: if they come after the end of the slice, or if the next archived record is so old
+    that a record of the slice before it would be later than ``lateness`` allows. A log that is read from its beginning must be complete.
     """
     part = cut.slice
     begins = archive.archived_from

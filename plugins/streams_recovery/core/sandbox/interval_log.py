@@ -1,4 +1,4 @@
-"""What is asked of reprocessing, and what came of it: one entry for each interval and run, whatever became of it. Pure."""
+"""Requests to process an interval again, and the history: one entry for each interval and run, also for failed ones. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams_recovery.core.timestamps import parse_moment
 
 
 class Base(enum.StrEnum):
-    """The state that an interval begins from: ``none``, or that of the newest exact ``savepoint`` that had read nothing of it."""
+    """The state at the start of an interval: ``none``, or that of the newest exact ``savepoint`` that had read nothing of the interval."""
 
     NONE = "none"
     SAVEPOINT = "savepoint"
@@ -22,8 +22,8 @@ class Base(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessRequest:
-    """One interval to process again. With ``tombstones``, keys whose result of the interval did not come again are deleted from replaced outputs; else
-    they stop the publishing.
+    """One interval to process again. ``tombstones``: delete keys from replaced outputs if their result of the interval did not come again. Without it
+    such keys stop the publishing.
     """
 
     slice: IntervalSlice
@@ -35,7 +35,7 @@ class ReprocessRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessOptions:
-    """A request as it is written. An empty text leaves it to the configuration."""
+    """A request as a person writes it. An empty text means: as configured."""
 
     lateness: str = ""
     overlap: str = ""
@@ -48,8 +48,8 @@ class ReprocessOptions:
 
 
 def reprocess_request(requested: ReprocessOptions, interval: Interval, application_id: str, tables: tuple[str, ...]) -> ReprocessRequest:
-    """What ``asked`` means, once its empty texts were filled in. Raises ``ConfigInvalid`` for what is no duration, and ``Refused`` unless the id of the
-    application was typed whose outputs are to be written.
+    """The request that ``requested`` means, after its empty texts were filled in from the configuration. Raises ``ConfigInvalid`` for an invalid
+    duration, and ``Refused`` if outputs are to be written and the application's id was not typed.
     """
     publish = PublishPolicy(requested.publish)
     if publish is PublishPolicy.REPLACE and requested.confirm != application_id:
@@ -70,14 +70,15 @@ def reprocess_request(requested: ReprocessOptions, interval: Interval, applicati
 
 
 def written_interval(begin: str, end: str) -> Interval:
-    """The interval between two moments as people write them, with their time zones. Raises ``ConfigInvalid``."""
+    """The interval between two times that a person wrote, with time zones. Raises ``ConfigInvalid``."""
     return Interval(start=parse_moment(begin), end=parse_moment(end))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputReport:
-    """One output of an interval. ``results`` are in ``topic``, the interval's own; ``outside`` more there are of input around it. In the application's
-    output ``written`` of them were put, ``tombstones`` besides; ``same`` were there, ``superseded`` ones have a later result.
+    """One output of an interval. ``results`` is the number of its results in ``topic``, the interval's own topic; ``outside`` counts results of input
+    around the interval. In the application's output, ``written`` results and ``tombstones`` were written, ``same`` were already there, and
+    ``superseded`` already had a later result.
     """
 
     output: str
@@ -92,7 +93,7 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishReport:
-    """What was published."""
+    """The published results."""
 
     how: PublishPolicy
     outputs: tuple[OutputReport, ...]
@@ -100,8 +101,8 @@ class PublishReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessEntry:
-    """One interval, once. ``records`` are its own input records; with none nothing was started. ``reached`` is the last phase of its restore, None when none
-    was begun. ``left`` names what could not be removed.
+    """One run of an interval. ``records`` counts its own input records; with 0 nothing was started. ``reached`` is the last phase of its restore,
+    None if none was begun. ``left`` names objects that could not be removed.
     """
 
     run: str
@@ -121,7 +122,7 @@ class ReprocessEntry:
 
     @property
     def outcome(self) -> str:
-        """In a few words."""
+        """The outcome in a few words."""
         if self.succeeded:
             return "published" if self.published else "no input: 0 records, nothing was started"
         got = "before it began" if self.reached is None else f"after {self.reached}"
@@ -129,7 +130,7 @@ class ReprocessEntry:
 
 
 def succeeded(records: int | None, reached: Phase | None, published: PublishReport | None, left: tuple[str, ...]) -> bool:
-    """True for an interval that has no input, and for one that was processed, published and removed."""
+    """True if the interval has no input, or was processed, published and removed."""
     if left or records is None:
         return False
     return records == 0 if reached is None else reached is Phase.CLOSED and published is not None

@@ -1,7 +1,7 @@
-"""Results of an interval in place of those that an output has: what can be claimed of it, decided from names, times and digests. Pure.
+"""Decides whether results of an interval can replace those in an output, from names, times and digests. Pure.
 
-A log cannot be changed. Whoever reads only the newest record of each key (a compacted topic) sees a result replaced as soon as another one
-comes behind it; whoever reads every record sees both. So the two kinds of topics differ in what can be done, and in what is refused.
+Records in a log cannot be changed. If readers use only the newest record of each key (a compacted topic), a later record replaces a result. If
+readers use every record, they see both. So the two kinds of topics have different rules.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from streams_recovery.core.sandbox.interval import Interval
 
 
 class PublishPolicy(enum.StrEnum):
-    """``side_by_side``: results stay in topics of the interval's own. ``replace``: they go into the application's outputs."""
+    """``side_by_side``: results stay in separate topics of the interval. ``replace``: they are written into the application's outputs."""
 
     SIDE_BY_SIDE = "side_by_side"
     REPLACE = "replace"
 
 
 class Readers(enum.StrEnum):
-    """What those who read a topic see of it: the ``newest`` record of each key, or ``every`` record."""
+    """How readers use a topic: only the ``newest`` record of each key, or ``every`` record."""
 
     NEWEST = "newest"
     EVERY = "every"
 
 
 def readers(settings: Mapping[str, str]) -> Readers:
-    """Who reads a topic with these settings."""
+    """How readers use a topic with these settings."""
     return Readers.NEWEST if "compact" in settings.get("cleanup.policy", "") else Readers.EVERY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The newest record of a key: where it is, its time, a digest of all of it, and whether it deletes the key."""
+    """The newest record of a key: its offset, its time, a digest of the whole record, and whether it is a tombstone."""
 
     offset: int
     timestamp: int
@@ -45,8 +45,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """What becomes of the keys of one partition. ``write`` are the offsets of results to write; ``same`` keys have their result already, ``superseded``
-    ones have a later result, and both stay. ``vanished`` keys have a result of the interval that processing it again did not bring.
+    """What to do with the keys of one partition. ``write`` are the offsets of results to write. ``same`` keys already have their result and
+    ``superseded`` keys have a later one; both are left alone. ``vanished`` keys have an old result of the interval, and no new one.
     """
 
     write: frozenset[int]
@@ -56,7 +56,9 @@ class Newest:
 
 
 def decide_newest(interval: Interval, results: Mapping[bytes, Found], there: Mapping[bytes, Found]) -> Newest:
-    """``results`` are those of the interval, ``there`` is what the output has since the interval began, both the newest of each key."""
+    """Decide for one partition. ``results`` are the interval's new results, ``there`` the records of the output since the interval began; both are
+    the newest of each key.
+    """
     write, same, superseded = set(), 0, 0
     for key, result in results.items():
         known = there.get(key)
@@ -71,8 +73,8 @@ def decide_newest(interval: Interval, results: Mapping[bytes, Found], there: Map
 
 
 class Every(enum.StrEnum):
-    """What is done where every record counts: ``append`` the results, where the output has none of the interval; nothing, where it has the ``same``; or
-    it is ``different``, and cannot be replaced.
+    """What to do where every record counts. ``append``: the output has no record of the interval, so the results are written. ``same``: it already
+    has exactly these results. ``different``: it has others, which cannot be replaced.
     """
 
     APPEND = "append"
@@ -81,14 +83,14 @@ class Every(enum.StrEnum):
 
 
 def decide_every(results: Counter[bytes], there: Counter[bytes]) -> Every:
-    """Both are digests of records of the interval, in whatever order."""
+    """Decide for one partition. Both arguments are digests of records of the interval, in any order."""
     if there == results:
         return Every.SAME
     return Every.DIFFERENT if there else Every.APPEND
 
 
 def why_not_replaced(topic: str, settings: Mapping[str, str], partitions: int, expected: int, earliest: int, now: int) -> str | None:
-    """Why results as old as ``earliest`` cannot be put into an output with these settings, or None when they can."""
+    """Why results as old as ``earliest`` cannot be written into an output with these settings, or None if they can."""
     if partitions != expected:
         return f"{topic} has {partitions} partitions, and the results have {expected}"
     if settings.get("message.timestamp.type", "CreateTime") != "CreateTime":

@@ -1,4 +1,4 @@
-"""Which intervals are processed at the same time: each has a slot of its own, and there are only so many. Pure."""
+"""Limits how many intervals are processed at the same time: each takes one of a fixed number of slots. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class SlotLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotEntry:
-    """An interval took a slot or gave it back. ``slot`` is None in an entry that found none free and changes nothing. Every entry holds all that are
-    ``taken`` after it, by the names of their intervals, so that the newest one tells it all.
+    """An interval took a slot or released it. ``slot`` is None if no slot was free; such an entry changes nothing. Every entry contains all slots
+    ``taken`` after it, by interval, so the newest entry is enough.
     """
 
     interval: str
@@ -26,7 +26,7 @@ class SlotEntry:
 
 
 def take(last: SlotEntry | None, interval: str, *, run: str, at: int, slots: int) -> SlotEntry:
-    """The entry that takes the lowest free slot. An interval that has one keeps it: it is the same interval again, whose run has ended or died."""
+    """The entry that takes the lowest free slot. An interval that already has a slot keeps it: its earlier run has ended or died."""
     taken = {} if last is None else dict(last.taken)
     known = taken.pop(interval, None)
     used = {one.slot for one in taken.values()}
@@ -40,7 +40,7 @@ def take(last: SlotEntry | None, interval: str, *, run: str, at: int, slots: int
 
 
 def release(last: SlotEntry | None, interval: str, *, run: str | None, at: int) -> SlotEntry | None:
-    """The entry that gives an interval's slot back, None when there is nothing to give: no slot, or one that another run than ``run`` has taken."""
+    """The entry that releases an interval's slot. None if it has no slot, or if another run than ``run`` has taken it."""
     known = None if last is None else last.taken.get(interval)
     if last is None or known is None or run not in (None, known.run):
         return None

@@ -1,7 +1,8 @@
-"""What a cut of a held application rests on where the application does not say it itself.
+"""States what the cut of a held application assumes, if the application does not report it.
 
-Without transactions nothing on the cluster shows whether all that was processed is committed. After a pause that is known when a commit interval has passed,
-and after an end when Kafka Streams was closed before. An application that reports both is believed; for any other it is assumed, and said.
+Without transactions nothing on the cluster shows whether everything that was processed is also committed. After a pause that is certain once a commit
+interval has passed; after a stop, if Kafka Streams was closed first. If an application reports both, that is used. Otherwise it is assumed, and the
+savepoint says so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from streams_recovery.core.kafka_types import Guarantee
 
 
 def commit_interval(reported: Mapping[str, int | None], configured_ms: int) -> int:
-    """How long (ms) an application commits at the latest: the longest interval that an instance reports. As long as one reports none, not shorter than the
+    """The longest time (ms) until an application commits: the longest interval that an instance reports. If an instance reports none, at least the
     configured one.
     """
     known = [interval for interval in reported.values() if interval is not None]
@@ -20,7 +21,7 @@ def commit_interval(reported: Mapping[str, int | None], configured_ms: int) -> i
 
 
 def of_pause(guarantee: Guarantee, reported: Mapping[str, int | None], configured_ms: int) -> tuple[str, ...]:
-    """What the label of a paused application's cut rests on, in sentences."""
+    """The assumptions behind the label of a paused application's cut, as sentences."""
     silent = sorted(name for name, interval in reported.items() if interval is None)
     if guarantee is Guarantee.EXACTLY_ONCE_V2 or not silent:
         return ()
@@ -30,7 +31,9 @@ def of_pause(guarantee: Guarantee, reported: Mapping[str, int | None], configure
 
 
 def of_stop(guarantee: Guarantee, silent: Iterable[str]) -> tuple[str, ...]:
-    """What the label of a stopped application's cut rests on, in sentences. ``silent`` instances did not say that Kafka Streams was closed."""
+    """The assumptions behind the label of a stopped application's cut, as sentences. ``silent`` instances did not report that Kafka Streams was
+    closed.
+    """
     names = sorted(silent)
     if guarantee is Guarantee.EXACTLY_ONCE_V2 or not names:
         return ()

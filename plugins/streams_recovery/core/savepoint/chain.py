@@ -1,6 +1,6 @@
-"""Which offsets a savepoint has to copy, and which files it shares with the savepoint before it.
+"""Decides which offsets a savepoint copies, and which files it shares with the previous savepoint.
 
-A manifest lists every file it needs, so a chain is only a matter of sharing: losing the parent's manifest breaks nothing.
+A manifest lists every file that it needs. So a chain of savepoints only shares files: a lost manifest of the parent breaks nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from streams_recovery.core.savepoint.truncation import truncation
 
 _DAY_MS = 86_400_000
 _POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"
-# Kafka's default of delete.retention.ms, for brokers that do not tell what is in force: how long the cleaner keeps a tombstone after first cleaning
-# past it.
+# Kafka's default of delete.retention.ms, if the broker does not report the effective value: how long the cleaner keeps a tombstone after it has first
+# cleaned it.
 _DEFAULT_DELETE_RETENTION_MS = _DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPolicy:
-    """When sharing ends. ``max_savepoints`` bounds how many savepoints' files a restore reads per partition, ``max_age_days`` the age of the oldest
-    of them: with either, updates that later ones have replaced are dropped in the end.
+    """Limits for sharing files. ``max_savepoints``: how many savepoints' files a restore may have to read for one partition. ``max_age_days``: the
+    age of the oldest of them. Beyond either limit the log is copied again, without records that were replaced since.
     """
 
     max_savepoints: int
@@ -33,7 +33,9 @@ class ChainPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCopy:
-    """What to do for one partition: keep what the parent has if it ``shares`` that, and ``gaps``; copy ``missing``. ``full_because`` says why it does not."""
+    """The copy of one partition. ``shares``: keep the parent's files, and ``gaps``. ``missing``: the range to copy. ``full_because``: why nothing is
+    shared, None if something is.
+    """
 
     shares: bool
     gaps: tuple[Gap, ...]
@@ -50,18 +52,18 @@ def plan_partition(
     epoch_end: int | None = None,
     expires: bool = True,
 ) -> PartitionCopy:
-    """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic. ``epoch_end`` is where, by the broker, the log ends now
-    that the parent saw: what was written up to the parent's leader epoch; None when it cannot tell. ``expires``: see ``may_expire``.
+    """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic. ``epoch_end`` is the offset at which the broker says that
+    the records up to the parent's leader epoch end; None if it cannot tell. ``expires``: see ``may_expire``.
     """
     if role is TopicRole.REPARTITION:
-        # Tails are never shared: what was unread then is not what is unread now.
+        # Tails are never shared, because other records are unread now.
         return _copy_from(cut, cut.tail_start, why="unread tail")
     reason = why_full or _cannot_share(cut, role, parent, epoch_end, expires)
     if reason is not None or parent is None:
         return _copy_from(cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal)
     gaps = parent.gaps
     start = parent.end
-    # The log's start is read after its end, and may have passed it by then.
+    # The log's start is read after its end, so it may already be higher.
     begin = min(cut.log_start, cut.end)
     if begin > start:
         gaps += (Gap(start=start, end=begin, reason="deleted by retention before it was copied"),)
@@ -70,7 +72,7 @@ def plan_partition(
 
 
 def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
-    """Whether the broker may have deleted old records of a topic since the savepoint that has it as ``before``, by the policy of now or of then."""
+    """Whether the broker may have deleted old records since the savepoint with this topic as ``before``, by the present or the former policy."""
     then = before.config.get(_POLICY, "") if before is not None else ""
     return "delete" in settings.get(_POLICY, "delete") or "delete" in then
 
@@ -90,7 +92,7 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
     if cut.log_start < first:
         return f"the log starts at {cut.log_start}, before the archive's {first}: another replica leads it now"
     if role is TopicRole.CHANGELOG and not expires and cut.log_start > parent.log_start:
-        # A restore would bring back what somebody has deleted.
+        # A restore would bring back records that were deleted on purpose.
         return f"the log starts at {cut.log_start}, the last savepoint's at {parent.log_start}, and its policy deletes nothing"
     if role is TopicRole.CHANGELOG and cut.log_start > parent.end:
         return f"the log starts at {cut.log_start}, after the last savepoint's end {parent.end}"
@@ -100,8 +102,8 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
 def topic_full_reason(
     role: TopicRole, topic_id: str, settings: Mapping[str, str], captured_at: int, parent: Manifest | None, name: str, policy: ChainPolicy
 ) -> str | None:
-    """Why nothing of this topic may be shared with ``parent``, or None. ``settings`` are those in force, the broker's defaults included;
-    ``captured_at`` is when the compaction guard was in force.
+    """Why no files of this topic may be shared with ``parent``, or None. ``settings`` are the effective ones, including broker defaults.
+    ``captured_at`` is a time at which the compaction guard was active.
     """
     before = parent.topic(name) if parent else None
     if parent is None or before is None:
@@ -114,7 +116,7 @@ def topic_full_reason(
     if compacted and (forgotten := _forgotten(settings, before, captured_at, parent.captured_at)) is not None:
         return forgotten
     if role is not TopicRole.CHANGELOG:
-        # An archived input can be shared as long as its topic lives: it may reach further back than the log does.
+        # Files of an archived input are shared as long as the topic exists. The archive may go back further than the log.
         return None
     longest = max((image.ranges.facts.savepoints for image in before.partitions), default=0)
     if longest >= policy.max_savepoints:
@@ -126,10 +128,10 @@ def topic_full_reason(
 
 
 def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int, last: int) -> str | None:
-    """Why a log may have forgotten that keys were deleted since the last savepoint: then what that one has would bring them back."""
+    """Why tombstones may have been dropped since the last savepoint. Then shared files would bring deleted keys back."""
     if captured_at < last:
         return f"the last savepoint was taken {last - captured_at} ms from now by its clock: tombstones may be gone"
-    # The cleaner notes when a tombstone may go as it first comes past it, by the setting of that time.
+    # The cleaner sets the deletion time of a tombstone when it first cleans it, from the setting at that time.
     known = [int(found[_DELETE_RETENTION]) for found in (settings, before.config) if _DELETE_RETENTION in found]
     retention = min(known, default=_DEFAULT_DELETE_RETENTION_MS)
     if captured_at - last >= retention:
@@ -138,8 +140,8 @@ def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int
 
 
 def split(whole: RangeToCopy, max_records: int) -> tuple[RangeToCopy, ...]:
-    """``whole`` in pieces that span at most ``max_records`` offsets each, in order: each is a file of its own and copied by itself, so that one big partition
-    keeps more than one core busy.
+    """``whole``, split in order into pieces of at most ``max_records`` offsets. Each piece is copied separately into its own file, so that several
+    cores can copy one large partition.
     """
     return tuple(
         replace(whole, start=start, end=min(start + max_records, whole.end), size_hint=min(max_records, whole.end - start))
@@ -152,14 +154,14 @@ def _copy_from(cut: PartitionCut, start: int, *, why: str, may_lose: bool = Fals
 
 
 def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
-    # State with a hole in it is worth nothing. A hole in an input is not closed by taking no savepoint.
+    # State with a gap is useless. But refusing a savepoint would not close a gap in an input.
     if start >= cut.end:
         return None
     return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
 
 
 def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
-    """Copied ranges of a partition in offset order. Ranges without a record are merged, so that idle hours leave no trace."""
+    """Copied ranges of a partition in offset order. Adjacent ranges without a record are merged, so that idle hours add no ranges."""
     merged: list[CopiedRange] = []
     for piece in sorted(pieces, key=lambda one: one.start):
         last = merged[-1] if merged else None

@@ -1,13 +1,13 @@
-"""The cut: what is read, in which order, and what it proves.
+"""The cut: what is read, in which order, and what the readings prove.
 
 The order, the same for every guarantee:
 
 1. C1, the committed offsets, once no transaction can change them any more;
-2. E, the high watermark of each internal partition: there the cut goes through it;
+2. E, the high watermark of each internal partition, which is the end of the cut in it;
 3. L, the last stable offset of each internal partition, when it has reached E;
 4. C2, the committed offsets again, read like C1;
 5. H, the high watermark of each internal partition again;
-6. the high watermarks of outputs, then a wait until they are decided too. Only for a cut that is used.
+6. the high watermarks of outputs, then a wait until their transactions are decided too. Only for a cut that is used.
 
 **Every cut is complete.** Kafka Streams commits an offset after all that the input below it caused was acknowledged. So the effects of input below C1 are
 below E, and after step 3 their transactions are decided.
@@ -56,12 +56,12 @@ class PartitionCut:
 
     @property
     def tp(self) -> TopicPartition:
-        """The log this is about."""
+        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def tail_start(self) -> int:
-        """Where the unread part of a repartition partition begins. Without a commit nothing was read yet."""
+        """The start of the unread records of a repartition partition. Without a commit all records are unread."""
         return self.log_start if self.committed is None else self.committed.offset
 
 
@@ -73,8 +73,8 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """What one attempt at a cut read, in this order; see above. ``captured_at`` (ms) is by this machine's clock, after ``committed_before``. ``ends``,
-    ``last_stable`` and ``ends_after`` are of the internal partitions.
+    """The readings of one attempt at a cut, in the order above. ``captured_at`` (ms) is by this machine's clock, after ``committed_before``.
+    ``ends``, ``last_stable`` and ``ends_after`` are of the internal partitions.
     """
 
     committed_before: Committed
@@ -86,27 +86,27 @@ class Readings:
 
     @property
     def committed_unchanged(self) -> bool:
-        """True when no committed offset or metadata moved between the two reads."""
+        """True if no committed offset or metadata changed between the two reads."""
         return dict(self.committed_before) == dict(self.committed_after)
 
     @property
     def open_across(self) -> tuple[TopicPartition, ...]:
-        """Internal partitions in which a transaction was open at the cut's end: its marker came later, or is still to come."""
+        """Internal partitions with an open transaction at the cut's end: its marker is later, or not written yet."""
         return _differing(self.ends, self.last_stable)
 
     @property
     def moved(self) -> tuple[TopicPartition, ...]:
-        """Internal partitions that did not end at the cut's end any more when the attempt was over."""
+        """Internal partitions whose end changed during the attempt."""
         return _differing(self.ends, self.ends_after)
 
     @property
     def exact(self) -> bool:
-        """True when nothing that was read is against an exact cut."""
+        """True if no reading contradicts an exact cut."""
         return self.committed_unchanged and self.still
 
     @property
     def still(self) -> bool:
-        """True when all internal partitions ended where the cut goes through them, at one moment, with no transaction open in any."""
+        """True if all internal partitions ended at the cut's ends at one moment, with no open transaction."""
         return not self.open_across and not self.moved
 
 
@@ -116,9 +116,9 @@ def _differing(ends: Offsets, others: Offsets) -> tuple[TopicPartition, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What one attempt at a cut saw. ``held`` is True when the application was proven still for the whole attempt: closed cleanly in mode
-    ``stop``; in mode ``pause`` the same members paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
-    ``writers_transactional`` needs no answer where the readings are against an exact cut already.
+    """The evidence of one attempt at a cut. ``held`` is True if the application was proven idle for the whole attempt. In mode ``stop``: it closed
+    cleanly. In mode ``pause``: the same members were paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
+    ``writers_transactional`` does not matter if the readings already contradict an exact cut.
     """
 
     mode: QuiesceMode
@@ -130,7 +130,7 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> tuple[Consistency, tuple[str, ...]]:
-    """The label the evidence supports, and the reasons against ``exact``."""
+    """The label that the evidence supports, and the reasons against ``exact``."""
     readings = evidence.readings
     if not readings.committed_before:
         return Consistency.AHEAD, ("no committed offsets were found to compare",)
@@ -142,7 +142,7 @@ def judge(evidence: Evidence) -> tuple[Consistency, tuple[str, ...]]:
     elif readings.moved:
         reasons.append(f"internal topics were written to while the cut was read: {_named(readings.moved)}")
     transactional = evidence.guarantee is Guarantee.EXACTLY_ONCE_V2 and evidence.writers_transactional
-    # With transactions, what the readings show is the reason; who writes is asked only when they show nothing.
+    # With transactions the readings give the reason. Only without such a reason does it matter whether the writers are transactional.
     if not evidence.held and not transactional and (not reasons or evidence.guarantee is Guarantee.AT_LEAST_ONCE):
         reasons.append(f"{evidence.why_not_held}, and the changelog writers are not proven transactional")
     return (Consistency.AHEAD if reasons else Consistency.EXACT), tuple(reasons)
@@ -154,7 +154,7 @@ def _named(partitions: tuple[TopicPartition, ...]) -> str:
 
 
 def proof(evidence: Evidence, *, held_seconds: float, attempts: int) -> tuple[Consistency, CutProof]:
-    """The label with the proof that goes into the manifest. Only for cuts whose last stable offsets reached their ends: no other may be published."""
+    """The label, and the proof for the manifest. Only for cuts whose last stable offsets have reached their ends: no other cut may be published."""
     consistency, reasons = judge(evidence)
     return consistency, CutProof(
         mode=evidence.mode,
@@ -168,5 +168,5 @@ def proof(evidence: Evidence, *, held_seconds: float, attempts: int) -> tuple[Co
 
 
 def purged_tails(partitions: Mapping[TopicPartition, PartitionCut]) -> tuple[TopicPartition, ...]:
-    """Repartition partitions whose unread records were deleted below the committed offset: such a cut cannot be used, take another."""
+    """Repartition partitions in which unread records were deleted, above the committed offset. Such a cut cannot be used: take another."""
     return tuple(tp for tp, cut in partitions.items() if cut.log_start > cut.tail_start)

@@ -1,6 +1,7 @@
-"""State that changed between two savepoints although no restore of ours was at work: a cut of it may be proven exact and is still one of damaged state.
+"""Detects state that changed between two savepoints although no restore did that. The cut of such state may be proven exact, but the state is
+damaged.
 
-Kafka Streams creates a changelog that is gone again, empty and without an error, and goes on from its committed offsets.
+If a changelog is gone, Kafka Streams creates it again, empty and without an error, and continues from its committed offsets.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from streams_recovery.core.savepoint.truncation import truncation
 
 
 class ChangedState(enum.StrEnum):
-    """What a savepoint does when the application's state changed in such a way: it is refused, or published as ``damaged``; or the change was
-    ``intended``, and what is there now is the state.
+    """What a savepoint does if the application's state changed that way. It is refused, or published as ``damaged``; or the change was ``intended``,
+    and the present state counts.
     """
 
     REFUSE = "refuse"
@@ -28,8 +29,8 @@ class ChangedState(enum.StrEnum):
 
 
 class DamageKind(enum.StrEnum):
-    """``missing``: a declared store has no changelog. The others are about topics that the last savepoint has: ``vanished``, ``recreated`` under the
-    same name, ``truncated``; ``claimed``: there, and taken for another application's by now.
+    """``missing``: a declared store has no changelog. The other kinds are about topics of the last savepoint: ``vanished``; ``recreated`` under the
+    same name; ``truncated``; ``claimed``: it exists, but is now assigned to another application.
     """
 
     MISSING = "missing"
@@ -41,7 +42,7 @@ class DamageKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """One internal topic that is not what it should be. ``topic_id`` is that of now, None when there is no such topic."""
+    """An internal topic that changed. ``topic_id`` is the present one, None if the topic does not exist."""
 
     kind: DamageKind
     topic: str
@@ -54,7 +55,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTopic:
-    """An internal topic as the cluster has it. ``expires`` tells whether its policy lets the broker delete records because they are old."""
+    """An internal topic as the cluster has it. ``expires``: its policy lets the broker delete old records."""
 
     name: str
     role: TopicRole
@@ -65,16 +66,16 @@ class StateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What restores of ours explain. ``created`` has the ids of all topics that they made, by name. ``since`` has those of the restore that replaced
-    the state last, if that was after the last savepoint, else it is None; it is empty when that restore left it to the application to make its topics, or
-    somebody brought the application back in another way.
+    """Changes that restores explain. ``created`` has the ids of all topics that they created, by name. ``since`` has those of the last restore that
+    replaced the state, if that was after the last savepoint, otherwise it is None. It is empty if that restore left the creation of topics to the
+    application, or if a person repaired the application in another way.
     """
 
     created: Mapping[str, Collection[str]]
     since: Mapping[str, Collection[str]] | None
 
     def explains(self, damage: Damage) -> bool:
-        """True when the topic is as it is because of a restore."""
+        """True if a restore explains the topic's present state."""
         if damage.kind is DamageKind.RECREATED and damage.topic_id in self.created.get(damage.topic, ()):
             return True
         replaced = damage.kind in (DamageKind.RECREATED, DamageKind.VANISHED) and self.since is not None
@@ -82,7 +83,7 @@ class Restored:
 
 
 def restored(journals: Iterable[tuple[JournalEntry, ...]], moment: int) -> Restored:
-    """What these journals, oldest first, explain of changes since ``moment``."""
+    """The changes since ``moment`` that these journals (oldest first) explain."""
     created: dict[str, set[str]] = {}
     since: Mapping[str, Collection[str]] | None = None
     for entries in journals:
@@ -96,7 +97,7 @@ def restored(journals: Iterable[tuple[JournalEntry, ...]], moment: int) -> Resto
 
 
 def missing_changelogs(changelogs: Mapping[str, str], existing: Collection[str]) -> tuple[Damage, ...]:
-    """Declared stores, with the names of their changelogs, of which those are not among ``existing`` ones."""
+    """Declared stores whose changelogs are not among the ``existing`` topics, with the names of these changelogs."""
     return tuple(
         Damage(
             kind=DamageKind.MISSING,
@@ -115,8 +116,8 @@ def changed_topics(
     claimed: Iterable[ClaimedTopic],
     epoch_ends: Mapping[TopicPartition, int | None],
 ) -> tuple[Damage, ...]:
-    """Internal topics of the savepoint ``last`` that are not what they were. ``topics`` are all that the application has now, ``epoch_ends`` where by
-    the broker the records end that were written up to the leader epochs in ``last``.
+    """Internal topics of the savepoint ``last`` that have changed. ``topics`` are the application's present ones. ``epoch_ends`` are the offsets at
+    which the broker says that the records up to the leader epochs in ``last`` end.
     """
     now = {topic.name: topic for topic in topics}
     others = {one.topic: one for one in claimed}
@@ -134,8 +135,8 @@ def _gone(last: Manifest, image: TopicImage, claim: ClaimedTopic | None) -> Dama
         what = f"topic {image.name} (id {image.topic_id}) is in savepoint {last.savepoint_id} and does not exist any more"
         return Damage(kind=DamageKind.VANISHED, topic=image.name, topic_id=None, problem=what)
     what = (
-        f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is taken for a topic of {claim.group}, because there is a "
-        "consumer group of that name"
+        f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is assigned to {claim.group}, because a consumer "
+        "group of that name exists"
     )
     return Damage(kind=DamageKind.CLAIMED, topic=image.name, topic_id=None, problem=what)
 
@@ -153,7 +154,7 @@ def _replaced(last: Manifest, image: TopicImage, here: StateTopic, epoch_ends: M
 
 def _cut_back(image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Iterator[tuple[int, str]]:
     cuts = {cut.partition: cut for cut in here.partitions}
-    # What was read of a repartition topic is deleted by the application itself, and old records of a windowed store's changelog by the broker.
+    # The application itself deletes read records of its repartition topics. The broker deletes old records of a windowed store's changelog.
     stays = image.role is TopicRole.CHANGELOG and not here.expires and "delete" not in image.config.get("cleanup.policy", "")
     for before in image.partitions:
         cut = cuts.get(before.partition)
@@ -171,7 +172,7 @@ def _cut_back(image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPart
 
 
 def require_whole(application_id: str, found: Collection[Damage], wanted: ChangedState) -> None:
-    """Raise ``StateDamaged`` with all of ``found`` unless the request allows it. That a declared store has no changelog is never intended."""
+    """Raise ``StateDamaged`` with all of ``found``, unless the request allows it. A missing changelog of a declared store cannot be intended."""
     refused = [
         one for one in found if wanted is ChangedState.REFUSE or (wanted is ChangedState.INTENDED and one.kind is DamageKind.MISSING)
     ]
@@ -186,10 +187,8 @@ def require_whole(application_id: str, found: Collection[Damage], wanted: Change
     if kinds - {DamageKind.MISSING, DamageKind.CLAIMED}:
         steps.append("if state was lost, restore or rebuild the application")
     if wanted is ChangedState.REFUSE and DamageKind.MISSING not in kinds:
-        steps.append("if what is there now is meant to be the state, take one savepoint with changed_state `intended`")
-    steps.append(
-        f"to save what is left, take one with changed_state `damaged`; either needs the application id {application_id} as confirm"
-    )
+        steps.append("if the present state is intended, take one savepoint with changed_state `intended`")
+    steps.append(f"to save what is left, take one with changed_state `damaged`; both need the application id {application_id} as confirm")
     raise StateDamaged(
         f"the state of {application_id} is damaged: {'; '.join(map(str, refused[:10]))}",
         next_step="; ".join(steps),

@@ -1,7 +1,8 @@
-"""Whether a savepoint is enough when the cluster it was taken of has lost every topic. Told from the manifest alone.
+"""Checks from the manifest alone whether a savepoint is enough after its cluster has lost every topic.
 
-State, offsets and settings are in every full savepoint. What a cluster without anything lacks besides are the inputs: those that the state has not
-processed yet, and the topics whose ids the offsets mean. Outputs are made anew, empty.
+Every full savepoint contains state, offsets and settings. An empty cluster also lacks the inputs: records that the state has not processed yet, and
+the topics that the offsets refer to. Outputs are created again. They
+are empty unless their records are archived.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ READ = (TopicRole.INPUT, TopicRole.GLOBAL)
 
 
 def lost_with_cluster(manifest: Manifest) -> tuple[str, ...]:
-    """Why the application could not be brought back by this savepoint alone; nothing when it could: with its state, or by a rebuild from the
-    archived input where the savepoint is minimal.
+    """Why this savepoint alone is not enough to restore the application with its state (or, if it is minimal, to rebuild it from the archived input).
+    Empty if it is.
     """
     found = [f"the records of {', '.join(absent)} are not archived"] if (absent := _absent(manifest)) else []
     if manifest.consistency is Consistency.DAMAGED:
@@ -29,12 +30,12 @@ def lost_with_cluster(manifest: Manifest) -> tuple[str, ...]:
 
 
 def survives_cluster_loss(manifest: Manifest) -> bool:
-    """True when there is no reason why not."""
+    """True if this savepoint alone is enough."""
     return not lost_with_cluster(manifest)
 
 
 def archive_begins(image: PartitionImage) -> int:
-    """The first offset of an archived partition whose records, as far as there were any, are all there up to its end."""
+    """The offset of an archived partition from which the archive is complete up to its end."""
     return max((image.archived_from, *(gap.end for gap in image.gaps)))
 
 

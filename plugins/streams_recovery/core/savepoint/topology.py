@@ -1,7 +1,7 @@
-"""Which topics an application is made of, and what each is to it.
+"""Determines which topics belong to an application, and the role of each.
 
-Kafka knows less than one would like: committed partitions show inputs and repartition topics, name patterns show internal topics, but outputs,
-globals and the kind of most stores are only known to the application's author. What the configuration declares is checked, not believed.
+Kafka shows only a part of that. Committed offsets show inputs and repartition topics, name patterns show internal topics. Outputs, globals and the
+kind of most stores are known only from the configuration, which is checked against the cluster.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from streams_recovery.core.names import internal_role, longer_owner, store_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What the configuration says about the topics. ``include`` and ``exclude`` are globs that choose whose records are archived
-    among inputs, outputs and globals; with ``all_read`` those of every input and global are, whatever the globs say; ``profile`` says whether those of
-    internal topics are. ``stores`` has every store that is named, with its kind where that is given.
+    """The configured topics. ``include`` and ``exclude`` are globs for the inputs, outputs and globals whose records are archived. With ``all_read``
+    the records of every input and global are archived, whatever the globs say. ``profile`` says whether records of internal topics are archived.
+    ``stores`` has every configured store, with its kind if that is given.
     """
 
     inputs: tuple[str, ...]
@@ -32,9 +32,9 @@ class Declared:
     all_read: bool
 
     def archives(self, topic: str, role: TopicRole) -> bool:
-        """True when the records of this topic are part of a savepoint."""
+        """True if savepoints contain the records of this topic."""
         if role.internal:
-            # Globs are about what the configuration names; an internal topic that happens to match is archived with all others or not at all.
+            # Globs apply only to configured topics. Internal topics are archived all together, or not at all.
             return self.profile is Profile.FULL
         if self.all_read and role in (TopicRole.INPUT, TopicRole.GLOBAL):
             return True
@@ -52,14 +52,14 @@ class TopologyTopic:
 
     @property
     def committed(self) -> bool:
-        """True when the application commits offsets on this topic."""
+        """True if the application commits offsets on this topic."""
         return self.role in (TopicRole.INPUT, TopicRole.REPARTITION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """All topics of one application, by name. ``undeclared`` inputs have committed offsets but are missing from the configuration. ``claimed``
-    topics are not among them.
+    """All topics of one application, by name. ``undeclared`` inputs have committed offsets, but are missing in the configuration. ``claimed`` topics
+    are not among the topics.
     """
 
     topics: tuple[TopologyTopic, ...]
@@ -82,10 +82,8 @@ class Topology:
 
 
 def owned_role(topic: str, application_id: str, stores: Collection[str], others: Iterable[str]) -> TopicRole | None:
-    """What an internal topic is to this application, None for a topic that is not its own.
-
-    A longer id among ``others`` takes the topics that begin with it, but every consumer group looks like such an id: the changelog of a store
-    that the configuration names is this application's own whatever else its name might mean.
+    """The role of an internal topic in this application, None if the topic is not its own. Topics that begin with a longer id among ``others`` belong
+    to that id. Every consumer group looks like such an id. So the changelog of a configured store always belongs to this application.
     """
     role = internal_role(topic, application_id)
     if role is TopicRole.CHANGELOG and store_name(topic, application_id) in stores:
@@ -96,7 +94,7 @@ def owned_role(topic: str, application_id: str, stores: Collection[str], others:
 def claimed_topics(
     application_id: str, stores: Collection[str], existing: Iterable[str], other_application_ids: Iterable[str]
 ) -> tuple[ClaimedTopic, ...]:
-    """Topics that would be this application's by their names and are taken for another one's."""
+    """Topics that by their names could be this application's, but are assigned to another one."""
     others = tuple(other_application_ids)
     return tuple(
         ClaimedTopic(topic=topic, group=group)
@@ -114,16 +112,14 @@ def topology_of(
     committed: Iterable[str],
     other_application_ids: Iterable[str] = (),
 ) -> Topology:
-    """The application's topics on this cluster.
-
-    ``existing`` are all topics of the cluster, ``committed`` the topics its group has offsets for. A topic with committed offsets that is not
-    internal is an input whether declared or not: leaving it out would leave out its offsets. Raises ``NotFound`` for declared topics that
-    do not exist, all of them at once.
+    """The application's topics on this cluster. ``existing`` are all topics of the cluster, ``committed`` the topics on which its group has offsets.
+    A topic with committed offsets that is not internal is an input even if it is not declared, because its offsets are needed. Raises ``NotFound``
+    for declared topics that do not exist, all at once.
     """
     others = tuple(other_application_ids)
     roles = {topic: role for topic in existing if (role := owned_role(topic, application_id, declared.stores, others)) is not None}
     committed = set(committed) & set(existing)
-    # Nobody but its own application commits on a repartition topic, whoever's name it might also be.
+    # Only the application that owns a repartition topic commits on it, even if the name could belong to another one.
     roles |= {topic: TopicRole.REPARTITION for topic in committed if internal_role(topic, application_id) is TopicRole.REPARTITION}
     undeclared = sorted(committed - set(roles) - set(declared.inputs))
     for names, role in ((declared.outputs, TopicRole.OUTPUT), (declared.globals, TopicRole.GLOBAL), (declared.inputs, TopicRole.INPUT)):
@@ -134,7 +130,7 @@ def topology_of(
         raise NotFound(
             f"topics declared for {application_id} do not exist: {', '.join(missing)}",
             next_step="create them or correct topics.inputs, topics.outputs and topics.globals in the application's configuration; where the cluster has lost "
-            "them, restore a savepoint, or rebuild with the inputs of one (`rebuild --inputs-from`)",
+            "them, restore a savepoint, or rebuild with the inputs of one (option --inputs-from)",
             topics=missing,
         )
     return Topology(

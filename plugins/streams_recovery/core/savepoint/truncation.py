@@ -1,12 +1,12 @@
-"""Whether a log still has the records that it had: one that was cut back and has grown again is as long as before, and another one."""
+"""Detects a log that was truncated: it may have grown again to the same length, with other records."""
 
 from __future__ import annotations
 
 
 def truncation(*, seen: int | None, upto: int, now: int | None, epoch_end: int | None) -> str | None:
-    """Why the records below offset ``upto``, written up to leader epoch ``seen``, are not all there any more; None while they are, or nobody can tell.
+    """Why some records below offset ``upto``, written up to leader epoch ``seen``, are gone. None if they are all there, or if it cannot be known.
 
-    ``now`` is the log's leader epoch, and ``epoch_end`` where by the broker the records of epochs up to ``seen`` end.
+    ``now`` is the log's present leader epoch. ``epoch_end`` is the offset at which the broker says that the records of epochs up to ``seen`` end.
     """
     if seen is None:
         return None

@@ -1,4 +1,4 @@
-"""What a person should know about a savepoint that is good as far as it goes. Sentences, derived from the manifest alone."""
+"""Warnings about a valid savepoint: sentences, made from the manifest alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_TRANSLATED = "schema ids in records are not translated, so restored records
 
 
 def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]:
-    """What to say when it is published: holes that ``parent`` did not have, and what a restore will refuse or cannot do."""
+    """Warnings at its publication: gaps that ``parent`` did not have, and cases that a restore refuses or cannot handle."""
     return (
         *_damage(manifest),
         *_claimed(manifest),
@@ -28,21 +28,22 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
 
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:
-    """What to say before it is restored."""
+    """Warnings before it is restored."""
     return (*_edits(manifest), *_broker_times(manifest))
 
 
 def of_promise(manifest: Manifest) -> tuple[str, ...]:
-    """What to say when it is published and was to survive the loss of the cluster."""
+    """Warnings at its publication, if it should survive the loss of the cluster and would not."""
     return tuple(
-        f"it would not survive the loss of the cluster, as backup.survive_cluster_loss asks: {why}" for why in lost_with_cluster(manifest)
+        f"it would not survive the loss of the cluster, as backup.survive_cluster_loss requires: {why}"
+        for why in lost_with_cluster(manifest)
     )
 
 
 def has_schema_ids(values: Iterable[bytes]) -> bool:
-    """True when these values look like those of a serialiser with a schema registry: a zero byte, then the schema's id in four.
+    """True if these values look like those of a serialiser with a schema registry: a zero byte, then four bytes with the schema's id.
 
-    A guess, and only good enough for a warning. Numbers in eight bytes begin with zeros too: they are no sign of it.
+    This is a guess, good enough only for a warning. Eight-byte numbers also begin with zeros, so values of eight bytes alone are no sign of it.
     """
     found = list(values)
     framed = all(len(value) > _FRAME and value[0] == 0 and 0 < int.from_bytes(value[1:_FRAME], "big") < _MANY_SCHEMAS for value in found)
@@ -52,18 +53,18 @@ def has_schema_ids(values: Iterable[bytes]) -> bool:
 def _damage(manifest: Manifest) -> Iterable[str]:
     if manifest.consistency is Consistency.DAMAGED:
         yield (
-            f"its state is damaged ({'; '.join(manifest.proof.reasons)}): it is no default of a restore, and retention counts it to nothing; bring the "
-            "state back, from an earlier savepoint or from the input"
+            f"its state is damaged ({'; '.join(manifest.proof.reasons)}): it is never the default of a restore, and retention does not count "
+            "it; restore the state from an earlier savepoint, or rebuild it from the input"
         )
     for change in manifest.provenance.intended:
-        yield f"{change}: said to be intended by {manifest.provenance.requested_by}"
+        yield f"{change}: declared as intended by {manifest.provenance.requested_by}"
 
 
 def _claimed(manifest: Manifest) -> Iterable[str]:
     for claim in manifest.claimed:
         yield (
-            f"{claim.topic} is not in this savepoint: it is taken for a topic of {claim.group}, because a consumer group of that name exists; name its "
-            "store under `stores` in the configuration if it is this application's"
+            f"{claim.topic} is not in this savepoint: it is assigned to {claim.group}, because a consumer group of that name exists; if it "
+            "belongs to this application, name its store under `stores` in the configuration"
         )
 
 
@@ -73,8 +74,8 @@ def _new_gaps(manifest: Manifest, parent: Manifest | None) -> Iterable[str]:
         for gap in gaps:
             if gap not in known.get(tp, ()):
                 yield (
-                    f"offsets {gap.start}..{gap.end - 1} of {tp} are missing ({gap.reason}): whatever has to read across them is refused; "
-                    "give the topic more retention than the time between two savepoints"
+                    f"offsets {gap.start}..{gap.end - 1} of {tp} are missing ({gap.reason}): a restore that needs them is refused; set the "
+                    "topic's retention longer than the time between two savepoints"
                 )
 
 
@@ -90,7 +91,7 @@ def _unread(manifest: Manifest) -> Iterable[str]:
             if topic.role is TopicRole.INPUT and image.committed is not None and image.committed.offset < image.log_start:
                 yield (
                     f"offsets {image.committed.offset}..{image.log_start - 1} of {topic.name}-{image.partition} were deleted before the application "
-                    "read them; it will go on behind them, and a restore in place will be refused"
+                    "read them; it will continue after them, and a restore in place will be refused"
                 )
 
 
@@ -99,7 +100,7 @@ def _unwritable(manifest: Manifest) -> Iterable[str]:
         known = (image.ranges.facts.min_timestamp for image in topic.partitions)
         stamps = [stamp for stamp in known if stamp is not None]
         if stamps and min(stamps) <= 0:
-            yield f"{topic.name} has a record with timestamp {min(stamps)}, which no producer writes as it is: a restore will be refused"
+            yield f"{topic.name} has a record with timestamp {min(stamps)}, which no producer can write unchanged: a restore will be refused"
 
 
 def _edits(manifest: Manifest) -> Iterable[str]:
@@ -112,13 +113,13 @@ def _broker_times(manifest: Manifest) -> Iterable[str]:
     for topic in _internal(manifest):
         if topic.config.get("message.timestamp.type") == "LogAppendTime":
             yield (
-                f"{topic.name} is set to LogAppendTime: its records carry the broker's time and not the event's. They are restored with the time they "
-                "have, later ones get the broker's again; results that depend on time (windows, joins, versions) are not claimed to be exact"
+                f"{topic.name} is set to LogAppendTime: its records have the broker's time, not the event's. They are restored with that time, but "
+                "later records get the broker's time again; results that depend on time (windows, joins, versions) are not guaranteed to be exact"
             )
 
 
 def registry(manifest: Manifest, framed: Iterable[str]) -> tuple[str, ...]:
-    """What to say of schema registries. ``framed`` are topics whose values look like a registry's serialiser wrote them."""
+    """Warnings about schema registries. ``framed`` are topics whose values look like those of a registry's serialiser."""
     topics = sorted(framed)
     known = [f"{SCHEMAS_TOPIC} is among the topics: {_NOT_TRANSLATED}"] if any(t.name == SCHEMAS_TOPIC for t in manifest.topics) else []
     seen = [f"values of {', '.join(topics)} look like a schema registry's: {_NOT_TRANSLATED}"] if topics else []

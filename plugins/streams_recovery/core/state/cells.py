@@ -1,7 +1,7 @@
-"""Keys and values of stores as people read them, and back to the bytes that the application's serialisers write.
+"""Converts keys and values of stores between readable table cells and the bytes of the application's serialisers.
 
-A *cell* is what a table holds: text, a number, bytes, and for JSON the text itself. Decoding refuses what the format does not write, so that a
-wrong configuration never shows as a wrong number.
+A *cell* is text, a number, bytes, or for JSON its text. Decoding refuses bytes that the format does not write, so that a wrong configuration is never
+shown as a wrong number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Cell = str | int | float | bytes
 
 
 class Format(enum.StrEnum):
-    """How a store's keys or values are serialised: as Kafka's own serialisers do, JSON as UTF-8 text, Avro as its binary encoding."""
+    """The serialisation of a store's keys or values: like Kafka's own serialisers, JSON as UTF-8 text, Avro in its binary encoding."""
 
     STRING = "string"
     LONG = "long"
@@ -31,14 +31,14 @@ class Format(enum.StrEnum):
 
     @property
     def document(self) -> bool:
-        """True when a cell is JSON text."""
+        """True if a cell is JSON text."""
         return self in (Format.JSON, Format.AVRO)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueFormat:
-    """A format with what it needs: ``schema`` is an Avro schema as JSON text. ``confluent`` means that five bytes, a zero and the schema's id in a
-    registry, stand before the Avro data.
+    """A format and its options: ``schema`` is an Avro schema as JSON text. ``confluent``: five bytes precede the Avro data, a zero and the schema's
+    id in a registry.
     """
 
     format: Format
@@ -52,7 +52,7 @@ _PACKED: Final = {Format.LONG: struct.Struct(">q"), Format.INTEGER: struct.Struc
 
 
 def decoded(kind: Format, data: bytes) -> Cell:
-    """The cell of some bytes; not for Avro. Raises ``ConfigInvalid`` for bytes that the format does not write."""
+    """The cell for some bytes; not for Avro. Raises ``ConfigInvalid`` for bytes that the format does not write."""
     try:
         if kind is Format.BYTES:
             return data
@@ -68,7 +68,7 @@ def decoded(kind: Format, data: bytes) -> Cell:
 
 
 def encoded(kind: Format, cell: Any) -> bytes:
-    """The bytes of a cell; not for Avro. The inverse of ``decoded``. Raises ``ConfigInvalid`` for a cell that the format has no bytes for."""
+    """The bytes of a cell; not for Avro. The inverse of ``decoded``. Raises ``ConfigInvalid`` for a cell that the format cannot encode."""
     try:
         if kind is Format.BYTES and isinstance(cell, bytes):
             return cell
@@ -86,17 +86,17 @@ def encoded(kind: Format, cell: Any) -> bytes:
 
 
 def same_document(one: str, other: str) -> bool:
-    """True for two JSON texts that differ at most in white space, escapes and the order of keys. 1 and 1.0 are not the same."""
+    """True for two JSON texts that differ at most in white space, escapes and the order of keys. 1 and 1.0 are different."""
     return canonical(one) == canonical(other)
 
 
 def canonical(text: str) -> str:
-    """A JSON text in the one way in which equal documents are equal texts."""
+    """A JSON text in canonical form: equal documents give equal texts."""
     return json.dumps(document(text), sort_keys=True)
 
 
 def not_of(kind: Format, data: bytes, why: str) -> ConfigInvalid:
-    """The error for bytes that are not of a format."""
+    """The error for bytes that do not have a format."""
     return ConfigInvalid(
         f"{len(data)} bytes {data[:40].hex()} are not {kind}: {why}"[:400],
         next_step="correct the store's key and value formats under `stores` in the configuration",
@@ -104,12 +104,12 @@ def not_of(kind: Format, data: bytes, why: str) -> ConfigInvalid:
 
 
 def unfit(kind: Format, cell: Any, why: str) -> ConfigInvalid:
-    """The error for a cell that a format cannot hold."""
+    """The error for a cell that a format cannot encode."""
     return ConfigInvalid(f"{cell!r:.100} cannot be written as {kind}: {why}"[:400], next_step="correct the table")
 
 
 def from_text(kind: Format, text: str) -> Cell:
-    """A cell from what somebody typed: a number in digits, bytes in hex, everything else as it is. Raises ``ConfigInvalid``."""
+    """A cell from text that a person typed: a number in digits, bytes in hex, everything else unchanged. Raises ``ConfigInvalid``."""
     try:
         if kind in (Format.LONG, Format.INTEGER):
             return int(text)

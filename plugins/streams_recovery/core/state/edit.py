@@ -1,7 +1,7 @@
-"""A store's changelog made anew from an edited table: which rows it gets, in which partition, and the savepoint that holds them.
+"""Makes a store's changelog from an edited table: the rows, their partitions, and the savepoint that contains them.
 
-Everything but this one changelog stays as it is in the savepoint that the table was made from. A row that was not edited keeps its bytes, its
-offset, its timestamp and its headers. What is added comes behind the end of the log: nobody reads these offsets but the load of a restore.
+Only this changelog differs from the savepoint that the table was made from. An unchanged row keeps its bytes, offset, timestamp and headers. An added
+row gets an offset after the end of the log. Only the load of a restore uses these offsets.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from streams_recovery.core.state.table import Entry, Headers, Identity, undelete
 from streams_recovery.core.state.windowed_keys import split_key
 
 WRITABLE = WINDOWED | {StoreKind.KEY_VALUE}
-# The subscriptions of a foreign-key join lie in the partition of the foreign key, which is only a part of theirs.
+# Subscriptions of a foreign-key join are partitioned by the foreign key, which is only a part of their key.
 _FOREIGN_KEY_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+|.+-subscription-store")
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A row of the table, encoded: the changelog's whole key, and the value that it is to have. ``timestamp`` (ms) is None where none was given."""
+    """An encoded row of the table: the whole changelog key, and the new value. ``timestamp`` (ms) is None if none was given."""
 
     key: bytes
     value: bytes
@@ -37,8 +37,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """What a changelog holds now: the newest entry of each key, deleted ones included, and of each partition the last of the entries with the latest
-    timestamp, which carries the time of a windowed store.
+    """A changelog before the edit: the newest entry of each key, including deleted ones, and for each partition the last entry with the latest
+    timestamp, which has the stream time of a windowed store.
     """
 
     kind: StoreKind
@@ -50,8 +50,8 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """The entries of every partition in the order of offsets, and what was done to keys. ``compared`` is how many keys showed where the application
-    puts them: with none, the partitions of what was added are what Kafka does by default, and nobody saw that this application does.
+    """The new entries of every partition in offset order, and the number of changes. ``compared`` counts the keys whose partition was checked. With
+    0, added keys are in the partitions of Kafka's default partitioner, and no key confirms that the application uses it.
     """
 
     partitions: Mapping[int, tuple[Entry, ...]]
@@ -63,12 +63,12 @@ class Edit:
 
     @property
     def rows(self) -> int:
-        """Living keys of the table."""
+        """Number of keys in the table that are not deleted."""
         return self.kept + self.changed + self.added
 
 
 def check_writable(source: Manifest, topic: TopicImage, store: str, kind: StoreKind) -> None:
-    """Raise ``Refused`` for a store whose changelog cannot be made exactly from a table, and for a savepoint that is no good base."""
+    """Raise ``Refused`` for a store whose changelog cannot be made exactly from a table, and for a savepoint that cannot be the base."""
     if source.consistency not in (Consistency.EXACT, Consistency.EDITED):
         raise Refused(
             f"savepoint {source.savepoint_id} is `{source.consistency}`: {'; '.join(source.proof.reasons)}",
@@ -91,11 +91,11 @@ def check_writable(source: Manifest, topic: TopicImage, store: str, kind: StoreK
 
 
 def edited(base: Base, table: Sequence[Wanted]) -> Edit:
-    """The changelog that holds exactly the keys of ``table``.
+    """The changelog with exactly the keys of ``table``. In a windowed store all deleted keys stay as tombstones, because the keys of such a store
+    contain its time.
 
-    In a windowed store deleted keys and what is deleted now stay as tombstones, because the time of such a store comes from its keys. Raises
-    ``ConfigInvalid`` for a key that is twice in the table or a timestamp that cannot be written, ``Refused`` when a key lies where Kafka's default
-    partitioner would not put it.
+    Raises ``ConfigInvalid`` for a key that is in the table twice and for a timestamp that cannot be written, ``Refused`` for a key that is not in the
+    partition of Kafka's default partitioner.
     """
     compared = _check_partitions(base)
     now: dict[Identity, Wanted] = {}
@@ -133,13 +133,15 @@ def edited(base: Base, table: Sequence[Wanted]) -> Edit:
 
 
 def _check_partitions(base: Base) -> int:
-    """How many keys lie where the default partitioner puts them; all of them have to."""
+    """Check that all keys are in the partitions of Kafka's default partitioner. Returns the number of keys."""
     wrong = [entry for entry in base.entries.values() if _partition(base, entry.key) != entry.partition]
     if wrong:
         named = ", ".join(f"{entry.key.hex()} in {entry.partition}, not {_partition(base, entry.key)}" for entry in wrong[:_NAMED])
         raise Refused(
             f"{len(wrong)} of {len(base.entries)} keys do not lie where Kafka's default partitioner puts them: {named}",
             next_step="this application chooses partitions in its own way, so its state cannot be written from outside; correct a wrong kind of the store",
+            keys=len(base.entries),
+            elsewhere=len(wrong),
         )
     return len(base.entries)
 
@@ -156,7 +158,7 @@ def _changed(entry: Entry, row: Wanted) -> Entry:
 
 def _added(base: Base, row: Wanted, partition: int, offset: int) -> Entry:
     parts = split_key(base.kind, row.key)
-    # Without a time of its own a row is as old as its window, or as the savepoint.
+    # A row without a timestamp gets that of its window, or of the savepoint.
     own = parts.end if parts.end is not None else parts.start if parts.start is not None else base.captured_at
     timestamp = _checked_time(own if row.timestamp is None else row.timestamp, row.key)
     return Entry(partition=partition, offset=offset, timestamp=timestamp, key=row.key, value=row.value, headers=row.headers)
@@ -172,7 +174,7 @@ def _checked_time(timestamp: int, key: bytes) -> int:
 
 
 def described(edit: Edit, store: str, source_id: str) -> str:
-    """What was done, in a sentence that stays with the savepoint."""
+    """The edit as a sentence, which is stored in the savepoint."""
     where = "" if edit.compared else "; no key showed which partitioner the application uses"
     return (
         f"store {store} was edited: of {source_id} {edit.kept} keys are as they were, {edit.changed} changed, {edit.added} added and "
@@ -181,12 +183,12 @@ def described(edit: Edit, store: str, source_id: str) -> str:
 
 
 def edited_from(image: PartitionImage) -> int:
-    """Where the one range of an edited partition begins."""
+    """The start of the single range of an edited partition."""
     return image.archived_from if image.ranges.facts.ranges else min(image.log_start, image.end)
 
 
 def edited_range(image: PartitionImage, entries: Sequence[Entry], file: SegmentFile | None) -> tuple[int, tuple[CopiedRange, ...]]:
-    """Where the edited log of a partition ends, and the one range that it is."""
+    """The end of the edited log of a partition, and its single range."""
     start = edited_from(image)
     end = max(image.end, entries[-1].offset + 1 if entries else 0)
     if end == start:
@@ -197,7 +199,9 @@ def edited_range(image: PartitionImage, entries: Sequence[Entry], file: SegmentF
 def edited_manifest(
     source: Manifest, topic: TopicImage, images: Sequence[PartitionImage], what: str, *, savepoint_id: str, provenance: Provenance
 ) -> Manifest:
-    """The savepoint of the same cut as ``source`` with these partitions of ``topic``. It is labelled as edited, and says what was done, by whom and why."""
+    """The savepoint with the same cut as ``source``, and with these partitions of ``topic``. It is labelled as edited, and says what was done, by
+    whom and why.
+    """
     earlier = source.proof.reasons if source.consistency is Consistency.EDITED else ()
     changed = replace(topic, partitions=tuple(images), full_since=source.captured_at)
     manifest = replace(

@@ -1,4 +1,4 @@
-"""What a Spark job has to do to write a store's table, and what it leaves."""
+"""The work of the Spark job that writes a store's table, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class PartitionToShow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSpec:
-    """The table of a store in a savepoint. ``directory`` is a path or an address that Spark writes to; None is the repository, below ``run``."""
+    """Work for the job: the table of a store in a savepoint. ``directory`` is a path or address that Spark writes to; None means the repository,
+    below ``run``.
+    """
 
     application_id: str
     savepoint_id: str
@@ -40,7 +42,7 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateResult:
-    """A table that was written: ``rows``, and its files when it is in the repository."""
+    """The result: number of ``rows``, and the files if the table is in the repository."""
 
     rows: int
     parts: tuple[TablePart, ...]

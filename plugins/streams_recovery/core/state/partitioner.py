@@ -1,4 +1,4 @@
-"""Which partition Kafka's default partitioner gives a key: murmur2 of its bytes. Kafka Streams uses it wherever nothing else was said."""
+"""Kafka's default partitioner: murmur2 of the key's bytes. Kafka Streams uses it unless the application sets another one."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def murmur2(data: bytes) -> int:
 
 
 def default_partition(key: bytes, partitions: int) -> int:
-    """The partition of a record with this key in a topic of so many."""
+    """The partition of a record with this key in a topic with this number of partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,4 +1,4 @@
-"""A changelog as a table: the newest row of each key, and what is different between two such tables."""
+"""A changelog as a table: the newest row of each key, and the differences between two tables."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from streams_recovery.core.state.cells import ValueFormat
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-# Partition, key, and for a versioned store the moment from which the version is valid.
+# Partition, key, and for a versioned store the start of the version's validity.
 Identity = tuple[int, bytes, int]
 
-# Their changelogs hold keys and values as the application serialised them. Of the others only the bytes can be shown.
+# Stores whose changelogs contain the application's own keys and values. For other kinds only bytes can be shown.
 READABLE = frozenset({StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFormat:
-    """How a store's changelog is to be read: its kind decides about the bytes behind the key, the formats about the key itself and the value."""
+    """How to read a store's changelog: the kind decides about the bytes after the key, the formats about the key itself and the value."""
 
     kind: StoreKind
     key: ValueFormat
@@ -31,8 +31,8 @@ class StoreFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row of a changelog with a key. ``value`` is None for a tombstone. ``timestamp`` (ms) is part of the state of a timestamped store, of a
-    versioned one it is when the version begins; the value in a changelog has no time of its own. ``headers`` are state of headers-aware stores.
+    """One row of a changelog with a key. ``value`` is None for a tombstone. ``timestamp`` (ms) is part of the state of a timestamped store; in a
+    versioned store it is the start of the version. ``headers`` are part of the state of headers-aware stores.
     """
 
     partition: int
@@ -44,12 +44,12 @@ class Entry:
 
 
 def identity(kind: StoreKind, entry: Entry) -> Identity:
-    """What there is only one of in a store of this kind: a key of a partition, and in a versioned store a version of it."""
+    """What is unique in a store of this kind: partition and key, and in a versioned store also the version's start."""
     return entry.partition, entry.key, entry.timestamp if kind is StoreKind.VERSIONED else 0
 
 
 def newest(kind: StoreKind, entries: Iterable[Entry]) -> dict[Identity, Entry]:
-    """The newest of all ``entries`` of each identity, tombstones included. They may come in any order; memory holds what is returned."""
+    """The newest entry of each identity, including tombstones. ``entries`` may come in any order. Memory use is that of the result."""
     found: dict[Identity, Entry] = {}
     for entry in entries:
         known = found.get(at := identity(kind, entry))
@@ -59,18 +59,18 @@ def newest(kind: StoreKind, entries: Iterable[Entry]) -> dict[Identity, Entry]:
 
 
 def undeleted(table: Mapping[Identity, Entry]) -> dict[Identity, Entry]:
-    """Those that are not deleted."""
+    """The entries that are not tombstones."""
     return {at: entry for at, entry in table.items() if entry.value is not None}
 
 
 def ends_of_versions(table: Mapping[Identity, Entry]) -> dict[Identity, int | None]:
-    """When each version of a versioned store ends: where the next one of its key begins, a deletion included; None for the newest."""
+    """The end of each version of a versioned store: the start of the next version or deletion of its key, None for the newest."""
     later = dict(pairwise(sorted(table)))
     return {at: after[2] if (after := later.get(at)) is not None and after[:2] == at[:2] else None for at in table}
 
 
 class Change(enum.StrEnum):
-    """What happened to a key between two tables."""
+    """The kind of difference between two tables for a key."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -79,7 +79,7 @@ class Change(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A key that is not the same on both sides. ``parts`` of a changed one: value, timestamp, headers."""
+    """A key that differs between the two sides. ``parts`` of a changed key: value, timestamp, headers."""
 
     change: Change
     before: Entry | None
@@ -89,7 +89,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffCounts:
-    """A comparison in numbers of existing keys. ``compared`` are the keys of either side."""
+    """The numbers of a comparison, without deleted keys. ``compared`` counts the keys of either side."""
 
     before: int
     after: int
@@ -100,11 +100,11 @@ class DiffCounts:
 
     @property
     def equal(self) -> bool:
-        """True when something was compared and nothing was different."""
+        """True if keys were compared and none differs."""
         return self.compared > 0 and not (self.added or self.removed or self.changed)
 
     def __add__(self, other: DiffCounts) -> DiffCounts:
-        """The numbers of two comparisons of other keys together."""
+        """The sum of two comparisons of different keys."""
         return DiffCounts(
             before=self.before + other.before,
             after=self.after + other.after,
@@ -116,7 +116,7 @@ class DiffCounts:
 
 
 def differences(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry]) -> Iterator[Difference]:
-    """Every existing key that is not the same on both sides, in the order of partitions and keys. Offsets do not count."""
+    """Every key that differs between the two sides, deleted keys excluded, in the order of partitions and keys. Offsets are not compared."""
     old, new = undeleted(before), undeleted(after)
     for at in sorted({*old, *new}):
         one, other = old.get(at), new.get(at)
@@ -127,7 +127,7 @@ def differences(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry
 
 
 def different_parts(one: Entry, other: Entry) -> tuple[str, ...]:
-    """In what two entries of a key differ. A record without headers and one with an empty list of them are the same."""
+    """The parts in which two entries of a key differ. No headers and an empty list of headers are the same."""
     checks = {
         "value": one.value == other.value,
         "timestamp": one.timestamp == other.timestamp,
@@ -137,7 +137,7 @@ def different_parts(one: Entry, other: Entry) -> tuple[str, ...]:
 
 
 def counted(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry], found: Iterable[Difference]) -> DiffCounts:
-    """The comparison that ``found`` belongs to, in numbers."""
+    """The numbers of the comparison that gave ``found``."""
     old, new = undeleted(before), undeleted(after)
     kinds = [difference.change for difference in found]
     return DiffCounts(
@@ -151,7 +151,7 @@ def counted(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry], f
 
 
 def check_known(store: str, kind: StoreKind) -> None:
-    """Raise ``Refused`` for a store of which nothing is known: what its rows mean depends on its kind."""
+    """Raise ``Refused`` for a store of unknown kind, because the meaning of its rows depends on the kind."""
     if kind is StoreKind.UNKNOWN:
         raise Refused(
             f"the kind of store {store} is not known, so its changelog cannot be shown as a table",

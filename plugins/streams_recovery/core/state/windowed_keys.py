@@ -1,7 +1,8 @@
-"""Keys of windowed stores as Kafka Streams writes them to their changelogs: the record's key, and behind it where the window is in time.
+"""Keys in the changelogs of windowed stores: the record's key, followed by the window's time.
 
-A window store appends the window's start (8 bytes) and a sequence number (4 bytes; 0 unless the store keeps duplicates), a session store the
-session's end and its start (8 bytes each). All numbers are big endian and signed. A window's end is nowhere: only the application knows its size.
+A window store appends the window's start (8 bytes) and a sequence number (4 bytes; 0 unless the store keeps duplicates). A session store appends the
+session's end and its start (8 bytes each). All numbers are big endian and signed. The end of a window is not stored: only the application knows the
+window's size.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _BEHIND = {StoreKind.WINDOW: _WINDOW.size, StoreKind.SESSION: _SESSION.size}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreKey:
-    """``key`` as the application serialised it. ``start`` is a window's or a session's, ``end`` a session's (ms), ``seq`` a window's number."""
+    """``key`` is the application's serialised key. ``start`` is that of a window or session, ``end`` that of a session (ms), ``seq`` is a window's
+    sequence number.
+    """
 
     key: bytes
     start: int | None = None
@@ -28,7 +31,7 @@ class StoreKey:
 
 
 def split_key(kind: StoreKind, data: bytes) -> StoreKey:
-    """The parts of a changelog's key. Raises ``ConfigInvalid`` for one that no store of this kind writes."""
+    """Split a changelog key. Raises ``ConfigInvalid`` for a key that no store of this kind writes."""
     at = len(data) - _BEHIND.get(kind, 0)
     if at < 0:
         raise ConfigInvalid(
@@ -45,7 +48,7 @@ def split_key(kind: StoreKind, data: bytes) -> StoreKey:
 
 
 def join_key(kind: StoreKind, parts: StoreKey) -> bytes:
-    """The inverse of ``split_key``. Raises ``ConfigInvalid`` when a part that the kind needs is missing or does not fit into it."""
+    """The inverse of ``split_key``. Raises ``ConfigInvalid`` if a part that the kind needs is missing or too large."""
     try:
         if kind is StoreKind.WINDOW:
             return parts.key + _WINDOW.pack(parts.start, parts.seq)

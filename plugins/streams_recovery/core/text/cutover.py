@@ -1,4 +1,4 @@
-"""The plan of a cut-over or a way back, for people."""
+"""The plan of a cut-over, a roll-back or an upgrade, for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cutover_text(plan: CutoverPlan) -> str:
             *([""] if plan.warnings else []),
             *(f"{number}. {step}" for number, step in enumerate(steps, 1)),
             "",
-            f"Output of **{sum(plan.again.values()):,} input records** would come twice if nothing moved until then{_tail(plan)}. None is lost.",
+            f"As of now, output of **{sum(plan.again.values()):,} input records** would come twice{_tail(plan)}. None is lost.",
             "",
             *_table(plan),
         ]
@@ -36,13 +36,13 @@ _TITLES = {
 
 
 _UPGRADED = (
-    "Nothing comes twice and nothing is lost; nothing is processed from 1 to 3. When a step before 3 fails, the old application is started again. "
-    "After 3, `roll_back` goes back to it."
+    "No result comes twice and none is lost. No input is processed between steps 1 and 3. If a step before 3 fails, the old application is started again. "
+    "After step 3, use `roll_back` to return to it."
 )
 
 
 def upgrade_text(plan: UpgradePlan) -> str:
-    """The same for an upgrade in one go."""
+    """The plan of an upgrade as markdown."""
     return "\n".join(
         [
             f"### Upgrade from `{plan.old}` to `{plan.clone}`",
@@ -64,7 +64,7 @@ def _renamed(outputs: Mapping[str, str]) -> str:
 
 def _cut_over(plan: CutoverPlan) -> list[str]:
     waiting = (
-        f"**Wait** until `{plan.old}` has processed at least as much, repartition topics included, and **stop** it ({_running(plan, plan.old)}). "
+        f"**Wait** until `{plan.old}` has processed at least as much, including its repartition topics, and **stop** it ({_running(plan, plan.old)}). "
         "Nothing of it is deleted."
     )
     return [
@@ -76,7 +76,7 @@ def _cut_over(plan: CutoverPlan) -> list[str]:
 
 def _roll_back(plan: CutoverPlan) -> list[str]:
     return [
-        f"**Stop** `{plan.clone}` ({_running(plan, plan.clone)}). Nothing of it is deleted; from now on it would write outputs of its own again.",
+        f"**Stop** `{plan.clone}` ({_running(plan, plan.clone)}). Nothing of it is deleted. If it is started again, it writes its own outputs.",
         f"**Start** `{plan.old}` ({_running(plan, plan.old)}) where it stopped.",
     ]
 
@@ -86,7 +86,7 @@ def _running(plan: CutoverPlan, application_id: str) -> str:
 
 
 def _tail(plan: CutoverPlan) -> str:
-    return f", and that of {sum(plan.tail.values()):,} records on their way through repartition topics" if plan.tail else ""
+    return f", and output of {sum(plan.tail.values()):,} unread records of repartition topics" if plan.tail else ""
 
 
 def _table(plan: CutoverPlan) -> list[str]:

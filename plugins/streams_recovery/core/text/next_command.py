@@ -15,22 +15,25 @@ def command(*words: str) -> str:
 
 
 def approved(words: Sequence[str], approval: str, *, more: Sequence[str] = ()) -> str:
-    """The command that was given, ``words`` of it without the program, so that it carries out the approved plan. It gets ``more`` options too."""
+    """The given command with the approval of its plan. ``words`` are the command's words without the program name; ``more`` are further options."""
     return command(*_without_approval(words), *more, _APPROVE, approval)
 
 
 def without_plan(words: Sequence[str]) -> str:
-    """The command that was given, so that it does what it showed."""
+    """The given command without ``--plan``, so that it carries out the plan."""
     return command(*_without_approval(words))
 
 
 def added(words: Sequence[str], option: str) -> str:
-    """The command that was given, with one more option."""
+    """The given command with one more option."""
     return command(*(word for word in words if word != option), option)
 
 
 def with_configs(words: Sequence[str], command: str) -> str:
-    """A command for the same configuration files as the one that was given in ``words``."""
+    """A command for the same configuration files as the one that was given in ``words``. One that names its files, or is of another program, stays."""
+    program, *options = shlex.split(command)
+    if program != PROGRAM or any(word == _CONFIGS or word.startswith(f"{_CONFIGS}=") for word in options):
+        return command
     for number, word in enumerate(words):
         if word.startswith(f"{_CONFIGS}="):
             return f"{command} {shlex.quote(word)}"

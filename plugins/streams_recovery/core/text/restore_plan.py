@@ -15,9 +15,9 @@ _SHOWN_OFFSETS = 40
 
 _TOPICS = ("| topic | role | partitions | records | bytes | replaces |", "|---|---|---:|---:|---:|---|")
 _SAFETY = {
-    SafetyPolicy.REQUIRED: "**Save** what is there as a safety savepoint, so that `undo` can bring it back.",
-    SafetyPolicy.BEST_EFFORT: "**Try to save** what is there as a safety savepoint; go on without one if that fails.",
-    SafetyPolicy.SKIP: "**Save nothing**: what is there now is lost, and `undo` cannot bring it back.",
+    SafetyPolicy.REQUIRED: "**Save** the present state as a safety savepoint, so that `undo` can restore it.",
+    SafetyPolicy.BEST_EFFORT: "**Try to save** the present state as a safety savepoint. Continue without one if that fails.",
+    SafetyPolicy.SKIP: "**Save nothing**: the present state is lost, and `undo` cannot restore it.",
 }
 
 
@@ -32,7 +32,7 @@ def markdown(plan: RestorePlan) -> str:
             *_in_place(plan),
             *_warnings(plan),
             *_claimed(plan),
-            f"1. **Stop** {_instances(plan)} and prove that they are gone.",
+            f"1. **Stop** {_instances(plan)} and prove that they are stopped.",
             f"2. {_SAFETY[plan.safety]}",
             *(_rebuilt(plan) if plan.from_input else _loaded(plan)),
             f"5. **Set {len(plan.offsets)} committed offsets**, the inputs' by `{plan.strategy}`:",
@@ -53,14 +53,14 @@ def _claimed(plan: RestorePlan) -> list[str]:
     if not plan.claimed:
         return []
     explanation = (
-        f"By their names these could be internal topics of `{plan.application_id}`. Each is taken for one of another application, because a consumer "
-        "group of that name exists. Name its store under `stores` in the configuration if it is this application's."
+        f"By their names these could be internal topics of `{plan.application_id}`. Each is assigned to another application, because that consumer group "
+        "exists. If a topic belongs to this application, name its store under `stores` in the configuration."
     )
     becomes = {topic.name: "created again" for topic in plan.create} | {topic.name: "deleted" for topic in plan.delete}
     return [
         explanation,
         "",
-        "| topic | taken for one of | here |",
+        "| topic | assigned to the group | in this restore |",
         "|---|---|---|",
         *(f"| {one.topic} | {one.group} | {_fate(becomes.get(one.topic))} |" for one in plan.claimed),
         "",
@@ -89,7 +89,9 @@ def _head(plan: RestorePlan) -> list[str]:
         ]
     if plan.captured_at is None:
         source = (
-            "Without a savepoint" if plan.inputs_from is None else f"What is lost of the input comes from savepoint `{plan.inputs_from}`"
+            "Without a savepoint"
+            if plan.inputs_from is None
+            else f"Lost inputs, globals and outputs come from savepoint `{plan.inputs_from}`"
         )
         return [f"### Rebuild the state of `{plan.application_id}` from its input", "", f"{source}. Plan `{plan.hash[:12]}`."]
     return [
@@ -104,7 +106,11 @@ def _duration(plan: RestorePlan) -> list[str]:
     if expected is None:
         return []
     steps = ", ".join(f"{step} {duration_text(seconds)}" for step, seconds in expected.seconds.items())
-    basis = f"by the last {expected.measured} restores and drills" if expected.measured else "by default rates: none was measured here yet"
+    basis = (
+        f"measured in the last {expected.measured} restores and drills"
+        if expected.measured
+        else "from default rates: none was measured here yet"
+    )
     return [f"Estimated time: **{duration_text(expected.total)}** ({steps}), {basis}.", ""]
 
 
@@ -157,17 +163,17 @@ def _point(plan: RestorePlan) -> list[str]:
     when = f"As of **{moment(as_of.moment)}** ({as_of.moment} ms) by **{as_of.by}**: {state} input up to there"
     if plan.point.slice is not None:
         when = f"**{plan.own_records:,} input records of the interval**, and the input around it up to {moment(as_of.moment)}"
-    last = f" {held:,} of these records are given to the application once it has processed what comes before the interval." if held else ""
+    last = f" {held:,} of these records are loaded after the application has processed the input before the interval." if held else ""
     return [
         f"{when}, from the archive of `{plan.point.archive}`.{last}",
         "",
-        "| partition | records taken | late ones among them | first later record |",
+        "| partition | records taken | late records among them | first later record |",
         "|---|---:|---:|---|",
         *(
             f"| {name}-{number} | {cut.rows:,} | {cut.late:,} | {'none archived' if cut.first_later is None else cut.first_later} |"
             for name, number, cut in cuts[:_SHOWN_OFFSETS]
         ),
-        *([f"| {more} more, all of them in `restore --plan --json` | | | |"] if more > 0 else []),
+        *([f"| {more} more, all of them in the plan as JSON | | | |"] if more > 0 else []),
         "",
     ]
 
@@ -180,12 +186,12 @@ def _in_place(plan: RestorePlan) -> list[str]:
     moved = [f"| {one.group} | {one.tp} | {one.before} | {one.offset} | {one.again:,} |" for one in here.groups[:_SHOWN_OFFSETS]]
     more = len(here.groups) - _SHOWN_OFFSETS
     return [
-        f"**In place: {later:,} later records come out of the inputs**, for everybody who reads them: these are deleted and made again.",
-        f"Nobody wrote to any input for {here.still_seconds:g} s, and no transaction is open there.",
-        "Producers must stay stopped until this is over, and that they will cannot be proven.",
+        f"**In place: {later:,} later records are removed from the inputs**, for every reader. These inputs are deleted and created again.",
+        f"No producer wrote to any input for {here.still_seconds:g} s, and no transaction is open there.",
+        "Keep all producers stopped until the restore is over. No check can prove that they stay stopped.",
         "",
-        f"What comes out stays in savepoint `{plan.point.archive}`, which is kept, until `append-quarantine` puts it behind the inputs again.",
-        "Its order to what came before it and since is another one then. What was made of it, in outputs and by other readers, stays.",
+        f"The removed records stay in savepoint `{plan.point.archive}`, which is kept until `append-quarantine` appends them to the inputs again.",
+        "Their order relative to other records is then different. Results that outputs and other readers already have of them stay.",
         "",
         "| input | later records |",
         "|---|---:|",
@@ -196,7 +202,7 @@ def _in_place(plan: RestorePlan) -> list[str]:
             if moved
             else []
         ),
-        *([f"| {more} more, all of them in `restore --plan --json` | | | | |"] if more > 0 else []),
+        *([f"| {more} more, all of them in the plan as JSON | | | | |"] if more > 0 else []),
         *([""] if moved else []),
     ]
 
@@ -209,20 +215,18 @@ def _elsewhere(plan: RestorePlan) -> str:
     made = {topic.name for topic in plan.create}
     kept = sorted({item.topic for item in plan.offsets} - made)
     stay = (
-        f"The inputs {', '.join(kept)} stay as they are. "
-        if kept
-        else "All inputs come from the savepoint: what came later is not in them. "
+        f"The inputs {', '.join(kept)} stay as they are. " if kept else "All inputs come from the savepoint: later input is not in them. "
     )
-    return stay + "Results of the input that is processed again are written to the outputs once more."
+    return stay + "Results of input that is processed again are written to the outputs once more."
 
 
 def _further(plan: RestorePlan) -> list[str]:
     more = len(plan.offsets) - _SHOWN_OFFSETS
-    return [f"| {more} more, all of them in `restore --plan --json` | | |"] if more > 0 else []
+    return [f"| {more} more, all of them in the plan as JSON | | |"] if more > 0 else []
 
 
 def moment(milliseconds: int) -> str:
-    """A timestamp as people read it, in UTC; one that no calendar has, as the number that it is."""
+    """A timestamp in UTC for people. A timestamp outside the calendar is shown as its number of milliseconds."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError):
@@ -238,7 +242,7 @@ def _deletions(plan: RestorePlan) -> list[str]:
     if not plan.delete:
         return []
     names = ", ".join(topic.name for topic in plan.delete)
-    return [f"   **Delete** {len(plan.delete)} internal topics that the savepoint does not know: {names}."]
+    return [f"   **Delete** {len(plan.delete)} internal topics that are not in the savepoint: {names}."]
 
 
 def _topic_row(topic: TopicToCreate, plan: RestorePlan) -> str:
@@ -250,7 +254,9 @@ def _topic_row(topic: TopicToCreate, plan: RestorePlan) -> str:
 def _warnings(plan: RestorePlan) -> list[str]:
     warnings = list(plan.warnings)
     if plan.consistency is Consistency.DAMAGED:
-        warnings.insert(0, "This savepoint is `damaged`: what was gone when it was taken will be gone again, and its stores begin empty.")
+        warnings.insert(
+            0, "This savepoint is `damaged`: state that was missing when it was taken will be missing again, and these stores begin empty."
+        )
     if plan.consistency is Consistency.AHEAD:
         warnings.insert(0, "This savepoint is `ahead`: some input may be counted twice after the restore.")
     return [f"> **Warning:** {warning}" for warning in warnings] + ([""] if warnings else [])

@@ -1,4 +1,4 @@
-"""The evidence of a restore for people: a page in markdown that needs nothing beside it."""
+"""The evidence of a restore for people: a self-contained page in markdown."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, V
 from streams_recovery.core.text.restore_plan import moment
 
 _VERDICTS = {
-    Verdict.EQUAL: "**Equal.** Every record that was restored is the one in the savepoint, and so is every key.",
-    Verdict.DIFFERENT: "**NOT EQUAL.** What was restored differs from the savepoint, or was not compared whole.",
-    Verdict.NOTHING_COMPARED: "**NOTHING WAS COMPARED.** This does not prove that the state is that of any savepoint.",
+    Verdict.EQUAL: "**Equal.** Every restored record and every key is the same as in the savepoint.",
+    Verdict.DIFFERENT: "**NOT EQUAL.** The restored records differ from the savepoint, or were not all compared.",
+    Verdict.NOTHING_COMPARED: "**NOTHING WAS COMPARED.** This does not prove that the state is the same as in any savepoint.",
 }
 _NO_STATE = "No state was restored: it was built again from the input, and there was nothing to compare it with."
 
 _DIGESTS = (
-    "The digest of a topic is SHA-256 over a line `{partition} {records} {digest}` for each of its partitions; that of a partition is over key, "
-    "value, headers and timestamp of every record in order."
+    "The digest of a topic is SHA-256 over a line `{partition} {records} {digest}` for each of its partitions. The digest of a partition is SHA-256 over "
+    "key, value, headers and timestamp of every record in order."
 )
 _NAMES = {Proof.ROWS: "records", Proof.KEYS: "records and keys", Proof.EMPTY: "being empty"}
 _PROOFS = (
     "Proven by records: the digest over every record in order is the same in the savepoint and in the topic, so all keys are the same too. By keys: the newest "
-    "record of each key was compared besides. By being empty: there is no record on either side."
+    "record of each key was compared too. By being empty: there is no record on either side."
 )
-_FILES = "The manifest of a savepoint has the SHA-256 of every file that it names; `streams-recovery verify` reads them again."
+_FILES = "The manifest of a savepoint has the SHA-256 of every file that it names. A check at level full reads the files again and compares them."
 
 
 def page(report: RestoreReport, sha256: str) -> str:
@@ -52,7 +52,7 @@ def page(report: RestoreReport, sha256: str) -> str:
             "",
             _PROOFS,
             "",
-            "## SHA-256 of their records, in the savepoint and as restored",
+            "## SHA-256 of the topics' records: in the savepoint, and as restored",
             "",
             *(f"- {topic.topic}: `{topic.archived_digest}`, `{topic.restored_digest}`" for topic in report.topics),
             "",
@@ -61,10 +61,13 @@ def page(report: RestoreReport, sha256: str) -> str:
             *_asked(report),
             "## How to check this page",
             "",
-            *(f"- manifest of {one}: {f'`{sha256}`' if sha256 else 'it was gone at the end'}" for one, sha256 in report.manifests.items()),
+            *(
+                f"- manifest of {one}: {f'`{sha256}`' if sha256 else 'it no longer existed at the end'}"
+                for one, sha256 in report.manifests.items()
+            ),
             f"- plan: `{report.plan_hash}`",
             "",
-            f"It was made from `report.json` beside it, whose SHA-256 is `{sha256}`.",
+            f"This page was made from `report.json` in the same directory, whose SHA-256 is `{sha256}`.",
             _FILES,
             "",
         ]
@@ -75,9 +78,9 @@ def _asked(report: RestoreReport) -> list[str]:
     if not report.query_checks:
         return []
     return [
-        "## What the application answered",
+        "## Answers of the application to queries",
         "",
-        "Newest keys of the savepoint, asked of the running application. Keys that were written again since are left out, and so is what cannot be read.",
+        "The newest keys of the savepoint were queried in the running application. Keys that were written again since, or cannot be read, are not compared.",
         "",
         "| store | keys | equal | written again | not readable | different |",
         "|---|---:|---:|---:|---:|---:|",
@@ -92,7 +95,7 @@ def _asked(report: RestoreReport) -> list[str]:
 def _facts(report: RestoreReport) -> list[tuple[str, str]]:
     return [
         ("savepoint", _savepoint(report)),
-        *([("brought to", f"{moment(report.point.as_of.moment)} by {report.point.as_of.by}")] if report.point else []),
+        *([("as of", f"{moment(report.point.as_of.moment)} by {report.point.as_of.by}")] if report.point else []),
         ("requested by", f"{_plain(report.requested_by)}: {_plain(report.reason)}" if report.reason else _plain(report.requested_by)),
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
         (
@@ -102,7 +105,7 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
             else "in several attempts",
         ),
         ("offsets set", f"{report.offsets}, inputs by `{_plain(report.strategy)}`"),
-        ("way back", f"safety savepoint `{report.safety_savepoint}`" if report.safety_savepoint else "none was taken"),
+        ("state from before", f"safety savepoint `{report.safety_savepoint}`" if report.safety_savepoint else "not saved"),
         ("retention not put back yet", ", ".join(report.still_held) or "none"),
     ]
 
@@ -115,7 +118,7 @@ def _savepoint(report: RestoreReport) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of people, unable to break the table or to bring markup in."""
+    """Text that a person wrote, escaped so that it cannot break the table or add markup."""
     return "".join(f"&#{ord(c)};" if c in "|`<>[]&*_" else c if c.isprintable() else " " for c in text)
 
 

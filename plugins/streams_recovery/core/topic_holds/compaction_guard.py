@@ -1,7 +1,7 @@
-"""The compaction guard: topic settings that keep the log cleaner away while somebody copies a log.
+"""The compaction guard: topic settings that stop the log cleaner while a log is copied.
 
-Several savepoints may guard one topic at the same time, of several applications with repositories of their own. Each has a mark on the guard, and the last
-one to go puts the owner's settings back.
+Several savepoints may guard one topic at the same time, also savepoints of different applications with different repositories. Each has a mark on the
+guard. The last one to leave puts the owner's settings back.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from streams_recovery.core.topic_holds.held_value import (
 )
 
 Overrides = Mapping[str, str]
-# What to set on a topic; None deletes the override.
+# Changes of a topic's settings; None deletes the override.
 Changes = Mapping[str, str | None]
 
 RESTORE_MARK = 0
 COPY_MARKS = range(1, 16)
-# No copy takes as long. A guard that is older was forgotten by a run that is dead.
+# No copy takes this long. An older guard was left by a dead run.
 FORGOTTEN_DAYS = 7
 
 TIMESTAMP_TYPE, CREATE_TIME = "message.timestamp.type", "CreateTime"
-# Its place in here is the note of the setting that limits old timestamps: a type is no number, and cannot carry anything itself.
+# The owner's timestamp type is stored as the note of the setting that limits old timestamps, because a type is not a number and cannot contain a note.
 TIMESTAMP_TYPES = (None, CREATE_TIME, "LogAppendTime")
 GUARD_SETTINGS = (MIN_COMPACTION_LAG, MAX_COMPACTION_LAG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What keeps the cleaner away from a topic: the marks of those who need it, and the day (since the epoch) on which the first copy put it there, 0 while
-    no copy needs it.
-    """
+    """The guard on a topic: its marks, and the day (since the epoch) on which the first copy set it, 0 while no copy needs it."""
 
     marks: frozenset[int]
     since: int
 
 
 def guard_on(config: Overrides) -> Guard | None:
-    """The guard on a topic with these overrides, whoever put it there, or None."""
+    """The guard on a topic with these overrides, whoever set it, or None."""
     lag = read_held(MIN_COMPACTION_LAG, config.get(MIN_COMPACTION_LAG))
     if lag is None:
         return None
@@ -55,20 +53,20 @@ def guard_on(config: Overrides) -> Guard | None:
 
 
 def marked(config: Overrides, mark: int) -> bool:
-    """True while a topic with these overrides has this mark on its guard."""
+    """True if a topic with these overrides has this mark on its guard."""
     guard = guard_on(config)
     return guard is not None and mark in guard.marks
 
 
 def free_marks(configs: Iterable[Overrides], today: int) -> list[int]:
-    """Marks for a copy that none of these topics has on its guard. ``today`` is the day since the epoch."""
+    """Marks for a copy that none of these topics has on its guard. ``today`` is the number of days since the epoch."""
     taken = {mark for config in configs if (guard := guard_on(config)) and not _forgotten(guard, today) for mark in guard.marks}
     return [mark for mark in COPY_MARKS if mark not in taken]
 
 
 def joined(config: Overrides, mark: int, today: int) -> Changes:
-    """What to set so that the cleaner leaves the topic alone as long as ``mark`` is on its guard; nothing when it is. Marks on a forgotten guard are
-    dropped, but for that of a restore: its application knows when to take it away.
+    """The changes that add ``mark`` to the topic's guard; empty if it is already there. Marks on a forgotten guard are removed, except a restore's:
+    that restore's application ends its own hold.
     """
     guard = guard_on(config) or Guard(marks=frozenset(), since=0)
     forgotten = _forgotten(guard, today)
@@ -83,7 +81,7 @@ def _forgotten(guard: Guard, today: int) -> bool:
 
 
 def left(config: Overrides, mark: int) -> Changes:
-    """What to set so that ``mark`` is on the topic's guard no more: the owner's settings when it was the last one."""
+    """The changes that remove ``mark`` from the topic's guard. The last mark to leave puts the owner's settings back."""
     guard = guard_on(config)
     if guard is None or guard.marks <= {mark}:
         return put_back(config, GUARD_SETTINGS)
@@ -94,8 +92,8 @@ def left(config: Overrides, mark: int) -> Changes:
 
 
 def guarded(owner: Overrides, marks: Collection[int], since: int) -> dict[str, str]:
-    """The guard with these marks. The cleaner compares a lag with record timestamps, which are event time: only one that reaches back before all of them
-    protects late data (LogCleanerManager#cleanableOffsets), and that of a hold does.
+    """The settings of a guard with these marks. The cleaner compares a lag with record timestamps, which are event time. Only a lag that is longer
+    than the age of all records protects late data too (LogCleanerManager#cleanableOffsets). The lag of a hold is.
     """
     return {
         MIN_COMPACTION_LAG: held_value(MIN_COMPACTION_LAG, owner.get(MIN_COMPACTION_LAG), sum(1 << mark for mark in marks)),
@@ -104,20 +102,20 @@ def guarded(owner: Overrides, marks: Collection[int], since: int) -> dict[str, s
 
 
 def needs_guard(config: Overrides, default_policy: str) -> bool:
-    """True for a topic the cleaner may compact. ``default_policy`` is the broker's ``log.cleanup.policy`` for topics without an override. An owner
-    who has set a lag of centuries keeps the cleaner away himself.
+    """True for a topic that the cleaner may compact. ``default_policy`` is the broker's ``log.cleanup.policy`` for topics without an override. A
+    topic whose owner has set a lag of centuries needs no guard.
     """
     lag = owner_config(config).get(MIN_COMPACTION_LAG, "0")
     return "compact" in config.get("cleanup.policy", default_policy) and int(lag) <= FORMS[MIN_COMPACTION_LAG].largest
 
 
 def unguarded(topics: Iterable[TopicDescription], mark: int, default_policy: str) -> list[TopicDescription]:
-    """Those of the topics that the cleaner may compact because their guard does not have this mark."""
+    """The topics that the cleaner may compact because their guard does not have this mark."""
     return [topic for topic in topics if needs_guard(topic.config, default_policy) and not marked(topic.config, mark)]
 
 
 def owner_config(config: Overrides) -> dict[str, str]:
-    """A topic's overrides as its owner set them: what a manifest should show while a hold, whosever, is in force."""
+    """A topic's overrides as its owner set them, without any hold. Manifests contain these."""
     changes = put_back(config, FORMS)
     return {key: value for key, value in config.items() if key not in changes} | {
         key: value for key, value in changes.items() if value is not None
@@ -125,7 +123,9 @@ def owner_config(config: Overrides) -> dict[str, str]:
 
 
 def put_back(config: Overrides, keys: Iterable[str]) -> Changes:
-    """The owner's values of ``keys``. Only of those that a hold has set: a setting that somebody has changed since is the owner's."""
+    """The changes that restore the owner's values of ``keys``. Only keys that still have a held value are changed: any other value was set by the
+    owner since.
+    """
     carried = {key: held for key in keys if (held := read_held(key, config.get(key))) is not None}
     changes: dict[str, str | None] = {key: held.owner for key, held in carried.items()}
     kind = carried[TIMESTAMP_BEFORE].note if TIMESTAMP_BEFORE in carried else len(TIMESTAMP_TYPES)

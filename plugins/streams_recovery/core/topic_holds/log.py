@@ -1,7 +1,7 @@
-"""Holds: what is written down of topics whose settings keep retention and the log cleaner away for a while, and those of a restore.
+"""The log of topic holds. A hold changes topic settings for a while, so that retention and the log cleaner leave the records alone.
 
-A record is stored before anything is altered, so that a crash at any point leaves somebody who knows what to release. It names topics only: what their
-owners had set is in the held settings themselves.
+An entry is stored before any setting is changed, so that after a crash at any point it is known which holds must be released. An entry names only
+topics. The values that their owners had set are in the held settings themselves.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _LIMITS = (RETENTION_MS, RETENTION_BYTES, TIMESTAMP_BEFORE, TIMESTAMP_AFTER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHold:
-    """One topic under hold."""
+    """A held topic."""
 
     topic: str
     topic_id: str
 
 
 class HoldPurpose(enum.StrEnum):
-    """``copy`` guards a log while it is read and may go as soon as nobody reads; ``restore`` guards restored records and may go only when none
-    of them would expire by it.
+    """``copy`` protects a log while it is read, and can be released as soon as it is not read any more. ``restore`` protects restored records, and
+    can be released only when none of them would expire because of that.
     """
 
     COPY = "copy"
@@ -56,9 +56,9 @@ class HoldPurpose(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldEntry:
-    """One numbered entry of the hold log. An ``applied`` entry is written before the first topic is altered, a ``released`` entry of the same
-    ``run`` after the last topic was put back; ``topics`` names what this entry is about, so a release may come in parts. ``mark`` is the run's on
-    the guard. ``clear`` says that nothing is held after this entry, so that nobody has to read further back.
+    """A numbered entry of the hold log. An ``applied`` entry is written before the first topic is changed, a ``released`` entry of the same ``run``
+    after the last topic was put back. ``topics`` are the topics of this entry, so one hold can be released in several parts. ``mark`` is the run's
+    mark on the compaction guard. ``clear`` means that nothing is held after this entry, so that readers can stop here.
     """
 
     kind: Literal["applied", "released"]
@@ -72,7 +72,7 @@ class HoldEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutstandingHold:
-    """A topic still under hold, by whom, with which mark and since when."""
+    """A topic that is still held: by which run, with which mark, and since when."""
 
     run: str
     purpose: HoldPurpose
@@ -94,9 +94,9 @@ def outstanding(entries: Iterable[HoldEntry]) -> tuple[OutstandingHold, ...]:
 
 
 def restore_hold(final: Overrides) -> dict[str, str]:
-    """The settings with which a topic that gets the overrides ``final`` is created, loaded and caught up on. Timestamps are set open because brokers
-    from 4.0 on reject records more than an hour ahead, and CreateTime because LogAppendTime would silently replace what is being restored. Raises
-    ``Damaged`` for settings that no broker takes.
+    """The settings of a topic that is created for a restore, until the application has caught up. Later the topic gets the overrides ``final``.
+    Timestamp limits are opened, because brokers from 4.0 on reject records more than an hour ahead. The timestamp type is CreateTime, because
+    LogAppendTime would replace the restored timestamps. Raises ``Damaged`` for settings that no broker accepts.
     """
     kind = final.get(TIMESTAMP_TYPE)
     if kind not in TIMESTAMP_TYPES:
@@ -107,12 +107,12 @@ def restore_hold(final: Overrides) -> dict[str, str]:
 
 
 def restore_released(config: Overrides) -> Changes:
-    """What to set so that nothing of a restore's hold is left; the guard of a copy stays."""
+    """The changes that end a restore's hold. The guard of a copy stays."""
     return {**put_back(config, _LIMITS), **left(config, RESTORE_MARK)}
 
 
 def change_of_release(purpose: HoldPurpose, mark: int) -> Callable[[Overrides], Changes]:
-    """What the end of such a hold changes. Both may come from anybody: a copy cannot end what a restore holds."""
+    """The changes at the end of such a hold. Purpose and mark may be forged: the release of a copy cannot end what a restore holds."""
     if purpose is HoldPurpose.RESTORE:
         return restore_released
     return partial(left, mark=mark) if mark in COPY_MARKS else _nothing
@@ -123,12 +123,12 @@ def _nothing(_config: Overrides) -> Changes:
 
 
 def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int, margin_ms: int) -> bool:
-    """True when putting the owner's settings back could delete records that the state still needs. ``final`` are those that are in force then, the
-    broker's own included.
+    """True if putting the owner's settings back could delete records that the state still needs. ``final`` are the settings that are then in effect,
+    including broker defaults.
 
-    A windowed store needs what lies within its retention before stream time, and a versioned store the versions within its history, which are safe from the
-    cleaner for min.compaction.lag.ms. Kafka Streams gives both changelogs ``margin_ms`` on top (windowstore.changelog.additional.retention.ms, a day by
-    default). The broker counts from the wall clock, so nothing live goes only while stream time is no further behind the clock than that margin.
+    A windowed store needs the records within its retention before stream time. A versioned store needs the versions within its history, which
+    min.compaction.lag.ms protects from the cleaner. Kafka Streams adds ``margin_ms`` to both (windowstore.changelog.additional.retention.ms, a day by
+    default). The broker counts from the wall clock. So no needed record expires as long as stream time is at most this margin behind the clock.
     ``newest_timestamp`` is the partition's stream time, None when empty.
     """
     policy = final.get("cleanup.policy", "delete")

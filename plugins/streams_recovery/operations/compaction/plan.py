@@ -10,6 +10,7 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import same_moment, time_of
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.compaction.values import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import JobPlan
@@ -28,9 +29,9 @@ def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
     if not source.whole(sizes(recovery)):
         raise Damaged(
             f"savepoint {source.savepoint_id} is not whole: files that it names are missing or have another size",
-            next_step=f"check it: streams-recovery verify <name> {source.savepoint_id}",
+            next_step="verify it",
             savepoint=source.savepoint_id,
-        )
+        ).then(command("verify", recovery.config.name, source.savepoint_id))
     return plan_compaction(source, {name: recovery.config.store_kind(name) for name in recovery.config.stores})
 
 

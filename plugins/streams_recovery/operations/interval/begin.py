@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.restore.request import LATEST, NO_STATE, Interval
+from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.sandbox.interval_log import Base, ReprocessRequest
 from streams_recovery.core.sandbox.results import PublishPolicy, why_not_replaced
 from streams_recovery.core.text.restore_plan import markdown, moment
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.strategies import Interval
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
 
@@ -54,7 +55,7 @@ def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) 
     wanted = restore_request(source, request)
     records = restore.records_of(recovery, wanted)
     if records:
-        topics = {topic.name: len(topic.partitions) for topic in restore.resolve(recovery, wanted).manifest.topics}
+        topics = {topic.name: len(topic.partitions) for topic in wanted.resolve(recovery).manifest.topics}
         if request.publish is PublishPolicy.REPLACE:
             check_outputs(recovery, topics, request)
     return records

@@ -9,7 +9,6 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import Interval
 from streams_recovery.core.sandbox.drill import furthest
 from streams_recovery.core.sandbox.interval_log import PublishReport, ReprocessEntry, ReprocessRequest, succeeded
 from streams_recovery.core.sandbox.results import PublishPolicy
@@ -17,6 +16,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval.begin import WHAT, Planned, outputs_of
 from streams_recovery.operations.interval.slots import release
 from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.strategies import Interval
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
 from streams_recovery.storage.append_log import AppendLog

@@ -8,18 +8,17 @@ from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.quiesce_record import start_timeout
 from streams_recovery.waiting import poll_falling, while_falling
 
 
 def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], *, again: str) -> None:
     """Wait until every instance is RUNNING and every record of the inputs up to their ends is processed. As long as the instances report fewer and
     fewer records that are left to restore, and then as long as the inputs are worked off, there is no limit. Raises ``ApplicationNotReady`` when
-    nothing has moved for the configured time; ``again`` is what an operator does to wait once more.
+    nothing has moved for the configured time; ``again`` is the command that waits once more.
     """
     patience = float(recovery.config.restore.catch_up_timeout_seconds)
     # Stores are read from their changelogs before an instance is RUNNING. How far that has come only the instances themselves can tell.
-    if poll_falling(lambda: _running(recovery), patience=max(start_timeout(recovery), patience)) is None:
+    if poll_falling(lambda: _running(recovery), patience=max(recovery.config.runs.chosen.start_timeout, patience)) is None:
         raise _not_ready(recovery, "not every instance is RUNNING", again)
     lag, inputs = RecordLag(recovery), list(ends)
     left = while_falling(
@@ -38,9 +37,9 @@ def _not_ready(recovery: RecoveryContext, reason: str, again: str) -> Applicatio
     )
     return ApplicationNotReady(
         f"{recovery.application_id}: {reason}. Instances: {states}",
-        next_step=f"look at the instances' logs; {again} starts what is down and waits again",
+        next_step="look at the instances' logs, then run it again: what is down is started, and waited for",
         states=states,
-    )
+    ).then(again)
 
 
 def _running(recovery: RecoveryContext) -> tuple[bool | None, int]:

@@ -12,7 +12,7 @@ def bring_down(recovery: RecoveryContext) -> StopReport:
     """Stop every instance, prove it, empty the group, and wait until its transactions are decided. Raises ``ApplicationRunning`` naming instances
     or members that remain.
     """
-    report = recovery.application.stop(timeout=stop_timeout(recovery))
+    report = recovery.application.stop(timeout=recovery.config.runs.chosen.stop_timeout)
     if not report.gone:
         alive = [f"{i.name} ({i.detail})" for i in report.instances if i.state is not InstanceState.GONE]
         raise ApplicationRunning(
@@ -23,9 +23,3 @@ def bring_down(recovery: RecoveryContext) -> StopReport:
     empty_group(recovery, report)
     await_decided(recovery)
     return report
-
-
-def stop_timeout(recovery: RecoveryContext) -> float:
-    """Seconds an instance gets to close."""
-    process = recovery.config.runs.process
-    return float(process.stop_timeout_seconds) if process else 60.0

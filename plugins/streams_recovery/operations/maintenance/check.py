@@ -19,6 +19,7 @@ from streams_recovery.core.repository.check import CheckReport, CheckResult, Che
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
 from streams_recovery.operations.savepoint.values import JobPlan
@@ -95,15 +96,17 @@ def _nothing_there(recovery: RecoveryContext) -> NotFound:
         f"{recovery.application_id} has no savepoint in {recovery.repository.location}"
         + (f", but {orphans} segments that no manifest names: manifests were lost, or none was ever finished" if orphans else ""),
         next_step="take one first, or check the storage section of the configuration",
+        application_id=recovery.application_id,
+        segments=orphans,
     )
 
 
 def _no_such(recovery: RecoveryContext, savepoint_id: str) -> NotFound:
     return NotFound(
         f"there is no savepoint {savepoint_id} of {recovery.application_id} in {recovery.repository.location}",
-        next_step="see `streams-recovery savepoints list`; one without a manifest was never finished and cannot be used",
+        next_step="choose one that is listed; one without a manifest was never finished and cannot be used",
         savepoint=savepoint_id,
-    )
+    ).then(command("savepoints", "list", recovery.config.name))
 
 
 def _lost(recovery: RecoveryContext, only: str | None) -> list[Finding]:

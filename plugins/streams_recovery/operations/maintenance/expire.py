@@ -72,12 +72,21 @@ class ExpireReport:
     versions_kept: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """Whether anybody keeps a savepoint, a person or a restore; and the ``restores`` whose later input it has."""
+
+    savepoint_id: str
+    kept: bool
+    restores: tuple[str, ...]
+
+
 def pin(
     recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
-) -> tuple[str, ...]:
+) -> Pinned:
     """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's pin. Takes the application's lock
-    for a moment, so that no expiry decides meanwhile. Returns the restores whose later input it has, which keep it too. Raises ``NotFound``,
-    also for a restore that has set no pin, and ``LockHeld``.
+    for a moment, so that no expiry decides meanwhile. Returns who keeps it then. Raises ``NotFound``, also for a restore that has set no pin, and
+    ``LockHeld``.
     """
     owner = f"pin {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
     lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"pinning of {savepoint_id}")
@@ -93,7 +102,8 @@ def pin(
                 savepoint=savepoint_id,
             )
         pins.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
-        return tuple(filter(None, _pinned(recovery, savepoint_id)))
+        after = _pinned(recovery, savepoint_id)
+        return Pinned(savepoint_id=savepoint_id, kept=bool(after), restores=tuple(filter(None, after)))
     finally:
         recovery.lock.release(lock)
 

@@ -2,17 +2,7 @@
 
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport, Verdict
-from streams_recovery.core.restore.request import (
-    AsOfMoment,
-    FromSavepoint,
-    Interval,
-    OutputPolicy,
-    Rebuild,
-    RestoreRequest,
-    Safeguards,
-    SafetyPolicy,
-    Undo,
-)
+from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.operations.restore.append import (
     AppendPlan,
     AppendReport,
@@ -34,13 +24,13 @@ from streams_recovery.operations.restore.deferred_input import (
 from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
-from streams_recovery.operations.restore.plan import pinned_request, plan
+from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.query_check import queried_before
 from streams_recovery.operations.restore.report import evidence
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
-from streams_recovery.operations.restore.strategies import resolve
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Interval, Rebuild, RestoreRequest, Undo
 from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.values import (
     AbandonReport,
@@ -107,7 +97,6 @@ __all__ = [
     "open_append",
     "open_restore",
     "phase_of",
-    "pinned_request",
     "plan",
     "plan_append",
     "plan_append_job",
@@ -120,7 +109,6 @@ __all__ = [
     "queried_before",
     "records_of",
     "require_verified",
-    "resolve",
     "resume",
     "save_state",
     "set_offsets",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import OffsetStrategy
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
 from streams_recovery.core.restore.placement import Placed
@@ -26,7 +26,7 @@ def check_kept(
     sources: dict[str, list[str]] = {}
     for store, topic in recovery.config.sources.items():
         sources.setdefault(topic, []).append(store)
-    return (*check_same_records(kept, strategy.kind), *outgrown_tables(kept, sources))
+    return (*check_same_records(kept, strategy), *outgrown_tables(kept, sources))
 
 
 def kept_inputs(

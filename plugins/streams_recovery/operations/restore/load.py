@@ -15,7 +15,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.in_place import set_aside
 from streams_recovery.operations.restore.job_specs import restore_spec
 from streams_recovery.operations.restore.open import guarded, note, stored_plan
-from streams_recovery.operations.restore.plan import pinned_request, plan
+from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.rebuild_checks import check_still_planned
 from streams_recovery.operations.restore.target_checks import check_same_targets, spans
 from streams_recovery.operations.restore.topics import LOAD_RESULT, STRANGERS, begin_again, create_topic, rows_at_first, work_of
@@ -71,7 +71,7 @@ def _still(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePla
         begun = reached(written).rank >= Phase.DESTROYING.rank
         check_still_planned(recovery, planned, {step.name: mine.get(step.name, set()) for step in planned.create} if begun else {})
         return planned
-    current = plan(recovery, pinned_request(recovery, ticket.request, planned), mine=mine)
+    current = plan(recovery, ticket.request.pinned(recovery, planned), mine=mine)
     check_same_targets(planned, current, empty=_created_unnoted(recovery, written, planned))
     return current
 

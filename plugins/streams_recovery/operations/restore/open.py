@@ -9,13 +9,14 @@ from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry,
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
-from streams_recovery.core.restore.request import RestoreRequest
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, StopSummary
 from streams_recovery.operations.unfinished import PLAN, newest_restore, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
@@ -125,24 +126,26 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
     """
     phase = reached(entries(recovery, ticket))
     if phase is Phase.CLOSED:
-        return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete")
+        return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete", commands=())
     # An earlier attempt has given the lock back, or its lease has ended: neither is a reason to leave the application down.
     lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of restore {ticket.restore_id}")
     try:
         back = _bring_back(recovery, ticket, phase)
     finally:
         _give_back(recovery, lock)
-    next_step = (
-        "the application goes on as it was"
-        if may_restart(phase)
-        else f"{_left_as(phase)}; {resume_command(recovery, ticket)} goes on from here"
+    if may_restart(phase):
+        return AbandonReport(phase=phase, restarted=bool(back), next_step="the application goes on as it was", commands=())
+    return AbandonReport(
+        phase=phase,
+        restarted=bool(back),
+        next_step=f"{_left_as(phase)}; resume the restore, it goes on from here",
+        commands=(resume_command(recovery, ticket),),
     )
-    return AbandonReport(phase=phase, restarted=bool(back), next_step=next_step)
 
 
 def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
     """What goes on with a restore that has failed: it has given its lock back by then, so none of its tasks can be cleared."""
-    return f"`streams-recovery resume {recovery.config.name} {ticket.restore_id} --approve {ticket.plan_hash}`"
+    return command("resume", recovery.config.name, ticket.restore_id, "--approve", ticket.plan_hash)
 
 
 def _bring_back(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:

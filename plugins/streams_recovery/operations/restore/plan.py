@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.offsets.inputs import ChosenOffsets, Logs, choose_offsets, input_images
+from streams_recovery.core.offsets.inputs import ChosenOffsets, choose_offsets, input_images
+from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.restore.estimate import Estimate, estimate
 from streams_recovery.core.restore.placement import Placed, place
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, RestorePlan
-from streams_recovery.core.restore.request import Rebuild, RestoreRequest, Safeguards, Undo, pinned
+from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import claimed
 from streams_recovery.operations.preflight import required_for_restore
@@ -21,11 +22,11 @@ from streams_recovery.operations.restore.kept_inputs import check_kept
 from streams_recovery.operations.restore.moment_warnings import moment_warnings
 from streams_recovery.operations.restore.payload_checks import check_values, check_whole, warnings
 from streams_recovery.operations.restore.placing import partition_load, present_topics, target_of, topic_to_create
+from streams_recovery.operations.restore.rebuild_plan import RebuildSource, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.restore.savepoint_checks import check_confirmed
 from streams_recovery.operations.restore.source import RestoreSource
-from streams_recovery.operations.restore.strategies import resolve
-from streams_recovery.operations.restore.strategies.rebuild import plan_rebuild
+from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.target_checks import (
     refuse_existing_inputs,
     refuse_existing_state,
@@ -42,17 +43,10 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``plan_source`` or ``plan_rebuild`` does.
     """
     check_confirmed(recovery, request.safeguards)
-    if isinstance(request, Rebuild):
-        return plan_rebuild(recovery, request)
-    return plan_source(recovery, request.safeguards, resolve(recovery, request), mine or {})
-
-
-def pinned_request(recovery: RecoveryContext, request: RestoreRequest, planned: RestorePlan) -> RestoreRequest:
-    """The request with what was planned in place of ``latest``."""
-    undone = None
-    if isinstance(request, Undo) and planned.savepoint_id is not None:
-        undone = recovery.safety.read(planned.savepoint_id).provenance.run_id
-    return pinned(request, savepoint_id=planned.savepoint_id, undone=undone, inputs_from=planned.inputs_from)
+    source = request.resolve(recovery)
+    if isinstance(source, RebuildSource):
+        return plan_rebuild(recovery, request.safeguards, source)
+    return plan_source(recovery, request.safeguards, source, mine or {})
 
 
 def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:

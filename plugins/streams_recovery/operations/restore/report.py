@@ -15,7 +15,6 @@ from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
-from streams_recovery.core.restore.request import Undo
 from streams_recovery.core.text.restore_report import page
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
@@ -83,7 +82,7 @@ def report_of(
 
 
 def _manifests(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
-    store = recovery.safety if isinstance(ticket.request, Undo) else recovery.savepoints_of(planned.source_application_id)
+    store = ticket.request.savepoints(recovery, planned)
     ids = {planned.savepoint_id, planned.inputs_from, planned.point.archive if planned.point else None}
     return {one: _manifest_hash(store, one) for one in sorted(one for one in ids if one is not None)}
 

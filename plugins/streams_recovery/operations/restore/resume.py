@@ -32,7 +32,7 @@ def unfinished_one(recovery: RecoveryContext, restore_id: str) -> str:
     if found is None:
         raise NotFound(
             f"no restore of {recovery.application_id} is half way",
-            next_step="there is nothing to resume; one that failed before it replaced anything is begun again with `restore`",
+            next_step="there is nothing to resume; one that failed before it replaced anything is begun again as a new restore",
         )
     return found
 
@@ -103,9 +103,9 @@ def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
     except NotFound:
         raise NotFound(
             f"there is no restore {restore_id} of {recovery.application_id}",
-            next_step="use the id that the failed run or `streams-recovery backup` names",
+            next_step="use the id that the failed run names; without an id the newest restore that failed is resumed",
             restore=restore_id,
-        ) from None
+        ).then(command("resume", recovery.config.name)) from None
 
 
 def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:

@@ -10,21 +10,26 @@ from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartiti
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, TopicImage
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
 
 
-def require_state(manifest: Manifest) -> None:
+def require_state(recovery: RecoveryContext, manifest: Manifest) -> None:
     """Raise ``Refused`` for a savepoint without state."""
     if manifest.profile is Profile.MINIMAL:
+        name = recovery.config.name
+        others = command("savepoints", "list", name), command("rebuild", name, "--inputs-from", manifest.savepoint_id, "--plan")
+        # A safety savepoint, or one of another application, is not listed there, and its inputs cannot be taken.
+        commands = others if manifest.savepoint_id in recovery.savepoints.ids() else ()
         raise Refused(
             f"savepoint {manifest.savepoint_id} is minimal: it has offsets and settings, but no state to restore",
-            next_step="choose one with profile full (`streams-recovery savepoints list` shows it); when there is none, rebuild the state from input, which "
-            f"`streams-recovery rebuild --inputs-from {manifest.savepoint_id}` brings back where it is gone",
+            next_step="choose one with profile full; when there is none, rebuild the state from input, which a rebuild with the inputs of this savepoint "
+            "brings back where it is gone",
             savepoint=manifest.savepoint_id,
-        )
+        ).then(*commands)
 
 
 def require_label(manifest: Manifest, *, allow_ahead: bool, allow_damaged: bool) -> None:
@@ -81,11 +86,11 @@ def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[
     if damaged:
         raise Damaged(
             f"savepoint {manifest.savepoint_id} is not whole, {len(damaged)} of its files cannot be used: {'; '.join(damaged[:_NAMED])}",
-            next_step="choose another savepoint with --savepoint, or bring these files back from a copy of the repository; "
-            "`streams-recovery verify` says which savepoints are whole",
+            next_step="choose another savepoint with --savepoint, or bring these files back from a copy of the repository; verifying says which savepoints "
+            "are whole",
             savepoint=manifest.savepoint_id,
             files=damaged,
-        )
+        ).then(*((command("verify", recovery.config.name),) if manifest.application_id == recovery.application_id else ()))
 
 
 def check_confirmed(recovery: RecoveryContext, safeguards: Safeguards) -> None:

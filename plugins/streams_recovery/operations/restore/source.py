@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
-from streams_recovery.core.offsets.strategy import EXACT, OffsetStrategy
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import PointInTime

@@ -63,9 +63,9 @@ def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
     if report.remaining:
         raise Damaged(
             f"local state remains in {', '.join(report.remaining)}",
-            next_step=f"remove these directories by hand; then {resume_command(recovery, ticket)} goes on from here",
+            next_step="remove these directories by hand, then resume the restore",
             remaining=report.remaining,
-        )
+        ).then(resume_command(recovery, ticket))
     note(recovery, ticket, Phase.WIPED)
     return WipeSummary(removed=report.removed)
 
@@ -113,9 +113,9 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
     if wrong:
         raise Damaged(
             f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
-            next_step=f"find out what else commits for this group or deletes its offsets; then {resume_command(recovery, ticket)} sets them again",
+            next_step="find out what else commits for this group or deletes its offsets, then resume the restore: it sets them again",
             wrong=wrong,
-        )
+        ).then(resume_command(recovery, ticket))
 
 
 def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:

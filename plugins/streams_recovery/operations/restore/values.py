@@ -8,8 +8,8 @@ from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.proofs import PartitionProof
 from streams_recovery.core.restore.query_check import QueryCheck
-from streams_recovery.core.restore.request import RestoreRequest
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.savepoint.values import JobPlan, Ticket
 
 
@@ -149,8 +149,9 @@ class EndsSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonReport:
-    """What became of a restore that did not finish."""
+    """What became of a restore that did not finish, what to do next, and the commands for that."""
 
     phase: str
     restarted: bool
     next_step: str
+    commands: tuple[str, ...]

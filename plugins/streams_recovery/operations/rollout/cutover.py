@@ -16,7 +16,7 @@ from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.rollout.discover import between, has_read, input_partitions, note_read, offsets_of, role, unread
-from streams_recovery.operations.rollout.open import hold_both, running
+from streams_recovery.operations.rollout.open import again_command, hold_both, running
 from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
 from streams_recovery.waiting import while_falling
 
@@ -229,7 +229,7 @@ def await_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     with ExitStack() as stack:
         stack.enter_context(renewed_lock(old, ticket.old))
         stack.enter_context(renewed_lock(clone, ticket.clone))
-        await_at_work(recovery, {partition_of_text(name): end for name, end in started.ends.items()}, again=f"{ticket.step} once more")
+        await_at_work(recovery, {partition_of_text(name): end for name, end in started.ends.items()}, again=again_command(clone, ticket))
 
 
 def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, stopped: StoppedForCutover) -> CutoverReport:
@@ -237,7 +237,9 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
     hold_both(old, clone, ticket)
     live, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
     if role(live) is not Role.LIVE or role(other) is Role.LIVE:
-        raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again")
+        raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again").then(
+            again_command(clone, ticket)
+        )
     done = transferred(old, clone, ticket)
     lasts = {recovery.application_id: recovery.ownership.last() for recovery in (old, clone)}
     report = CutoverReport(

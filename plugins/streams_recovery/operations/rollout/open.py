@@ -9,6 +9,7 @@ from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, cutover_plan, problems
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
@@ -91,7 +92,9 @@ def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket)
     except LockLost:
         # Of a run that died while it gave them back one may be left. What is another run's is not touched.
         _release(old, clone, ticket)
-        return LeftAs(roles=_roles(old, clone), started=(), next_step="nothing: the switch is over, or another run works on it")
+        return LeftAs(
+            roles=_roles(old, clone), started=(), next_step="nothing: the cut-over is over, or another run works on it", commands=()
+        )
     started: list[str] = []
     failure: RecoveryError | None = None
     for recovery in (old, clone):
@@ -105,7 +108,19 @@ def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket)
     if failure is not None:
         raise failure
     _release(old, clone, ticket)
-    return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=_next_step(old, clone, ticket))
+    next_step, commands = _next_step(old, clone, ticket)
+    return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=next_step, commands=commands)
+
+
+def again_command(clone: RecoveryContext, ticket: CutoverTicket) -> str:
+    """What takes this step of a clone once more."""
+    if ticket.step is Step.ROLL_BACK:
+        return _roll_back(clone, ticket, *(("--restore-first",) if ticket.restore_first else ()))
+    return command("cut-over", clone.config.name, "--reason", ticket.reason)
+
+
+def _roll_back(clone: RecoveryContext, ticket: CutoverTicket, *options: str) -> str:
+    return command("roll-back", clone.config.name, "--reason", ticket.reason, *options)
 
 
 def _release(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
@@ -128,12 +143,17 @@ def _trusted(recovery: RecoveryContext) -> bool:
     return exactly_once or all(status.closed_cleanly for status in recovery.application.status())
 
 
-def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> str:
+def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> tuple[str, tuple[str, ...]]:
+    """What to do next, and the commands for that."""
+    again = again_command(clone, ticket)
+    if role(old) is Role.RETIRED and ticket.step is Step.CUT_OVER:
+        text = f"run cut_over again to finish it, or roll_back: {old.application_id} stays down until then"
+        return text, (again, _roll_back(clone, ticket))
     if role(old) is Role.RETIRED:
-        return f"run {ticket.step} again to finish it, or roll_back: {old.application_id} stays down until then"
+        return f"run roll_back again to finish it: {old.application_id} stays down until then", (again,)
     if role(clone) is Role.STANDBY and ticket.step is Step.CUT_OVER:
-        return "nothing changed hands; see why it failed and run it again"
-    return f"run {ticket.step} again to finish it"
+        return "nothing changed hands; see why it failed and run it again", (again,)
+    return f"run {ticket.step} again to finish it", (again,)
 
 
 def _roles(old: RecoveryContext, clone: RecoveryContext) -> dict[str, Role]:

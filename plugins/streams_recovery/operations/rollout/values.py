@@ -83,11 +83,14 @@ class CutoverReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftAs:
-    """What became of a cut-over that did not finish: the role of each application, those that were started again, and what to do next."""
+    """What became of a cut-over that did not finish: the role of each application, those that were started again, what to do next, and the commands for
+    that.
+    """
 
     roles: dict[str, Role]
     started: tuple[str, ...]
     next_step: str
+    commands: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
-from streams_recovery.core.preflight.findings import required
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
@@ -39,7 +38,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         refuse_if_unfinished(recovery)
         quiesce_record.resume_abandoned(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        for warning in required(preflight.before_backup(recovery, request.mode), f"a savepoint of {recovery.application_id}"):
+        for warning in preflight.required_for_backup(recovery, request.mode):
             LOGGER.warning("%s", warning)
         topic_holds.release_copy_holds(recovery)
         found = discover(recovery)

@@ -13,6 +13,7 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
+from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import note_with_savepoint
@@ -212,9 +213,9 @@ def _check_stored(recovery: RecoveryContext, plan: CopyPlan, files: Sequence[Seg
         key, size = wrong
         raise Damaged(
             f"segment {key} {f'has {there[key]} bytes' if key in there else 'is not'} in the repository, {size} were written",
-            next_step="run `streams-recovery savepoints list` and take a full savepoint; this one is not published",
+            next_step="take the savepoint again: what is missing is copied in full. This one is not published",
             key=key,
-        )
+        ).then(command("backup", recovery.config.name))
     return shared
 
 

@@ -79,11 +79,12 @@ def changelog_of(manifest: Manifest, store: str) -> TopicImage:
     """The changelog of a store. Raises ``NotFound`` naming the stores there are, ``Refused`` for one without its records."""
     topic = manifest.topic(f"{manifest.application_id}-{store}-changelog")
     if topic is None or topic.role is not TopicRole.CHANGELOG:
-        known = ", ".join(store_name(one.name, manifest.application_id) for one in manifest.topics if one.role is TopicRole.CHANGELOG)
+        known = [store_name(one.name, manifest.application_id) for one in manifest.topics if one.role is TopicRole.CHANGELOG]
         raise NotFound(
-            f"savepoint {manifest.savepoint_id} has no changelog of a store {store}; it has {known or 'none'}",
+            f"savepoint {manifest.savepoint_id} has no changelog of a store {store}; it has {', '.join(known) or 'none'}",
             next_step="choose one of those; a table that Kafka Streams restores from its input topic has no changelog",
             store=store,
+            known=known,
         )
     if not topic.archived:
         raise Refused(

@@ -26,6 +26,7 @@ from streams_recovery.core.state.edit import (
     edited_range,
 )
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
+from streams_recovery.core.text.next_command import command
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -110,16 +111,16 @@ def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
                 next_step="nothing was changed; find out who wrote it, and choose another savepoint",
                 savepoint=source.savepoint_id,
             )
-    _check_whole(recovery, source, "check it: streams-recovery verify <name> <id>")
+    _check_whole(recovery, source, "verify it", command("verify", recovery.config.name, source.savepoint_id))
 
 
-def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str) -> None:
+def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str, *commands: str) -> None:
     if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
         raise Damaged(
             f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
             next_step=next_step,
             savepoint=manifest.savepoint_id,
-        )
+        ).then(*commands)
 
 
 def _base(side: Side, topic: TopicImage, source: Manifest) -> Base:

@@ -91,11 +91,12 @@ def test_a_refused_approval_names_the_parts_that_differ_and_what_the_group_has_n
 
 def test_offsets_that_mean_something_else_by_now_are_refused_all_at_once() -> None:
     kept = snapshot({PARTITIONS[0]: at(1), PARTITIONS[1]: at(10), PARTITIONS[2]: at(5)})
-    with pytest.raises(Refused, match=r"a-0 at 1 is outside \[2, 9\]; a-1 at 10 is outside \[2, 9\]") as caught:
+    with pytest.raises(Refused) as caught:
         plan_rollback(kept, "readers", now={}, topics=TOPICS, spans=SPANS)
     assert caught.value.facts["problems"] == ["a-0 at 1 is outside [2, 9]", "a-1 at 10 is outside [2, 9]"]
-    with pytest.raises(Refused, match=r"topic a is gone; topic b was created again \(id id-b became another\)"):
+    with pytest.raises(Refused) as caught:
         plan_rollback(kept, "readers", now={}, topics={"b": described("b", "another")}, spans=SPANS)
+    assert caught.value.facts["problems"] == ["topic a is gone", "topic b was created again (id id-b became another)"]
     with pytest.raises(Refused, match="a-0 is gone"):
         plan_rollback(kept, "readers", now={}, topics=TOPICS, spans={})
 

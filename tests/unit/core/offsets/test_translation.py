@@ -52,9 +52,9 @@ def test_the_translation_is_the_number_of_surviving_records_before_it(
 
 @pytest.mark.parametrize("commit", [0, 4, 11])
 def test_a_commit_outside_the_archive_is_refused_with_both_ends(commit: int) -> None:
-    with pytest.raises(Refused, match=rf"committed offset {commit} of t-0 lies outside the archived range \[5, 10\]") as caught:
+    with pytest.raises(Refused) as caught:
         translate(TP, commit, image((segment(5, 10, [5, 9]),), start=5), 0, lambda *_: 0)
-    assert caught.value.facts["committed"] == commit
+    assert caught.value.facts == {"topic": "t", "partition": 0, "committed": commit, "archived_from": 5, "archived_to": 10}
 
 
 @pytest.mark.parametrize(("gap", "refused"), [((2, 4), False), ((3, 6), True), ((6, 8), True), ((5, 5), False)])
@@ -63,8 +63,9 @@ def test_a_commit_before_records_that_were_never_copied_is_refused(gap: tuple[in
     if not refused:
         assert translate(TP, 5, lossy, 0, lambda *_: 1) == 1
         return
-    with pytest.raises(Refused, match=rf"behind its committed offset 5 are missing .*\[{gap[0]}, {gap[1]}\) deleted by retention"):
+    with pytest.raises(Refused) as caught:
         translate(TP, 5, lossy, 0, lambda *_: 1)
+    assert (caught.value.facts["committed"], caught.value.facts["gaps"]) == (5, [(*gap, "deleted by retention")])
 
 
 @pytest.mark.fault("F33")

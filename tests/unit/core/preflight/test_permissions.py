@@ -78,6 +78,7 @@ def test_who_may_do_nothing_is_told_everything_at_once(purpose: str) -> None:
         for operation in least(need.operations):
             assert f"--operation {acl_text(operation)}" in text
         assert need.name in text
+    assert all(finding.is_command for finding in found)
     granted = " ".join(finding.remedy for finding in found)
     for resource in ("--topic in", "--topic table", "--topic app- ", "--group app", "--cluster", "--transactional-id app-"):
         assert resource in granted
@@ -158,9 +159,12 @@ def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
 
     warnings = [finding(Severity.WARNING, "w1"), finding(Severity.WARNING, "w2")]
     assert required(warnings, "a savepoint") == ("w1: do w1", "w2: do w2")
-    with pytest.raises(Refused, match=r"a savepoint cannot begin, nothing was changed\. \(1\) b1: do b1\. \(2\) b2: do b2\.") as caught:
-        required([*warnings, finding(Severity.BLOCKING, "b1"), finding(Severity.BLOCKING, "b2")], "a savepoint")
+    blocking = [finding(Severity.BLOCKING, "b1"), replace(finding(Severity.BLOCKING, "b2"), is_command=True)]
+    with pytest.raises(Refused, match="cannot begin") as caught:
+        required([*warnings, *blocking], "a savepoint", look_again=("look",))
     assert caught.value.facts["findings"] == ["b1: do b1", "b2: do b2"]
+    assert caught.value.commands == ("do b2", "look")
+    assert ("do b1" in caught.value.reason, "do b2" in caught.value.reason, "b2" in caught.value.reason) == (True, False, True)
 
 
 def test_long_lists_are_shortened() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.strategy import StrategyKind
+from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, parse
 from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
 from streams_recovery.core.savepoint.truncation import truncation
 from tests.support.examples.savepoints import committed, image
@@ -51,13 +51,14 @@ def test_other_records_are_seen_wherever_the_log_ends(history: list[tuple[int, i
     ],
 )
 def test_offsets_among_other_records_are_refused_unless_they_come_from_the_log(changed: KeptInput, why: str) -> None:
-    for kind in StrategyKind:
-        if kind in (StrategyKind.EARLIEST, StrategyKind.LATEST, StrategyKind.TIMESTAMP, StrategyKind.DURATION):
-            (told,) = check_same_records([changed], kind)
+    for strategy in STRATEGIES:
+        wanted = parse(strategy.FORM, group="", read=lambda _: b"orders,0,4\n")
+        if strategy.FROM_LOG:
+            (told,) = check_same_records([changed], wanted)
             assert why in told
         else:
-            with pytest.raises(Refused, match=why):
-                check_same_records([changed], kind)
+            with pytest.raises(Refused, match=rf"{why}.*\(earliest, latest, timestamp:\.\.\., "):
+                check_same_records([changed], wanted)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,14 @@ def test_offsets_among_other_records_are_refused_unless_they_come_from_the_log(c
     ],
 )
 def test_an_input_of_which_nothing_that_was_read_is_lost_passes(same: KeptInput) -> None:
-    assert check_same_records([same], StrategyKind.EXACT) == ()
+    assert check_same_records([same], EXACT) == ()
 
 
 @pytest.mark.fault("F48")
 def test_a_compacted_input_that_went_on_is_told_with_its_stores() -> None:
     table = replace(KEPT, compacted=True)
     (told,) = outgrown_tables([table, replace(table, tp=TopicPartition("orders", 1), end=6)], {"orders": ["latest", "first"]})
-    assert "orders is compacted and went on since the savepoint (orders-0 offsets 5 to 29, orders-1 offsets 5 to 5)" in told
+    assert "orders is compacted and has changed since the savepoint (orders-0 offsets 5 to 29, orders-1 offsets 5 to 5)" in told
     assert "Store first, latest, which Kafka Streams restores from this topic, lacks such a key" in told
     (guessed,) = outgrown_tables([table], {})
     assert "A table that Kafka Streams restores from this topic (topology.optimization) in place of a changelog lacks" in guessed

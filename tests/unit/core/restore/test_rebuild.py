@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.inputs import Logs
-from streams_recovery.core.offsets.strategy import OffsetStrategy, parse
+from streams_recovery.core.offsets.logs import Logs
+from streams_recovery.core.offsets.strategies import OffsetStrategy, parse
 from streams_recovery.core.restore.rebuild import RebuildStart, rebuild_start
 
 ORDERS, MORE = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -70,17 +70,18 @@ def test_what_cannot_be_is_refused(text: str, reason: str) -> None:
 
 
 def test_a_shift_counts_from_what_is_committed() -> None:
-    with pytest.raises(Refused, match="no offset is committed to shift from: orders-1"):
+    with pytest.raises(Refused, match="no committed offset to shift from: orders-1"):
         begun("shift:-1", committed={ORDERS: 20})
 
 
 @pytest.mark.fault("F54")
 def test_input_that_is_gone_stops_a_rebuild_from_the_start_unless_that_is_accepted() -> None:
-    with pytest.raises(Refused, match="orders-0 starts at 5; the state needs all of it, from offset 0"):
+    with pytest.raises(Refused) as caught:
         begun("earliest", PURGED)
+    assert caught.value.facts == {"gap": {"orders-0": 5}}
     found = begun("earliest", PURGED, gap=True)
     assert [item.offset for item in found.offsets] == [5, 0]
-    assert "input is gone that the state may need: orders-0 starts at 5" in found.warnings
+    assert "input that the state may need is gone: orders-0 starts at 5" in found.warnings
     assert begun("latest", PURGED).offsets, "somebody who begins elsewhere has said that the beginning is not needed"
 
 
@@ -88,17 +89,19 @@ def test_input_that_is_gone_stops_a_rebuild_from_the_start_unless_that_is_accept
 def test_an_archive_begins_where_its_records_do_and_not_where_its_new_log_does() -> None:
     found = begun("earliest", archived={ORDERS: 0, MORE: 0})
     assert ([item.offset for item in found.offsets], found.warnings) == ([0, 0], ())
-    with pytest.raises(Refused, match="orders-1 starts at 3; the state needs all of it, from offset 0"):
+    with pytest.raises(Refused) as caught:
         begun("earliest", archived={ORDERS: 0, MORE: 3})
+    assert caught.value.facts == {"gap": {"orders-1": 3}}
     found = begun("earliest", archived={MORE: 3}, gap=True)
     assert [item.offset for item in found.offsets] == [0, 0], "of the new log"
-    assert "input is gone that the state may need: orders-1 starts at 3" in found.warnings
+    assert "input that the state may need is gone: orders-1 starts at 3" in found.warnings
 
 
 @pytest.mark.parametrize("text", ["latest", "timestamp:2026-11-21T12:00:00Z", "shift:-1", "specific:orders:0=9,orders:1=1"])
 def test_what_is_made_from_an_archive_is_begun_at_its_start(text: str) -> None:
-    with pytest.raises(Refused, match=r"inputs that are made from a savepoint are begun at their start, not by .*: orders-1"):
+    with pytest.raises(Refused) as caught:
         begun(text, archived={MORE: 0})
+    assert caught.value.facts["archived"] == ["orders-1"]
     assert begun(text, archived={}).offsets
 
 
@@ -110,7 +113,7 @@ def test_what_the_application_writes_itself_begins_at_the_end_whatever_is_asked(
 
 
 def test_what_is_left_out_is_told_with_its_size() -> None:
-    assert any("up to 47 input records below" in warning for warning in begun("latest").warnings)
+    assert any("up to 47 earlier input records" in warning for warning in begun("latest").warnings)
     assert begun("earliest").warnings == ()
 
 

@@ -66,7 +66,7 @@ def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> 
     [
         ({"clone": {"inputs": ("in", "more")}}, "inputs differ: more are read by one of the two only"),
         ({"clone": {"globals": ()}}, "globals differ: names"),
-        ({"clone": {"unknown": ("two (pod 2)",)}}, "instances of orders-next cannot be seen from here: two (pod 2)"),
+        ({"clone": {"unknown": ("two (pod 2)",)}}, "the state of instances of orders-next is unknown: two (pod 2)"),
         ({"old": {"other": "orders-third", "role": Role.RETIRED, **DOWN}}, "orders is retired towards orders-third, not orders-next"),
         ({"same_cluster": False}, "not on one cluster"),
         ({"origin": None}, "orders-next was not restored from a savepoint"),
@@ -147,8 +147,8 @@ def test_a_plan_can_be_read() -> None:
     text = cutover_text(cutover_plan(pair(clone={"committed": {"in 0": 4}, "unread": {"by-key 0": 2}}), CUT_OVER))
     assert "Cut over from `orders` to `orders-next`" in text
     assert "next.out → out" in text
-    assert "Output of **6 input records** would come twice" in text
-    assert "2 records on their way through repartition topics" in text
+    assert "output of **6 input records** would come twice" in text
+    assert "2 unread records of repartition topics" in text
     assert "| in 0 | 10 | 4 | 6 | 6 |" in text
     assert "Roll back from `orders-next` to `orders`" in cutover_text(cutover_plan(pair(), ROLL_BACK))
     unwritten = upgrade_text(upgrade_plan(pair(old={"outputs": ("out", "late")})))

@@ -55,7 +55,7 @@ def test_a_log_that_only_grew_is_whole() -> None:
     [
         ([], [], {}, DamageKind.VANISHED, f"topic {NAME} (id id-1) is in savepoint {LAST.savepoint_id} and does not exist any more"),
         ([now(topic_id="id-2")], [], {}, DamageKind.RECREATED, "was created again since savepoint"),
-        ([], [ClaimedTopic(topic=NAME, group="orders-totals")], {}, DamageKind.CLAIMED, "it is taken for a topic of orders-totals"),
+        ([], [ClaimedTopic(topic=NAME, group="orders-totals")], {}, DamageKind.CLAIMED, "it is assigned to orders-totals"),
         ([now(partitions=(cut(end=9, epoch=3, topic=NAME),))], [], {}, DamageKind.TRUNCATED, "partition 0: it ended at 10 and ends at 9"),
         ([now()], [], {TP: 8}, DamageKind.TRUNCATED, "its records of leader epoch 2 end at 8, before offset 10"),
         ([now(partitions=(cut(end=15, epoch=1, topic=NAME),))], [], {}, DamageKind.TRUNCATED, "its leader epoch went back from 2 to 1"),
@@ -178,7 +178,7 @@ def test_damaged_state_is_refused_unless_the_request_says_otherwise() -> None:
         with pytest.raises(StateDamaged) as caught:
             require_whole("orders", [found], ChangedState.REFUSE)
         assert caught.value.facts["topics"] == [NAME]
-        assert "`damaged`; either needs the application id orders" in caught.value.next_step
+        assert "`damaged`; both need the application id orders" in caught.value.next_step
         assert ("`intended`" in caught.value.next_step) == (found is not missing)
         require_whole("orders", [found], ChangedState.DAMAGED)
     require_whole("orders", [VANISHED, RECREATED], ChangedState.INTENDED)

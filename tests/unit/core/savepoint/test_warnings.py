@@ -66,7 +66,7 @@ def test_a_record_that_no_restore_will_write_is_told_when_it_is_saved(stamp: int
 def test_the_broker_s_time_on_an_internal_topic_is_told(role: TopicRole, told: bool) -> None:
     part = replace(image((segment(0, 10, [0]),)), committed=None)
     found = manifest_of(replace(topic((part,), role=role), config={"message.timestamp.type": "LogAppendTime"}))
-    assert [("LogAppendTime" in text, "not claimed to be exact" in text) for text in warnings.of_restore(found)] == [(True, True)] * told
+    assert [("LogAppendTime" in text, "not guaranteed to be exact" in text) for text in warnings.of_restore(found)] == [(True, True)] * told
     assert warnings.of_savepoint(found, None) == warnings.of_restore(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,12 @@ def test_an_option_is_added_once() -> None:
 
 
 def test_a_command_is_for_the_same_configuration_files() -> None:
-    assert with_configs(("restore", "shop", "--configs", "my files"), "x unlock shop") == "x unlock shop --configs 'my files'"
-    assert with_configs(("restore", "--configs=here", "shop"), "x") == "x --configs=here"
-    assert with_configs(("restore", "shop"), "x") == "x"
+    unlock = command("unlock", "shop")
+    assert with_configs(("restore", "shop", "--configs", "my files"), unlock) == f"{unlock} --configs 'my files'"
+    assert with_configs(("restore", "--configs=here", "shop"), unlock) == f"{unlock} --configs=here"
+    assert with_configs(("restore", "shop"), unlock) == unlock
+
+
+@pytest.mark.parametrize("given_command", [command("unlock", "--configs", "a b"), command("unlock", "--configs=b"), "kafka-acls.sh --add"])
+def test_one_that_names_its_files_or_is_of_another_program_stays(given_command: str) -> None:
+    assert with_configs(("restore", "shop", "--configs", "here"), given_command) == given_command

@@ -86,15 +86,18 @@ def test_what_only_reading_shows_is_not_seen_by_the_structure(golden: OpenGolden
 
 
 def test_segments_without_manifests_are_nothing_to_check(golden: OpenGolden) -> None:
-    with pytest.raises(NotFound, match=r"golden has no savepoint .*but 4 segments that no manifest names"):
+    with pytest.raises(NotFound) as caught:
         checked(golden("no-manifest"), "structure")
+    assert caught.value.facts == {"application_id": "golden", "segments": 4}
 
 
 def test_one_savepoint_can_be_checked_alone_and_must_exist(golden: OpenGolden) -> None:
     recovery = golden("missing-segment")
     assert checked(recovery, "full", FIRST).good
-    with pytest.raises(NotFound, match="there is no savepoint"):
+    with pytest.raises(NotFound) as caught:
         checked(recovery, "full", "20261121T020000Z-0000000003")
+    assert caught.value.facts == {"savepoint": "20261121T020000Z-0000000003"}
+    assert caught.value.commands == ("streams-recovery savepoints list golden",)
 
 
 def test_a_savepoint_that_expires_while_all_are_checked_is_no_finding(golden: OpenGolden) -> None:

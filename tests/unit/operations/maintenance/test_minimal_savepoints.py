@@ -97,11 +97,17 @@ def test_a_restore_takes_the_newest_with_state_and_says_what_to_do_without_any(g
     recovery = golden("good")
     (minimal,) = with_minimal(recovery)
     assert choose(recovery, asked(recovery, savepoint="latest")).savepoint_id == SECOND
-    with pytest.raises(Refused, match=f"{minimal} is minimal.*choose one with profile full.*rebuild the state from input"):
+    with pytest.raises(Refused, match="is minimal") as caught:
         choose(recovery, asked(recovery, savepoint=minimal))
+    assert caught.value.facts == {"savepoint": minimal}
+    assert caught.value.commands == (
+        "streams-recovery savepoints list golden",
+        f"streams-recovery rebuild golden --inputs-from {minimal} --plan",
+    )
     recovery.repository.delete([recovery.layout.manifest(FIRST), recovery.layout.manifest(SECOND)])
-    with pytest.raises(Refused, match=f"{minimal} is minimal.*rebuild the state from input"):
+    with pytest.raises(Refused, match="is minimal") as caught:
         choose(recovery, asked(recovery, savepoint="latest"))
+    assert caught.value.facts == {"savepoint": minimal}
     recovery.repository.delete([recovery.layout.manifest(minimal)])
     with pytest.raises(NotFound, match="has no exact savepoint"):
         choose(recovery, asked(recovery, savepoint="latest"))

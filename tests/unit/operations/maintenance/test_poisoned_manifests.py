@@ -100,10 +100,10 @@ def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGol
     recovery = golden("good", now=SECOND_AT + DAY)
     restore_id = new_id(SECOND_AT, "nobody")
     recovery.repository.create(f"{recovery.layout.journal(restore_id)}000000000001.json", b'{"phase": ["destroying"]}')
-    with pytest.raises(
-        Damaged, match=rf"how far restore {restore_id} of golden came is not known(?s:.*)\n    streams-recovery dismiss golden {restore_id}"
-    ):
+    with pytest.raises(Damaged, match="is not known") as caught:
         unfinished.refuse_if_unfinished(recovery)
+    assert caught.value.facts["key"] == f"{recovery.layout.journal(restore_id)}000000000001.json"
+    assert caught.value.commands == (f"streams-recovery dismiss golden {restore_id}",)
     with pytest.raises(NotFound):
         unfinished.dismiss(recovery, new_id(SECOND_AT, "somebody"))
     unfinished.dismiss(recovery, restore_id)

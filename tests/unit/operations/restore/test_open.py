@@ -11,13 +11,14 @@ import pytest
 
 from streams_recovery.application.factory import open_application
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld
+from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld, NotFound
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lifecycle import ready
 from streams_recovery.operations.restore.open import note
 from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
 from tests.support.applications.unreachable import opened, running, stopped
@@ -167,6 +168,45 @@ def test_after_a_later_restore_has_begun_to_destroy_the_earlier_one_starts_nothi
     assert not running(recovery)
 
 
+@pytest.mark.parametrize(
+    ("phase", "resumes"), [(Phase.STOPPED, False), (Phase.DESTROYING, True), (Phase.STARTED, True), (Phase.CLOSED, False)]
+)
+def test_the_command_that_goes_on_is_named_only_where_there_is_something_to_go_on_with(
+    recovery: RecoveryContext, phase: Phase, *, resumes: bool
+) -> None:
+    ticket = opened(recovery, plan_hash="ab12")
+    note(recovery, ticket, phase)
+    left = restore.abandon(recovery, ticket)
+    command = f"streams-recovery resume app {ticket.restore_id} --approve ab12"
+    assert left.commands == ((command,) if resumes else ())
+    assert "streams-recovery" not in left.next_step
+
+
+def test_a_terminal_shows_that_command_on_a_line_of_its_own(recovery: RecoveryContext) -> None:
+    ticket, told = opened(recovery, plan_hash="ab12"), list[str]()
+    note(recovery, ticket, Phase.DESTROYING)
+    left(recovery, ticket, told.append)
+    assert told[-1] == f"    streams-recovery resume app {ticket.restore_id} --approve ab12"
+
+
+def test_an_unknown_restore_is_refused_with_the_command_that_takes_the_newest_one(recovery: RecoveryContext) -> None:
+    with pytest.raises(NotFound) as caught:
+        restore.plan_left(recovery, "20261121T000000Z-0123456789")
+    assert caught.value.facts == {"restore": "20261121T000000Z-0123456789"}
+    assert caught.value.commands == ("streams-recovery resume app",)
+    assert caught.value.exit_code == NotFound.exit_code == 4
+
+
+def test_an_application_that_does_not_come_to_work_is_waited_for_by_the_same_command(
+    recovery: RecoveryContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready, "poll_falling", lambda *_, **__: None)
+    with pytest.raises(ApplicationNotReady) as caught:
+        ready.await_at_work(recovery, {}, again="the command")
+    assert "one: running" in str(caught.value.facts["states"])
+    assert (caught.value.commands, caught.value.exit_code) == (("the command",), 7)
+
+
 def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resumed(recovery: RecoveryContext) -> None:
     ticket = opened(recovery, plan_hash="ab12")
     recovery.application.stop(timeout=1)
@@ -178,5 +218,6 @@ def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resum
     stays = replace(recovery, application=open_application(changed, recovery.application_id))  # type: ignore[arg-type]
     with pytest.raises(Damaged, match="local state remains in /state/app") as error:
         restore.wipe(stays, ticket)
-    assert f"`streams-recovery resume app {ticket.restore_id} --approve ab12`" in str(error.value.next_step)
+    assert error.value.facts["remaining"] == ("/state/app",)
+    assert error.value.commands == (f"streams-recovery resume app {ticket.restore_id} --approve ab12",)
     assert restore.phase_of(recovery, ticket) is Phase.OFFSETS_SET

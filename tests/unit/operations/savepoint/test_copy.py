@@ -12,10 +12,11 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange
-from streams_recovery.operations.savepoint.copy import check_against_plan
+from streams_recovery.operations.savepoint.copy import _check_stored, check_against_plan
 from streams_recovery.operations.savepoint.same_logs import grown, other_topics, truncated
-from streams_recovery.operations.savepoint.values import DraftTopic
+from streams_recovery.operations.savepoint.values import CopyPlan, DraftTopic
 from tests.support.examples.savepoints import cut
+from tests.support.repository.golden import SECOND, OpenGolden
 
 STATE, INPUT = TopicPartition("state", 0), TopicPartition("in", 0)
 
@@ -82,6 +83,16 @@ def test_pieces_and_holes_of_an_input_are_the_range_however_it_was_cut(bounds: l
     if pieces:
         with pytest.raises(Damaged):
             check_against_plan(PLANNED[2:], pieces[1:], holes)
+
+
+def test_a_file_that_is_not_there_is_damage_and_the_next_savepoint_copies_it(golden: OpenGolden) -> None:
+    recovery = golden("missing-segment")
+    (topic,) = (topic for topic in recovery.savepoints.read(SECOND).topics if topic.name == "golden-totals-changelog")
+    files = [piece.file for image in topic.partitions for piece in image.ranges if piece.file is not None]
+    with pytest.raises(Damaged) as caught:
+        _check_stored(recovery, CopyPlan(parent_id=None, partitions=(), begun_anew=()), files)
+    assert str(caught.value.facts["key"]).startswith("golden/segments/")
+    assert caught.value.commands == ("streams-recovery backup golden",)
 
 
 TOPIC = DraftTopic(

@@ -127,15 +127,14 @@ def test_a_change_that_was_intended_is_written_down_and_labels_nothing() -> None
     held = ticket(ChangedState.INTENDED)
     made = published(held, with_damage(NOTHING, held, (LOST,)))
     assert (made.consistency, made.proof.reasons, made.provenance.intended) == (Consistency.EXACT, (), (LOST.problem,))
-    assert "topic t was created again: said to be intended by me" in warnings.of_savepoint(made, None)
+    assert "topic t was created again: declared as intended by me" in warnings.of_savepoint(made, None)
 
 
 def test_topics_that_another_name_takes_are_in_the_manifest() -> None:
     made = published(ticket(), NOTHING)
     assert [(one.topic, one.group) for one in made.claimed] == [("orders-eu-t-changelog", "orders-eu")]
     assert any(
-        "orders-eu-t-changelog is not in this savepoint: it is taken for a topic of orders-eu" in told
-        for told in warnings.of_savepoint(made, None)
+        "orders-eu-t-changelog is not in this savepoint: it is assigned to orders-eu" in told for told in warnings.of_savepoint(made, None)
     )
 
 

@@ -16,9 +16,9 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFo
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.check import FileToCheck
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.request import FromSavepoint
 from streams_recovery.operations import maintenance, state
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.restore.strategies.from_savepoint import choose
 from streams_recovery.operations.state import FileFormat
 from tests.support.repository.state_repository import AHEAD, MINIMAL, SECOND, T0, account, by_key, number, rows_of
@@ -208,8 +208,9 @@ def test_a_base_that_is_not_what_was_published_is_refused(shop: RecoveryContext)
     segment = next((root / "shop" / "segments" / "shop-raw-changelog").rglob("*hour1.parquet"))
     data = segment.read_bytes()
     segment.unlink()
-    with pytest.raises(Damaged, match="not whole"):
+    with pytest.raises(Damaged, match="not whole") as caught:
         write(shop, "totals", rows[1:])
+    assert caught.value.commands == (f"streams-recovery verify shop {SECOND}",)
     segment.write_bytes(data)
     record = root / shop.layout.published(SECOND)
     record.write_text(json.dumps({**json.loads(record.read_text()), "sha256": "0" * 64}))

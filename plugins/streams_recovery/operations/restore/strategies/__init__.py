@@ -1,24 +1,18 @@
-"""One way back, one file: from what a person asks for to what is restored. A rebuild has no state to load, and makes its plan itself."""
+"""One way back, one file: what a person asks for, and from it what is restored. This is the list of them."""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Final, get_args
 
-from streams_recovery.core.restore.request import AsOfMoment, FromSavepoint, Interval, Undo
-from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.source import RestoreSource
-from streams_recovery.operations.restore.strategies import as_of_moment, from_savepoint, interval, undo
+from streams_recovery.operations.restore.strategies.as_of_moment import AsOfMoment
+from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint
+from streams_recovery.operations.restore.strategies.interval import Interval
+from streams_recovery.operations.restore.strategies.rebuild import Rebuild
+from streams_recovery.operations.restore.strategies.strategy import Strategy
+from streams_recovery.operations.restore.strategies.undo import Undo
 
+RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | Interval
+STRATEGIES: Final[Mapping[str, type[RestoreRequest]]] = {strategy.KIND: strategy for strategy in get_args(RestoreRequest)}
 
-def resolve(recovery: RecoveryContext, request: FromSavepoint | Undo | AsOfMoment | Interval) -> RestoreSource:
-    """What to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
-    match request:
-        case FromSavepoint():
-            return from_savepoint.resolve(recovery, request)
-        case Undo():
-            return undo.resolve(recovery, request)
-        case AsOfMoment():
-            return as_of_moment.resolve(recovery, request)
-        case Interval():
-            return interval.resolve(recovery, request)
-    assert_never(request)
+__all__ = ["STRATEGIES", "AsOfMoment", "FromSavepoint", "Interval", "Rebuild", "RestoreRequest", "Strategy", "Undo"]

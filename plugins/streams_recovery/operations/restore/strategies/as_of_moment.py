@@ -2,42 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.restore.plan import PointInTime
-from streams_recovery.core.restore.request import NO_STATE, AsOfMoment
+from streams_recovery.core.restore.plan import PointInTime, RestorePlan
+from streams_recovery.core.restore.point_in_time import AsOf
+from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_of
 from streams_recovery.operations.restore.source import RestoreSource, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder, topic_of
+from streams_recovery.operations.restore.strategies.strategy import Strategy, named
 
 _NAMED = 5
 _HOUR_MS = 3_600_000
 
 
-def resolve(recovery: RecoveryContext, request: AsOfMoment) -> RestoreSource:
-    """What to restore. Raises ``Refused`` with the facts when no savepoint and no archive fit the moment, and ``Damaged`` for files that cannot be used."""
-    if request.as_of.moment > recovery.clock():
-        raise Refused(f"{moment(request.as_of.moment)} is not over yet", next_step="choose a moment of the past")
-    _check_place(recovery, request)
-    search = BaseSavepointFinder(recovery=recovery, wanted=Base.of(recovery, request), as_of=request.as_of)
-    base, archive = search.without_state() if request.savepoint == NO_STATE else search.with_state()
-    cuts = search.cuts(archive)
-    wanted = [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
-    check_files(recovery, archive, wanted)
-    if not any(cut.rows.rows for tp, cut in cuts.items() if topic_of(archive, tp.topic).role is TopicRole.INPUT):
-        raise Refused(
-            f"no archived input of {archive.application_id} is as old as {moment(request.as_of.moment)}",
-            next_step="choose a later moment; there is no state before the first record",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOfMoment(Strategy):
+    """The application as it was at a moment: the state of a savepoint and the archived input from there to the moment. ``savepoint`` is the id of the
+    base, or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` is the
+    application id whose past it is, empty for the application's own.
+    With ``in_place`` the application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each
+    other group that has read them, to say that it may be moved.
+    """
+
+    KIND: ClassVar = "as_of_moment"
+    DAG: ClassVar = "streams_restore_pitr"
+    COMMAND: ClassVar = "restore"
+    as_of: AsOf
+    source: str = ""
+    savepoint: str = LATEST
+    allow_ahead: bool = False
+    in_place: bool = False
+    groups: tuple[str, ...] = ()
+
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """What to restore. Raises ``Refused`` with the facts when no savepoint and no archive fit the moment, and ``Damaged`` for files that cannot be used."""
+        if self.as_of.moment > recovery.clock():
+            raise Refused(f"{moment(self.as_of.moment)} is not over yet", next_step="choose a moment of the past")
+        _check_place(recovery, self)
+        wanted = Base(source=self.source or recovery.application_id, savepoint=self.savepoint, allow_ahead=self.allow_ahead)
+        search = BaseSavepointFinder(recovery=recovery, wanted=wanted, as_of=self.as_of)
+        base, archive = search.without_state() if self.savepoint == NO_STATE else search.with_state()
+        cuts = search.cuts(archive)
+        pieces = [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
+        check_files(recovery, archive, pieces)
+        if not any(cut.rows.rows for tp, cut in cuts.items() if topic_of(archive, tp.topic).role is TopicRole.INPUT):
+            raise Refused(
+                f"no archived input of {archive.application_id} is as old as {moment(self.as_of.moment)}",
+                next_step="choose a later moment; there is no state before the first record",
+            )
+        return RestoreSource(
+            manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
+            cuts=cuts,
+            point=PointInTime(as_of=self.as_of, with_state=self.savepoint != NO_STATE, archive=archive.savepoint_id),
+            unreadable=tuple(search.unreadable),
+            may_move=self.groups if self.in_place else None,
         )
-    return RestoreSource(
-        manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
-        cuts=cuts,
-        point=PointInTime(as_of=request.as_of, with_state=request.savepoint != NO_STATE, archive=archive.savepoint_id),
-        unreadable=tuple(search.unreadable),
-        may_move=request.groups if request.in_place else None,
-    )
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        """See Strategy."""
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 
 def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:

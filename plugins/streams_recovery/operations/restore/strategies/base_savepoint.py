@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.ids import time_of
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log, read_up_to, relevant_gaps, why_no_base
-from streams_recovery.core.restore.request import LATEST, NO_STATE, AsOfMoment, Interval
+from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state
@@ -30,12 +29,6 @@ class Base:
     source: str
     savepoint: str
     allow_ahead: bool = False
-
-    @classmethod
-    def of(cls, recovery: RecoveryContext, request: AsOfMoment | Interval) -> Self:
-        """Of a request. An interval takes none that is ``ahead``: some of its input would be counted twice."""
-        ahead = isinstance(request, AsOfMoment) and request.allow_ahead
-        return cls(source=request.source or recovery.application_id, savepoint=request.savepoint, allow_ahead=ahead)
 
 
 @dataclass(kw_only=True)

@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.request import LATEST, FromSavepoint
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.strategies.strategy import Strategy, named
 
 
-def resolve(recovery: RecoveryContext, request: FromSavepoint) -> RestoreSource:
-    """What to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
-    if recovery.config.restore.time_window_end is not None:
-        raise Refused(
-            "restore.time_window_end is set, and this restore would bring back all of a savepoint",
-            next_step="restore to that moment (streams_restore_pitr, `restore --as-of`), or remove it from the configuration",
-        )
-    return RestoreSource(manifest=choose(recovery, request), offsets=request.offsets)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromSavepoint(Strategy):
+    """Restore a savepoint. ``source`` is the application id of the savepoint, empty for the application's own. ``savepoint`` is an id, or
+    ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``.
+    """
+
+    KIND: ClassVar = "from_savepoint"
+    DAG: ClassVar = "streams_restore_full"
+    COMMAND: ClassVar = "restore"
+    source: str = ""
+    savepoint: str = LATEST
+    allow_ahead: bool = False
+    allow_damaged: bool = False
+    offsets: OffsetStrategy = EXACT
+
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """What to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
+        if recovery.config.restore.time_window_end is not None:
+            raise Refused(
+                "restore.time_window_end is set, and this restore would bring back all of a savepoint",
+                next_step="restore to that moment (DAG streams_restore_pitr, option --as-of), or remove it from the configuration",
+            )
+        return RestoreSource(manifest=choose(recovery, self), offsets=self.offsets)
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        """See Strategy."""
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 
 def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
@@ -27,7 +52,7 @@ def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
     """
     store = recovery.savepoints_of(request.source or recovery.application_id)
     manifest = _newest(recovery, request) if request.savepoint == LATEST else store.read(request.savepoint)
-    require_state(manifest)
+    require_state(recovery, manifest)
     require_label(manifest, allow_ahead=request.allow_ahead, allow_damaged=request.allow_damaged)
     check_state(recovery, store, manifest)
     return manifest

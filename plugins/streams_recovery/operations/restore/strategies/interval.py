@@ -3,48 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, read_up_to
-from streams_recovery.core.restore.request import NO_STATE, Interval
+from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.sandbox.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_of
 from streams_recovery.operations.restore.source import CUT_ROLES, RestoreSource, empty_source, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
+from streams_recovery.operations.restore.strategies.strategy import Strategy, named
 from streams_recovery.segments.queries import first_timestamp, look_into
 
 _NAMED = 5
 
 
-def resolve(recovery: RecoveryContext, request: Interval) -> RestoreSource:
-    """The input of the interval and the state before it. Raises ``Refused`` when the archive does not reach far enough, records of it may be missing, or
-    no savepoint had read nothing of it; and ``Damaged`` for files that cannot be used. One without any record is not refused.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval(Strategy):
+    """The input of an interval of the application id ``source``, processed again. ``savepoint`` is the id of the base, or ``latest``: the newest one
+    that had read nothing of the interval, or ``none``: no state at all.
     """
-    wanted = request.slice
-    base, archive, unreadable = _found(recovery, request, wanted)
-    cuts = _cuts(recovery, archive, wanted, base)
-    if base is None:
-        _check_complete(recovery, archive, cuts, wanted)
-    check_files(
-        recovery, archive, [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
-    )
-    manifest = (
-        _without_state(archive) if base is None else restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset)
-    )
-    return RestoreSource(
-        manifest=replace(manifest, topics=tuple(_as_processed(topic, cuts) for topic in manifest.topics)),
-        cuts=cuts,
-        point=PointInTime(
-            as_of=AsOf(moment=wanted.last, by=CutBy.TIMESTAMP), with_state=base is not None, archive=archive.savepoint_id, slice=wanted
-        ),
-        unreadable=unreadable,
-    )
+
+    KIND: ClassVar = "interval"
+    slice: IntervalSlice
+    source: str
+    savepoint: str = LATEST
+
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """The input of the interval and the state before it. Raises ``Refused`` when the archive does not reach far enough, records of it may be missing, or
+        no savepoint had read nothing of it; and ``Damaged`` for files that cannot be used. One without any record is not refused.
+        """
+        wanted = self.slice
+        base, archive, unreadable = _found(recovery, self, wanted)
+        cuts = _cuts(recovery, archive, wanted, base)
+        if base is None:
+            _check_complete(recovery, archive, cuts, wanted)
+        check_files(
+            recovery, archive, [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
+        )
+        manifest = (
+            _without_state(archive) if base is None else restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset)
+        )
+        return RestoreSource(
+            manifest=replace(manifest, topics=tuple(_as_processed(topic, cuts) for topic in manifest.topics)),
+            cuts=cuts,
+            point=PointInTime(
+                as_of=AsOf(moment=wanted.last, by=CutBy.TIMESTAMP), with_state=base is not None, archive=archive.savepoint_id, slice=wanted
+            ),
+            unreadable=unreadable,
+        )
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        """See Strategy."""
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 
 def records_of(recovery: RecoveryContext, request: Interval) -> int:
@@ -61,6 +78,11 @@ def records_of(recovery: RecoveryContext, request: Interval) -> int:
     return records
 
 
+def _base(recovery: RecoveryContext, request: Interval) -> Base:
+    # None that is ``ahead``: some of the input would be counted twice.
+    return Base(source=request.source or recovery.application_id, savepoint=request.savepoint)
+
+
 def _archive(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) -> BaseSavepointFinder:
     if wanted.closed > recovery.clock():
         raise Refused(
@@ -68,7 +90,7 @@ def _archive(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice
             "late records included",
             next_step="choose an interval of the past, or less lateness",
         )
-    return BaseSavepointFinder(recovery=recovery, wanted=Base.of(recovery, request), as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
+    return BaseSavepointFinder(recovery=recovery, wanted=_base(recovery, request), as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
 
 
 def _found(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) -> tuple[Manifest | None, Manifest, tuple[str, ...]]:
@@ -77,7 +99,7 @@ def _found(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) 
     if request.savepoint == NO_STATE:
         return None, archive, tuple(search.unreadable)
     before = BaseSavepointFinder(
-        recovery=recovery, wanted=Base.of(recovery, request), as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP)
+        recovery=recovery, wanted=_base(recovery, request), as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP)
     )
     base, archive = before.with_state()
     if archive.captured_at < wanted.closed:

@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.request import LATEST, Undo
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.strategies.strategy import Strategy
+from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
 
 
-def resolve(recovery: RecoveryContext, request: Undo) -> RestoreSource:
-    """What to restore. Raises ``NotFound`` when no safety savepoint was taken before that restore, ``NotExact`` and ``Damaged`` for one that cannot be used."""
-    manifest = _taken_before(recovery, request.restore_id)
-    require_state(manifest)
-    require_label(manifest, allow_ahead=request.allow_ahead, allow_damaged=request.allow_damaged)
-    check_state(recovery, recovery.safety, manifest)
-    return RestoreSource(manifest=manifest)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo(Strategy):
+    """Restore the state from before the restore ``restore_id``, from its safety savepoint. ``latest`` is the last restore that has one."""
+
+    KIND: ClassVar = "undo"
+    DAG: ClassVar = "streams_undo"
+    COMMAND: ClassVar = "undo"
+    REPLACES: ClassVar = True
+    restore_id: str = LATEST
+    allow_ahead: bool = False
+    allow_damaged: bool = False
+
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """See Strategy. Raises ``NotFound`` when no safety savepoint was taken before that restore, ``NotExact`` and ``Damaged`` for one that cannot be
+        used.
+        """
+        manifest = _taken_before(recovery, self.restore_id)
+        require_state(recovery, manifest)
+        require_label(manifest, allow_ahead=self.allow_ahead, allow_damaged=self.allow_damaged)
+        check_state(recovery, recovery.safety, manifest)
+        return RestoreSource(manifest=manifest)
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        """See Strategy."""
+        if self.restore_id != LATEST or planned.savepoint_id is None:
+            return self
+        return replace(self, restore_id=recovery.safety.read(planned.savepoint_id).provenance.run_id)
+
+    def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
+        """See Strategy."""
+        return recovery.safety
 
 
 def _taken_before(recovery: RecoveryContext, restore_id: str) -> Manifest:

@@ -11,7 +11,7 @@ from streams_recovery.core.offsets.inputs import input_images
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.placement import place
 from streams_recovery.core.restore.plan import TopicToCreate
-from streams_recovery.core.restore.request import LATEST, OutputPolicy, Rebuild
+from streams_recovery.core.restore.request import LATEST, OutputPolicy
 from streams_recovery.core.savepoint.survival import archive_begins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.payload_checks import check_values
@@ -38,11 +38,9 @@ class Archived:
         return {tp: rows[tp] for tp in self.begins}
 
 
-def lost_input(recovery: RecoveryContext, request: Rebuild) -> Archived | None:
-    """What a rebuild has to make from a savepoint, None when it was told of none. Raises what ``choose_archive`` does."""
-    if not request.inputs_from:
-        return None
-    manifest = choose_archive(recovery, request)
+def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy) -> Archived:
+    """What a rebuild has to make from a savepoint, an id or ``latest``. Raises what ``choose_archive`` does."""
+    manifest = choose_archive(recovery, savepoint, outputs)
     present = present_topics(recovery, manifest, {})
     placed = [one for one in place(manifest, target_of(recovery, present, spans(recovery, present))) if one.made]
     check_values([one.image for one in placed])
@@ -54,12 +52,12 @@ def lost_input(recovery: RecoveryContext, request: Rebuild) -> Archived | None:
     )
 
 
-def choose_archive(recovery: RecoveryContext, request: Rebuild) -> Manifest:
+def choose_archive(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy) -> Manifest:
     """The savepoint whose inputs, globals and outputs a rebuild begins with, without its state; outputs that are to be empty are. Its label says nothing
     about these. Raises ``NotFound``, and ``Damaged`` as ``choose`` does.
     """
     store = recovery.savepoints
-    manifest = store.latest() if request.inputs_from == LATEST else store.read(request.inputs_from)
+    manifest = store.latest() if savepoint == LATEST else store.read(savepoint)
     if manifest is None:
         raise NotFound(
             f"{recovery.application_id} has no savepoint in {recovery.repository.location}",
@@ -67,7 +65,7 @@ def choose_archive(recovery: RecoveryContext, request: Rebuild) -> Manifest:
             application_id=recovery.application_id,
         )
     check_published(recovery, store, manifest.savepoint_id)
-    empty = request.outputs is OutputPolicy.RECREATE
+    empty = outputs is OutputPolicy.RECREATE
     topics = tuple(
         empty_source(topic) if topic.role is TopicRole.OUTPUT and empty else topic for topic in manifest.topics if not topic.role.internal
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.strategy import EXACT, GivenOffset, OffsetStrategy, StrategyKind, checked, parse, parse_file
+from streams_recovery.core.offsets.given_offsets import GivenOffset
+from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy, checked, parse
+from streams_recovery.core.offsets.strategies.named import File, Specific
+from streams_recovery.core.offsets.strategies.shift import Shift
 
 NOON = 1_795_262_400_000
 
@@ -30,7 +31,7 @@ def at(topic: str, partition: int, offset: int) -> GivenOffset:
 
 @pytest.mark.parametrize("kind", ["exact", "earliest", "latest"])
 def test_words_that_stand_alone(kind: str) -> None:
-    assert parsed(kind) == OffsetStrategy(kind=StrategyKind(kind), text=kind, at=None, by=None, given=())
+    assert (parsed(kind).KIND, parsed(kind).text) == (kind, kind)
     assert parsed("exact") == EXACT
     with pytest.raises(ConfigInvalid, match="not a whole strategy"):
         parsed(f"{kind}:1")
@@ -49,13 +50,13 @@ def test_words_that_stand_alone(kind: str) -> None:
     ],
 )
 def test_a_time_is_a_moment(text: str, moment: int) -> None:
-    assert parsed(f"timestamp:{text}").at == moment
+    assert parsed(f"timestamp:{text}").moment(0) == moment
 
 
 @given(moment=st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(9999, 12, 30)), hours=st.integers(-14, 14))  # noqa: DTZ001
 def test_a_time_keeps_its_milliseconds_in_any_zone(moment: datetime, hours: int) -> None:
     aware = moment.replace(tzinfo=timezone(timedelta(hours=hours)))
-    found = parsed(f"timestamp:{aware.isoformat()}").at
+    found = parsed(f"timestamp:{aware.isoformat()}").moment(0)
     assert found is not None
     assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found) <= aware
     assert aware < datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found + 1)
@@ -105,59 +106,21 @@ def test_a_duration_counts_back_from_when_the_plan_is_made(text: str, hours: flo
 
 @pytest.mark.parametrize(("text", "by"), [("shift:-100", -100), ("shift:+7", 7), ("shift:0", 0)])
 def test_a_shift_has_a_sign(text: str, by: int) -> None:
-    assert parsed(text).by == by
+    assert parsed(text) == Shift(text=text, by=by)
 
 
 def test_offsets_are_named_by_topic_and_partition() -> None:
-    assert parsed("specific:orders:0=17, my.in_put-2:11=42").given == (at("orders", 0, 17), at("my.in_put-2", 11, 42))
+    text = "specific:orders:0=17, my.in_put-2:11=42"
+    assert parsed(text) == Specific(text=text, given=(at("orders", 0, 17), at("my.in_put-2", 11, 42)))
 
 
 def test_a_file_is_read_only_when_it_is_needed() -> None:
     assert checked("file:any.csv") == "file:any.csv"
-    assert parse("file:any.csv", group="orders", read=lambda name: f"{name},0,1".encode()).given == (at("any.csv", 0, 1),)
+    found = parse("file:any.csv", group="orders", read=lambda name: f"{name},0,1".encode())
+    assert found == File(text="file:any.csv", given=(at("any.csv", 0, 1),))
 
 
-named = st.builds(
-    at, st.from_regex(r"\A[a-zA-Z0-9._-]{1,40}\Z"), st.integers(0, 2**31 - 1).filter(lambda n: n < 10**9), st.integers(0, 10**18 - 1)
-)
-
-
-@given(
-    offsets=st.lists(named, min_size=1, max_size=9, unique_by=lambda item: item.tp),
-    shape=st.sampled_from(["plain", "group", "quoted", "json"]),
-)
-def test_every_form_of_a_file_says_the_same(offsets: list[GivenOffset], shape: str) -> None:
-    rows = [(item.topic, item.partition, item.offset) for item in offsets]
-    text = {
-        "plain": "".join(f"{t},{p},{o}\n" for t, p, o in rows),
-        "group": "".join(f"orders,{t},{p},{o}\nanother,{t},{p},5\n" for t, p, o in rows),
-        "quoted": "\ufefftopic,partition,offset\r\n" + "".join(f'"{t}",{p},{o}\r\n' for t, p, o in rows),
-        "json": json.dumps([codec.encode(item) for item in offsets]),
-    }[shape]
-    assert parse_file(text.encode(), where="f", group="orders") == tuple(offsets)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "names no offset of group orders"),
-        (b"\n\n", "names no offset"),
-        (b"another,orders,0,1\n", "names no offset of group orders"),
-        (b"orders,0,1\norders,0,2\n", "orders-0 is named twice"),
-        (b"orders,0\n", "f:1 cannot be used: expected topic,partition,offset and found 2 values"),
-        (b"orders,0,1\norders,one,1\n", "f:2 cannot be used: 'orders,one,1' is not"),
-        (b"orders,0,-1\n", "is not topic,partition,offset"),
-        (b'orders,0,"1\n', "cannot be used"),
-        (b"\xff\xfe", "it is not text"),
-        (b"[", "it is not JSON"),
-        (b"[" * 100_000, "it is not JSON"),
-        (b'[{"topic": "orders", "partition": 0}]', "missing"),
-        (b'[{"topic": "orders", "partition": 0, "offset": "1"}]', "expected int"),
-        (b'[{"topic": "orders", "partition": 0, "offset": -1}]', "cannot be"),
-        (b"[]", "names no offset"),
-        (b"x" * (16 * 1024 * 1024 + 1), "larger than"),
-    ],
-)
-def test_a_file_that_is_not_understood_whole_is_not_used(content: bytes, said: str) -> None:
-    with pytest.raises(ConfigInvalid, match=said):
-        parse_file(content, where="f", group="orders")
+@pytest.mark.parametrize("text", ["file:/etc/offsets.csv", "file:../offsets.csv", "file:more/offsets.csv", "file:..\\offsets.csv"])
+def test_a_configuration_names_no_file_of_another_directory(text: str) -> None:
+    with pytest.raises(ConfigInvalid, match="that a configuration may name"):
+        checked(text)

@@ -1,0 +1,31 @@
+"""How savepoints are brought back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from streams_recovery.config.fields import Integer, Moment, OffsetRule, Seconds, Section, Switch, TopicName
+
+
+class Throttle(Section):
+    """Limits of a whole load: records, and bytes of their keys and values, per second. Null is no limit."""
+
+    records_per_second: Annotated[Integer, Field(ge=1, le=10**9)] | None = None
+    bytes_per_second: Annotated[Integer, Field(ge=1, le=10**12)] | None = None
+
+
+class Restore(Section):
+    """Defaults of every restore. A run's own parameters go before them. ``topic_map`` gives topics of a savepoint, other than internal ones, the names
+    they have for this application: a clone's outputs, or copies of inputs.
+    """
+
+    consumer_group_strategy: OffsetRule = "exact"
+    time_window_end: Moment | None = None
+    throttle: Throttle = Throttle()
+    stall_timeout_seconds: Seconds = 120
+    catch_up_timeout_seconds: Seconds = 900
+    producers_still_seconds: Seconds = 30
+    compare_keys: Switch = False
+    topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)

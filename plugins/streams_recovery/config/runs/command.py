@@ -1,0 +1,54 @@
+"""``runs.command``: an application that programs stop, start, hold and ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from streams_recovery.config.fields import Argv, Environment, Seconds
+from streams_recovery.config.runs.kind import IntervalSection, StartingKind
+
+
+class CommandRuns(StartingKind, IntervalSection):
+    """Programs that do what is asked, as argument lists, never through a shell. A verb left out is a thing the application cannot do."""
+
+    knows_application_id: ClassVar[bool] = True
+    status: Argv
+    stop: Argv
+    start: Argv
+    wipe: Argv
+    pause: Argv | None = None
+    resume: Argv | None = None
+    query: Argv | None = None
+    environment: Environment = Field(default_factory=dict)
+    timeout_seconds: Seconds = 120
+
+    @property
+    def no_pause_because(self) -> str | None:
+        """Why it cannot be paused, None when it can."""
+        return "runs.command has no pause and no resume" if self.pause is None else None
+
+    def start_texts(self) -> list[list[str]]:
+        """See StartingKind: those of the one program that starts all instances."""
+        return [[*self.start, *self.environment.values()]]
+
+    def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
+        """See StartingKind."""
+        return self.model_copy(update={"environment": {**self.environment, **environment}, "start": command or self.start})
+
+    def in_sandbox(self, section: CommandRuns) -> CommandRuns:
+        """See StartingKind: a sandbox has programs of its own for everything."""
+        return section
+
+    def in_slot(self, slot: int, filled: Callable[[str], str]) -> CommandRuns:  # noqa: ARG002 - the same programs serve every slot
+        """See IntervalSection."""
+        verbs = {verb: tuple(map(filled, argv)) for verb, argv in self if isinstance(argv, tuple)}
+        return self.model_copy(update={**verbs, "environment": {name: filled(value) for name, value in self.environment.items()}})
+
+    @model_validator(mode="after")
+    def _both_ways(self) -> Self:
+        if (self.pause is None) != (self.resume is None):
+            raise ValueError("pause and resume go together: what was paused has to go on")
+        return self

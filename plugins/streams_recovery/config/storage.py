@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from streams_recovery.config.fields import ConnectionId, LocalPath, Section, Switch, Text, Url
+from streams_recovery.core.repository.location import Encryption, StorageLocation
+
+
+class Storage(Section):
+    """The repository. Keys of the backend that is not chosen are checked but unused, so that a variable can choose between them."""
+
+    backend: Literal["filesystem", "s3"]
+    path: LocalPath | None = None
+    bucket: Text | None = None
+    prefix: str | None = None
+    region: Text | None = None
+    endpoint: Url | None = None
+    connection: ConnectionId | None = None
+    path_style: Switch = False
+    allow_http: Switch = False
+    sse: Encryption | None = None
+    kms_key_id: Text | None = None
+
+    @property
+    def location(self) -> StorageLocation:
+        """Where it is, without the way to its credentials."""
+        if self.backend == "filesystem":
+            return StorageLocation(backend="filesystem", path=self.path)
+        return StorageLocation(
+            backend="s3",
+            bucket=self.bucket,
+            prefix=(self.prefix or "").strip("/"),
+            region=self.region,
+            endpoint=self.endpoint,
+            path_style=self.path_style,
+            allow_http=self.allow_http,
+            sse=self.sse,
+            kms_key_id=self.kms_key_id,
+        )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = "path" if self.backend == "filesystem" else "bucket"
+        if getattr(self, needed) is None:
+            raise ValueError(f"backend is {self.backend}, so {needed} is needed")
+        if self.backend == "s3" and (self.endpoint or "").startswith("http://") and not self.allow_http:
+            raise ValueError("endpoint is not encrypted; use https, or set allow_http: true where the network is trusted")
+        if self.kms_key_id and self.sse != "aws:kms":
+            raise ValueError("kms_key_id is used by sse: aws:kms only")
+        if any(part in (".", "..") for part in (self.prefix or "").split("/")):
+            raise ValueError("prefix must not contain '.' or '..'")
+        return self

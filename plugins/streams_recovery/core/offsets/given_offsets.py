@@ -1,0 +1,118 @@
+"""Offsets that a person names, in one line or in a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from streams_recovery.core import codec
+from streams_recovery.core.bounded_json import Unusable, document
+from streams_recovery.core.errors import ConfigInvalid, Damaged
+from streams_recovery.core.kafka_types import TopicPartition
+
+ReadFile = Callable[[str], bytes]
+MAX_FILE_BYTES = 16 << 20
+
+_GIVEN = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10})=(\d{1,18})")
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenOffset:
+    """An offset that a person named."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The log this is about."""
+        return TopicPartition(self.topic, self.partition)
+
+
+def parse_list(argument: str) -> tuple[GivenOffset, ...]:
+    """Offsets as they are written in one line: ``orders:0=17,orders:1=42``. Raises ``ConfigInvalid``."""
+    return _once(_parts(argument), "the offsets named")
+
+
+def parse_file(content: bytes, *, where: str, group: str) -> tuple[GivenOffset, ...]:
+    """Offsets as ``kafka-consumer-groups --export`` writes them, ``topic,partition,offset`` a line (with the group before them when it was asked
+    for several; lines of other groups are passed over), or as a JSON list of objects with these keys. Raises ``ConfigInvalid``.
+    """
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigInvalid(f"{where} is larger than {MAX_FILE_BYTES} bytes", next_step="name a file of offsets")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(where, "it is not text") from error
+    found = _once(_json(text, where) if text.lstrip().startswith("[") else _csv(text, where, group), where)
+    if not found:
+        raise _unreadable(where, f"it names no offset of group {group}")
+    return found
+
+
+def _json(text: str, where: str) -> Iterable[GivenOffset]:
+    try:
+        found: tuple[GivenOffset, ...] = codec.decode(tuple[GivenOffset, ...], document(text), where=where)
+    except Unusable as error:
+        raise _unreadable(where, "it is not JSON") from error
+    except Damaged as error:
+        raise _unreadable(where, error.reason) from error
+    for item in found:
+        if item.partition < 0 or not 0 <= item.offset <= _LARGEST:
+            raise _unreadable(where, f"{item.topic}-{item.partition} at {item.offset} cannot be")
+    return found
+
+
+def _csv(text: str, where: str, group: str) -> Iterable[GivenOffset]:
+    rows = csv.reader(io.StringIO(text), strict=True)
+    try:
+        for row in rows:
+            line = f"{where}:{rows.line_num}"
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or cells in (["topic", "partition", "offset"], ["group", "topic", "partition", "offset"]):
+                continue
+            if len(cells) == len(("group", "topic", "partition", "offset")):
+                if cells[0] != group:
+                    continue
+                del cells[0]
+            if len(cells) != len(("topic", "partition", "offset")):
+                raise _unreadable(line, f"expected topic,partition,offset and found {len(row)} values")
+            topic, partition, offset = cells
+            named = _GIVEN.fullmatch(f"{topic}:{partition}={offset}")
+            if named is None:
+                raise _unreadable(line, f"{','.join(cells)[:80]!r} is not topic,partition,offset")
+            yield _given(named)
+    except csv.Error as error:
+        raise _unreadable(where, str(error)) from error
+
+
+def _parts(argument: str) -> Iterable[GivenOffset]:
+    for part in argument.split(","):
+        named = _GIVEN.fullmatch(part.strip())
+        if named is None:
+            raise ConfigInvalid(f"{part[:80]!r} is not <topic>:<partition>=<offset>", next_step="name offsets like orders:0=17,orders:1=42")
+        yield _given(named)
+
+
+def _given(named: re.Match[str]) -> GivenOffset:
+    return GivenOffset(topic=named[1], partition=int(named[2]), offset=int(named[3]))
+
+
+def _once(found: Iterable[GivenOffset], where: str) -> tuple[GivenOffset, ...]:
+    by_partition: dict[TopicPartition, GivenOffset] = {}
+    for item in found:
+        if by_partition.setdefault(item.tp, item) is not item:
+            raise _unreadable(where, f"{item.tp} is named twice")
+    return tuple(by_partition.values())
+
+
+def _unreadable(where: str, why: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"{where} cannot be used: {why}",
+        next_step="give each partition one line topic,partition,offset, as kafka-consumer-groups --export does",
+    )

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.strategies.base import ReadOffsets, Strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift(Strategy):
+    """``by`` counts offsets, and is negative for those before."""
+
+    KIND: ClassVar = "shift"
+    FORM: ClassVar = "shift:-100"
+    PATTERN: ClassVar = r"shift:[+-]?\d{1,18}"
+    HELP: ClassVar = "this many offsets before or after the exact one, within the log"
+    REBUILD_HELP: ClassVar = "this many offsets before or after the committed one, within the log"
+
+    by: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """A number of offsets with its sign."""
+        if not re.fullmatch(r"[+-]?\d{1,18}", argument):
+            raise ConfigInvalid(f"{argument[:80]!r} is not a number of offsets", next_step="write it like shift:-100 or shift:100")
+        return cls(text=text, by=int(argument))
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The shifted offset. Where it is outside the log, the end of the log on that side."""
+        shifted = exact + self.by
+        bounded = max(logs.starts[tp], min(shifted, logs.stable[tp]))
+        return bounded, bounded == shifted
+
+    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
+        """Say where the log ended the shift."""
+        return (f"the shift is limited to the start and end of the logs: {listed(moved)}",) if moved else ()
+
+    def check_rebuild(
+        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> None:
+        """Raise ``Refused`` where no offset is committed to shift from."""
+        if without := set(begun) - set(committed):
+            raise Refused(
+                f"no committed offset to shift from: {listed(without)}",
+                next_step="choose earliest, a time, or specific offsets",
+                strategy=self.text,
+            )

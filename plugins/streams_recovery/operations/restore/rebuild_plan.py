@@ -1,0 +1,205 @@
+"""The plan of a rebuild: internal topics deleted, inputs begun where a person says, and the application builds its state again. Changes nothing.
+
+Where the cluster has lost inputs, they are made from a savepoint first, if one was named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.application.port import InstanceState
+from streams_recovery.core.errors import TargetNotEmpty
+from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import store_name
+from streams_recovery.core.offsets.logs import Logs
+from streams_recovery.core.offsets.strategies import OffsetStrategy
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.plan import (
+    Observed,
+    OffsetToSet,
+    PartitionLoad,
+    RestorePlan,
+    TopicToCreate,
+    TopicToDelete,
+)
+from streams_recovery.core.restore.rebuild import rebuild_start
+from streams_recovery.core.restore.request import OutputPolicy, Safeguards
+from streams_recovery.core.savepoint.topology import Topology, topology_of
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import internal_topics, other_groups
+from streams_recovery.operations.preflight import required_for_rebuild
+from streams_recovery.operations.restore.lost_input import Archived
+from streams_recovery.operations.restore.target_checks import refuse_existing_state, spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildSource:
+    """No state, and inputs that begin where ``offsets`` says, with ``accept_gap`` also where older input is gone. ``archived`` is what is made from a
+    savepoint first, None for nothing.
+    """
+
+    archived: Archived | None
+    offsets: OffsetStrategy
+    outputs: OutputPolicy
+    accept_gap: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The application as it is: its topics described, and what its group has committed. Those that are ``made`` are not there yet, or are empty."""
+
+    inventory: Topology
+    topics: Mapping[str, TopicDescription]
+    committed: Mapping[TopicPartition, int]
+    made: frozenset[str]
+
+    def names(self, role: TopicRole) -> list[str]:
+        """The topics with this role that stay as they are."""
+        return [name for name in self.inventory.names(role) if name not in self.made]
+
+    def partitions(self, role: TopicRole) -> list[TopicPartition]:
+        """Every partition of these."""
+        return [TopicPartition(name, number) for name in self.names(role) for number in range(self.topics[name].partitions)]
+
+
+def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: RebuildSource) -> RestorePlan:
+    """The plan of a rebuild that begins from ``source``.
+
+    Raises ``NotFound`` for declared topics that do not exist, ``TargetNotEmpty`` for internal topics that hold records and may not be replaced or
+    are not known to be the application's, and ``Refused`` for offsets that cannot be.
+    """
+    archived = source.archived
+    warnings = required_for_rebuild(recovery, safeguards, archived.manifest if archived else None)
+    found = _look(recovery, archived)
+    gone = _internal(recovery, found, safeguards)
+    outputs = _outputs(found) if source.outputs is OutputPolicy.RECREATE else ()
+    held = spans(recovery, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
+    if not safeguards.replace:
+        refuse_existing_state(recovery, held)
+    logs = _logs(recovery, found, source)
+    both = set(recovery.config.topics.inputs) & set(recovery.config.topics.outputs)
+    begun = rebuild_start(
+        logs,
+        source.offsets,
+        found.committed,
+        written_by_application=both,
+        accept_gap=source.accept_gap,
+        archived=archived.begins if archived else None,
+    )
+    return RestorePlan(
+        application_id=recovery.application_id,
+        source_application_id=recovery.application_id,
+        savepoint_id=None,
+        captured_at=None,
+        consistency=None,
+        safety=safeguards.safety,
+        delete=gone,
+        create=(*(archived.create if archived else ()), *outputs),
+        offsets=begun.offsets,
+        strategy=source.offsets.text,
+        offsets_agree=True,
+        warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(recovery, found, outputs, held)),
+        observed=_observe(recovery, begun.offsets, found, logs, held),
+        claimed=found.inventory.claimed,
+        inputs_from=archived.manifest.savepoint_id if archived else None,
+    )
+
+
+def _look(recovery: RecoveryContext, archived: Archived | None) -> _Found:
+    committed = recovery.groups.committed_partitions(recovery.application_id)
+    made = frozenset(step.name for step in archived.create) if archived else frozenset()
+    names, wanted = {*recovery.cluster.topic_names(), *made}, recovery.config.declared(Profile.FULL)
+    inventory = topology_of(recovery.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(recovery))
+    offsets = recovery.groups.committed(recovery.application_id, list(committed)) if committed else {}
+    return _Found(
+        inventory=inventory,
+        topics=recovery.cluster.describe_topics(inventory.names()),
+        committed={tp: known.offset for tp, known in offsets.items() if known is not None},
+        made=made,
+    )
+
+
+def _internal(recovery: RecoveryContext, found: _Found, safeguards: Safeguards) -> tuple[TopicToDelete, ...]:
+    """The internal topics, all of which go. A name alone does not prove whose topic it is: one that neither the newest savepoint nor the configured
+    stores nor the group's offsets know has to be named by the request.
+    """
+    internal = {name: found.topics[name] for name in internal_topics(recovery) if name in found.topics}
+    known = _known_by_savepoint(recovery) | {tp.topic for tp in found.committed}
+    stores = set(recovery.config.stores)
+    unproven = sorted(
+        name
+        for name in internal
+        if name not in known and store_name(name, recovery.application_id) not in stores and name not in safeguards.delete
+    )
+    if unproven:
+        raise TargetNotEmpty(
+            f"nothing but their names says that these topics are {recovery.application_id}'s: {', '.join(unproven)}",
+            next_step="nothing was changed; name each one that may go (`delete`), or take a savepoint first, which knows its topics",
+            topics=unproven,
+        )
+    return tuple(TopicToDelete(name=name, topic_id=topic.topic_id) for name, topic in sorted(internal.items()))
+
+
+def _known_by_savepoint(recovery: RecoveryContext) -> set[str]:
+    newest: Manifest | None = recovery.savepoints.latest()
+    return set() if newest is None else {topic.name for topic in newest.topics if topic.role.internal}
+
+
+def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
+    described = [found.topics[name] for name in found.names(TopicRole.OUTPUT)]
+    return tuple(
+        TopicToCreate(
+            name=topic.name,
+            role=TopicRole.OUTPUT,
+            replication_factor=topic.replication_factor,
+            held_config=owner_config(topic.config),
+            final_config=owner_config(topic.config),
+            replaces=topic.topic_id,
+            partitions=tuple(PartitionLoad(partition=number, files=()) for number in range(topic.partitions)),
+        )
+        for topic in described
+    )
+
+
+def _logs(recovery: RecoveryContext, found: _Found, source: RebuildSource) -> Logs:
+    cluster, inputs = recovery.cluster, found.partitions(TopicRole.INPUT)
+    moment = source.offsets.moment(recovery.clock())
+    # What is made begins at 0 and ends behind the rows that will be loaded.
+    made = source.archived.ends if source.archived else {}
+    return Logs(
+        starts=dict.fromkeys(made, 0) | cluster.log_starts(inputs),
+        stable=made | cluster.last_stable_offsets(inputs),
+        ends=made | cluster.high_watermarks(inputs),
+        at_time={} if moment is None else cluster.offsets_for_times(inputs, moment),
+    )
+
+
+def _about_archive(archived: Archived | None) -> list[str]:
+    if archived is None or not archived.begins:
+        return []
+    return [f"inputs end where savepoint {archived.manifest.savepoint_id} ends: what came to them after it is lost"]
+
+
+def _about_outputs(recovery: RecoveryContext, found: _Found, outputs: tuple[TopicToCreate, ...], held: Mapping[str, int]) -> list[str]:
+    names = found.inventory.names(TopicRole.OUTPUT)
+    if not names:
+        return []
+    if not outputs:
+        return [f"results come once more, behind those that are there, in {', '.join(names)}"]
+    lost = [f"{topic.name} ({held.get(topic.name, 0):,} offsets)" for topic in outputs]
+    groups = "consumers that have committed on them begin again by their auto.offset.reset"
+    declared = recovery.config.declared(Profile.FULL)
+    unsaved = [topic.name for topic in outputs if not declared.archives(topic.name, topic.role)]
+    kept = f", and no savepoint has what was in {', '.join(unsaved)}" if unsaved else ""
+    return [f"outputs are emptied: {', '.join(lost)}; {groups}{kept}; `undo` does not bring their records back"]
+
+
+def _observe(recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], found: _Found, logs: Logs, held: dict[str, int]) -> Observed:
+    return Observed(
+        instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+        offsets_replaced=held,
+        offsets_before={str(item.tp): found.committed[item.tp] for item in offsets if item.tp in found.committed},
+        records_to_catch_up=sum(logs.ends[item.tp] - item.offset for item in offsets),
+    )

@@ -1,0 +1,48 @@
+"""What every restore strategy is. Each is a file beside this one: what a person asks for, and what is restored then."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import LATEST, Safeguards
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.rebuild_plan import RebuildSource
+from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.storage.savepoints import SavepointStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy(ABC):
+    """What a person asks a restore for. ``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every
+    record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None where nobody can.
+    """
+
+    KIND: ClassVar[str]
+    DAG: ClassVar[str | None] = None
+    COMMAND: ClassVar[str | None] = None
+    # True when what is there is replaced, whatever is asked for.
+    REPLACES: ClassVar[bool] = False
+
+    reason: str
+    safeguards: Safeguards = field(default_factory=Safeguards)
+    compare_keys: bool = False
+
+    @abstractmethod
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource:
+        """What to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one."""
+        return self
+
+    def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
+        """Where the savepoint is that was planned."""
+        return recovery.savepoints_of(planned.source_application_id)
+
+
+def named(wanted: str, planned: str | None) -> str:
+    """``wanted``, or what was planned where that is ``latest``."""
+    return planned if wanted == LATEST and planned is not None else wanted

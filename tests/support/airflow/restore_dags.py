@@ -1,0 +1,12 @@
+"""The DAGs that a person starts to bring an application back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRequest
+
+# Each with the strategy that it asks for.
+RESTORE_DAGS: Final[dict[str, type[RestoreRequest]]] = {found.DAG: found for found in STRATEGIES.values() if found.DAG is not None}
+CLONE, APPEND = "streams_clone", "streams_append_quarantine"
+WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)

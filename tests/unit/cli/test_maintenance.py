@@ -1,0 +1,100 @@
+"""What the commands that look after a repository print as JSON: stdout has nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streams_recovery.cli.app import app
+from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.operations import maintenance, pins, quiesce_record, unfinished
+from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.storage.append_log import AppendLog
+from tests.support.repository.state_repository import FIRST, environment, fill
+
+RESTORE = "20261121T020000Z-0123456789"
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    fill(tmp_path)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "--json", "--configs", str(tmp_path)], env=environment())
+
+    return run
+
+
+@pytest.fixture
+def shop(run: Run, tmp_path: Path) -> Iterator[RecoveryContext]:
+    with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
+        yield recovery
+
+
+def printed(done: Result) -> Any:
+    """The JSON that a command printed."""
+    assert (done.exception, done.exit_code) == (None, 0), done.output
+    return json.loads(done.stdout)
+
+
+def approved(run: Run, *words: str) -> Any:
+    """The JSON that a command printed after its plan was approved."""
+    return printed(run(*words, "--approve", printed(run(*words, "--plan"))["approve"]))
+
+
+def test_keeping_and_releasing_say_who_keeps_a_savepoint_then(run: Run, shop: RecoveryContext) -> None:
+    words = ("shop", FIRST, "--reason", "a test")
+    assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": []}
+    pins.pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
+    assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE]}
+    assert approved(run, "savepoints", "release", *words, "--restore", RESTORE) == {"savepoint_id": FIRST, "kept": True, "restores": []}
+    assert printed(run("savepoints", "release", *words)) == {"savepoint_id": FIRST, "kept": False, "restores": []}
+
+
+def test_one_that_a_restore_keeps_is_still_kept_when_a_person_releases_it(run: Run, shop: RecoveryContext) -> None:
+    pins.pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
+    done = printed(run("savepoints", "release", "shop", FIRST, "--reason", "a test"))
+    assert done == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE]}
+
+
+def test_a_restore_that_is_dismissed_is_named(run: Run, shop: RecoveryContext) -> None:
+    journal = AppendLog(shop.repository, shop.layout.journal(RESTORE), JournalEntry)
+    journal.append(JournalEntry(phase=Phase.DESTROYING, at=1, created=()))
+    assert approved(run, "dismiss", "shop", RESTORE) == {"restore_id": RESTORE, "dismissed": True}
+    assert unfinished.unfinished_restore(shop) is None
+
+
+def test_a_lock_that_is_taken_says_so_and_what_may_still_be_held(run: Run, shop: RecoveryContext) -> None:
+    shop.lock.acquire("backup 1", lease_seconds=600, purpose="a test")
+    quiesce_record.begin(shop, RESTORE, QuiesceMode.PAUSE, ("one",))
+    held = {"instances": ["one"], "mode": "pause"}
+    assert approved(run, "unlock", "shop", "backup 1") == {"owner": "backup 1", "taken": True, "held": held}
+    quiesce_record.end(shop)
+    assert printed(run("unlock", "shop", "backup 1")) == {"owner": "backup 1", "taken": False, "held": None}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("savepoints", "release", "shop", FIRST, "--reason", "x"), ("dismiss", "shop", RESTORE), ("unlock", "shop", "backup 1")],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_plan_is_json_too(run: Run, words: tuple[str, ...]) -> None:
+    planned = printed(run(*words, "--plan"))
+    assert planned["approve"].startswith(planned["hash"])
+    assert planned["command"].endswith(f" --approve {planned['approve']}")
+    assert planned["application_id"] == "shop"
+
+
+def test_the_plan_of_what_does_not_ask_has_no_hash(run: Run, shop: RecoveryContext) -> None:
+    planned = printed(run("savepoints", "keep", "shop", FIRST, "--reason", "x", "--plan"))
+    assert set(planned) == {"application_id", "text", "parts"}
+    assert maintenance.plan_expiry(shop).keep[0].savepoint_id != FIRST, "nothing was kept"

@@ -1,0 +1,63 @@
+"""Offsets in a file: understood whole, or not used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.offsets.given_offsets import GivenOffset, parse_file
+
+
+def at(topic: str, partition: int, offset: int) -> GivenOffset:
+    return GivenOffset(topic=topic, partition=partition, offset=offset)
+
+
+named = st.builds(
+    at, st.from_regex(r"\A[a-zA-Z0-9._-]{1,40}\Z"), st.integers(0, 2**31 - 1).filter(lambda n: n < 10**9), st.integers(0, 10**18 - 1)
+)
+
+
+@given(
+    offsets=st.lists(named, min_size=1, max_size=9, unique_by=lambda item: item.tp),
+    shape=st.sampled_from(["plain", "group", "quoted", "json"]),
+)
+def test_every_form_of_a_file_says_the_same(offsets: list[GivenOffset], shape: str) -> None:
+    rows = [(item.topic, item.partition, item.offset) for item in offsets]
+    text = {
+        "plain": "".join(f"{t},{p},{o}\n" for t, p, o in rows),
+        "group": "".join(f"orders,{t},{p},{o}\nanother,{t},{p},5\n" for t, p, o in rows),
+        "quoted": "\ufefftopic,partition,offset\r\n" + "".join(f'"{t}",{p},{o}\r\n' for t, p, o in rows),
+        "json": json.dumps([codec.encode(item) for item in offsets]),
+    }[shape]
+    assert parse_file(text.encode(), where="f", group="orders") == tuple(offsets)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "names no offset of group orders"),
+        (b"\n\n", "names no offset"),
+        (b"another,orders,0,1\n", "names no offset of group orders"),
+        (b"orders,0,1\norders,0,2\n", "orders-0 is named twice"),
+        (b"orders,0\n", "f:1 cannot be used: expected topic,partition,offset and found 2 values"),
+        (b"orders,0,1\norders,one,1\n", "f:2 cannot be used: 'orders,one,1' is not"),
+        (b"orders,0,-1\n", "is not topic,partition,offset"),
+        (b'orders,0,"1\n', "cannot be used"),
+        (b"\xff\xfe", "it is not text"),
+        (b"[", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b'[{"topic": "orders", "partition": 0}]', "missing"),
+        (b'[{"topic": "orders", "partition": 0, "offset": "1"}]', "expected int"),
+        (b'[{"topic": "orders", "partition": 0, "offset": -1}]', "cannot be"),
+        (b"[]", "names no offset"),
+        (b"x" * (16 * 1024 * 1024 + 1), "larger than"),
+    ],
+)
+def test_a_file_that_is_not_understood_whole_is_not_used(content: bytes, said: str) -> None:
+    with pytest.raises(ConfigInvalid, match=said):
+        parse_file(content, where="f", group="orders")
