@@ -34,7 +34,7 @@ from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
 from tests.support.applications.savepoint_steps import published, take
 from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application
-from tests.support.applications.topic_records import commit, delete_below, produce
+from tests.support.applications.topic_records import await_markers, commit, delete_below, produce
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.records import connect, end_of, read, topic
 from tests.support.kafka.topic_settings import alter
@@ -293,6 +293,7 @@ def transaction(small: Small, tp: TopicPartition, value: bytes, *, done: bool) -
         producer.produce(tp.topic, value, b"k%d" % number, tp.partition)
     producer.flush(30)
     producer.commit_transaction(30) if done else producer.abort_transaction(30)
+    await_markers(small.recovery, [tp])
 
 
 @pytest.mark.fault("F25")

@@ -17,7 +17,7 @@ from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.rollout.discover import between
 from tests.support.applications.small import RUNNING, Small, configured, says, small_application
-from tests.support.applications.topic_records import aborted, commit, delete_below, produce, transaction
+from tests.support.applications.topic_records import abort, aborted, commit, delete_below, produce, transaction
 
 ENDS = parse_limit("ends")
 
@@ -102,7 +102,7 @@ def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None
 
         assert left() == {read.tail: 1}
         assert left() == {read.tail: 1}
-        producer.abort_transaction(30)
+        abort(recovery, producer, read.tail)
         assert left() == {}
 
 
@@ -169,7 +169,7 @@ def test_many_aborted_records_are_none_for_a_clone_either(small: Small) -> None:
             if number % 1_000 == 0:
                 producer.flush(30)
         producer.flush(30)
-        producer.abort_transaction(30)
+        abort(recovery, producer, small.input)
     assert between(recovery, {small.input: (5, 10_056)}) == {}
     assert between(recovery, {small.input: (4, 10_056)}) == {partition_text(small.input): 10_052}, (
         "of long ranges it is the number of offsets"

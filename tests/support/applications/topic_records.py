@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
@@ -37,7 +38,22 @@ def aborted(recovery: RecoveryContext, tp: TopicPartition, count: int = 3) -> No
         for number in range(count):
             producer.produce(tp.topic, b"v", b"%d" % number, tp.partition)
         producer.flush(30)
-        producer.abort_transaction(30)
+        abort(recovery, producer, tp)
+
+
+def abort(recovery: RecoveryContext, producer: Producer, tp: TopicPartition) -> None:
+    """Abort the producer's transaction, until its marker is in this partition. The answer to the producer says only that the decision is logged; the
+    coordinator writes the markers after it (KIP-98).
+    """
+    producer.abort_transaction(30)
+    await_markers(recovery, [tp])
+
+
+def await_markers(recovery: RecoveryContext, partitions: Sequence[TopicPartition]) -> None:
+    """Until no transaction is open in these partitions: readers of committed records can read up to their ends."""
+    deadline = time.monotonic() + 30
+    while recovery.cluster.last_stable_offsets(partitions) != recovery.cluster.high_watermarks(partitions):
+        assert time.monotonic() < deadline, f"a transaction in {partitions} is open for 30 s after it was decided"
 
 
 def commit(recovery: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
