@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.waiting import poll
 from tests.support.applications.restore_steps import opened, saved, written
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, lose_state_and_group, small_application

@@ -17,6 +17,7 @@ from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, O
 from streams_recovery.core.jobs import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.waiting import poll
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.producers import Producers
@@ -24,7 +25,6 @@ from streams_recovery.kafka.range_copy import copy_range, copy_what_is_left
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.writer import PartitionWriter, Written
 from streams_recovery.segments.schema import RowDigest
-from streams_recovery.waiting import poll
 from tests.support.examples.rows import SHAPES, batch_of, rows_in
 from tests.support.kafka.records import connect, end_of, read, topic, write
 

@@ -20,10 +20,10 @@ from streams_recovery.core.errors import GuardLost
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.topic_holds.compaction_guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
 from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import Ticket
-from streams_recovery.waiting import poll
 from tests.support.applications.savepoint_steps import begun, copy, cut, take
 from tests.support.applications.small import Small, reopened, rows_of, small_application
 from tests.support.examples.rows import rows_in

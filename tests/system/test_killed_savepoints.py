@@ -14,11 +14,11 @@ from embedded.demo.checks import wait_counted
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, savepoint, topic_holds
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.waiting import poll
 from tests.support.leases import later
 from tests.support.stack.commands import Command, files_below, jobs_of
 from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster

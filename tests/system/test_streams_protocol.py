@@ -11,8 +11,8 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.config.runs import Runs
 from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
-from streams_recovery.waiting import poll
 from tests.support.applications.savepoint_steps import begun, copy
 from tests.support.applications.small import STOPPED, says, with_policy
 from tests.support.stack.oracle import problems

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.waiting import poll_falling, while_falling
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.waiting import poll_falling, while_falling
 
 
 def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], *, again: str) -> None:

@@ -9,6 +9,7 @@ from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning
 from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.rollout.cutover import Step, counts_text
+from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
@@ -18,7 +19,6 @@ from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.rollout.discover import between, has_read, input_partitions, note_read, offsets_of, role, unread
 from streams_recovery.operations.rollout.open import again_command, hold_both, running
 from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
-from streams_recovery.waiting import while_falling
 
 REPORT = "cut-over-report"
 
