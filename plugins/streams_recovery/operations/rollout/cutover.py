@@ -49,7 +49,7 @@ def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) ->
 
 def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
     if role(recovery) is Role.LIVE:
-        # Until the outputs have changed hands it is to run: whoever is killed, its next savepoint brings it back.
+        # Until the outputs are transferred it is to run: whoever is killed, its next savepoint brings it back.
         quiesce_record.begin_stop(recovery, ticket.run, ())
     return {recovery.application_id: bring_down(recovery).clean}
 
@@ -147,7 +147,7 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 
 
 def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
-    """What changed hands by this run, or by the one that this run finishes."""
+    """What was transferred by this run, or by the one that this run finishes."""
     live = clone if ticket.step is Step.CUT_OVER else old
     last = live.ownership.last()
     if last is None or (ticket.step is Step.ROLL_BACK and last.run != ticket.run):
