@@ -17,6 +17,7 @@ from streams_recovery.core.kafka_types import (
     partition_text,
 )
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import (
     InPlace,
     LaterPartition,
@@ -46,7 +47,11 @@ def later_topics(begin: RestoreSource) -> tuple[LaterTopic, ...]:
     for topic in begin.manifest.topics:
         if topic.role is TopicRole.INPUT and topic.archived:
             rests = {image.partition: rest_of(image.files(), _cut(begin, topic, image.partition).rows) for image in topic.partitions}
-            parts = [LaterPartition(partition=number, files=rest.files, cut=rest.rows) for number, rest in rests.items() if rest.rows.rows]
+            parts = [
+                LaterPartition(partition=number, files=SegmentFiles.of(rest.files), cut=rest.rows)
+                for number, rest in rests.items()
+                if rest.rows.rows
+            ]
             found += [LaterTopic(name=topic.name, partitions=tuple(parts))] if parts else []
     return tuple(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
@@ -54,11 +54,11 @@ def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str
     found = []
     for topic in topics:
         # One file tells, and the smallest is read soonest.
-        files = sorted((file.bytes, file.key, file) for _, file in _files([topic]))
-        if files and savepoint_warnings.has_schema_ids(first_values(recovery.repository, files[0][2], _SAMPLE)):
+        smallest = min((file for _, file in _files([topic])), key=lambda file: (file.bytes, file.key), default=None)
+        if smallest is not None and savepoint_warnings.has_schema_ids(first_values(recovery.repository, smallest, _SAMPLE)):
             found.append(topic.name)
     return found
 
 
-def _files(topics: Sequence[TopicImage]) -> list[tuple[TopicPartition, SegmentFile]]:
-    return [(TopicPartition(topic.name, image.partition), file) for topic in topics for image in topic.partitions for file in image.files()]
+def _files(topics: Sequence[TopicImage]) -> Iterator[tuple[TopicPartition, SegmentFile]]:
+    return ((TopicPartition(topic.name, image.partition), file) for topic in topics for image in topic.partitions for file in image.files())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.manifest import CopiedRange, Manifest, TopicImage
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
@@ -66,11 +66,18 @@ def check_published(recovery: RecoveryContext, store: SavepointStore, savepoint_
             )
 
 
-def pieces_of(topics: Iterable[TopicImage]) -> list[tuple[TopicPartition, CopiedRange]]:
+def pieces_of(topics: Iterable[TopicImage]) -> Iterator[tuple[TopicPartition, CopiedRange]]:
     """Every range of these topics."""
-    return [
-        (TopicPartition(topic.name, image.partition), piece) for topic in topics for image in topic.partitions for piece in image.ranges
-    ]
+    for topic in topics:
+        for image in topic.partitions:
+            tp = TopicPartition(topic.name, image.partition)
+            yield from ((tp, piece) for piece in image.ranges)
+
+
+def pieces_with(topics: Iterable[TopicImage], files: Iterable[SegmentFile]) -> Iterator[tuple[TopicPartition, CopiedRange]]:
+    """The ranges of these topics that have one of ``files``."""
+    keys = {file.key for file in files}
+    return ((tp, piece) for tp, piece in pieces_of(topics) if piece.file is not None and piece.file.key in keys)
 
 
 def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[tuple[TopicPartition, CopiedRange]]) -> None:
