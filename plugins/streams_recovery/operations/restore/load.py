@@ -166,6 +166,9 @@ def check_written(
                 next_step=next_step,
                 topic=tp.topic,
                 partition=tp.partition,
+                rows=rows,
+                written=done.rows if done else 0,
+                log=(starts[tp], ends[tp]),
             )
     return LoadSummary(
         topics=len({tp.topic for tp in expected}),

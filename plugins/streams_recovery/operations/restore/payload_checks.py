@@ -17,18 +17,20 @@ _SAMPLE = 20
 
 def check_whole(topics: Sequence[TopicImage]) -> None:
     """Raise ``Refused`` when records of an internal topic are missing: there is no such thing as state with a hole in it."""
-    holes = [
-        f"offsets {gap.start}..{gap.end - 1} of {topic.name}-{image.partition} ({gap.reason})"
+    found = [
+        (f"{topic.name}-{image.partition}", gap)
         for topic in topics
         if topic.role.internal
         for image in topic.partitions
         for gap in image.gaps
     ]
+    holes = [f"offsets {gap.start}..{gap.end - 1} of {tp} ({gap.reason})" for tp, gap in found]
     if holes:
         raise Refused(
             f"the savepoint has no whole state: {'; '.join(holes[:20])} are missing",
             next_step="choose another savepoint, or rebuild the state from the input",
             gaps=holes,
+            holes=[(tp, gap.start, gap.end) for tp, gap in found],
         )
 
 

@@ -84,11 +84,11 @@ def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[
     """Raise ``Damaged`` naming the files of these ranges that are missing or have another size."""
     # Sizes only: what is in a file is checked before its first row is used.
     sizes = recovery.repository.sizes(Layout(manifest.application_id).segments)
+    wrong = [(tp, piece, piece.file) for tp, piece in wanted if piece.file is not None and sizes.get(piece.file.key) != piece.file.bytes]
     damaged = [
-        f"{piece.file.key} {'is missing' if (size := sizes.get(piece.file.key)) is None else f'has {size} bytes, not {piece.file.bytes}'} "
+        f"{file.key} {'is missing' if (size := sizes.get(file.key)) is None else f'has {size} bytes, not {file.bytes}'} "
         f"({tp}, offsets {piece.start} to {piece.end - 1})"
-        for tp, piece in wanted
-        if piece.file is not None and sizes.get(piece.file.key) != piece.file.bytes
+        for tp, piece, file in wrong
     ]
     if damaged:
         raise Damaged(
@@ -97,6 +97,7 @@ def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[
             "are whole",
             savepoint=manifest.savepoint_id,
             files=damaged,
+            sizes={file.key: sizes.get(file.key) for _, _, file in wrong},
         ).then(*((command("verify", recovery.config.name),) if manifest.application_id == recovery.application_id else ()))
 
 

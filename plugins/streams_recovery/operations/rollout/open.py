@@ -26,17 +26,27 @@ def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> Cut
     configured = clone.config.clone
     max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
     found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
-    refuse(found, f"{request.step} of {pair.clone.application_id}")
+    refuse(
+        found,
+        f"{request.step} of {pair.clone.application_id}",
+        lag=pair.lag,
+        max_lag=max_lag or 0,
+        missing=pair.clone_ahead,
+        unread=pair.old.unread,
+        committed=pair.old.committed,
+        retired_offsets=pair.old.retired_offsets,
+    )
     return cutover_plan(pair, request.step)
 
 
-def refuse(found: tuple[str, ...], doing: str) -> None:
-    """Raise ``Refused`` with all of ``found``, if there is any. ``doing`` completes the sentence "... cannot begin"."""
+def refuse(found: tuple[str, ...], doing: str, **facts: object) -> None:
+    """Raise ``Refused`` with all of ``found``, if there is any, and the ``facts``. ``doing`` completes the sentence "... cannot begin"."""
     if found:
         raise Refused(
             f"{doing} cannot begin, nothing was changed. " + " ".join(f"({number}) {one}." for number, one in enumerate(found, 1)),
             next_step="remove each of these causes, then run it again; step roll_back goes back to the old application whatever was begun",
             findings=list(found),
+            **facts,
         )
 
 

@@ -54,6 +54,8 @@ class AsOfMoment(Strategy):
             raise Refused(
                 f"no archived input of {archive.application_id} is as old as {moment(self.as_of.moment)}",
                 next_step="choose a later moment; there is no state before the first record",
+                application_id=archive.application_id,
+                moment=self.as_of.moment,
             )
         return RestoreSource(
             manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
@@ -83,4 +85,5 @@ def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:
             next_step="configure a second application (an id, outputs and copies of the inputs of its own, restore.topic_map), and restore "
             f"that one with {recovery.application_id} as its source; or restore into another cluster; or stop all producers and other readers of the "
             "inputs and have these cut (in_place)",
+            application_id=recovery.application_id,
         )

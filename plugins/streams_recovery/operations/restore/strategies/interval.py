@@ -135,16 +135,17 @@ def is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
 
 def _check_complete(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice) -> None:
     images = {TopicPartition(topic.name, image.partition): image for topic in archive.topics for image in topic.partitions}
-    missing = [
-        why
+    missing = {
+        tp: why
         for tp, cut in sorted(cuts.items())
         if (why := why_incomplete(tp, images[tp], cut.rows, wanted, lambda file: first_timestamp(recovery.repository, file))) is not None
-    ]
+    }
     if missing:
         raise Refused(
-            f"not all input of the interval from {moment(wanted.interval.start)} may be archived: {'; '.join(missing[:_NAMED])}",
+            f"not all input of the interval from {moment(wanted.interval.start)} may be archived: {'; '.join(list(missing.values())[:_NAMED])}",
             next_step="choose a later interval, or begin from the state of a savepoint (base savepoint)",
-            missing=missing,
+            missing=list(missing.values()),
+            archived_from={str(tp): images[tp].archived_from for tp in missing},
         )
 
 
