@@ -38,7 +38,7 @@ def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(conne
                 writer.write(batch_of(rows))
                 writer.finish()
         facts = caught.value.facts
-        assert (facts["acknowledged"], facts["max_message_bytes"], facts["code"]) == (100, 3_000_000, "MSG_SIZE_TOO_LARGE")
+        assert (facts["acknowledged"], facts["max_message_bytes"], facts["error_name"]) == (100, 3_000_000, "MSG_SIZE_TOO_LARGE")
         assert end_of(connection, tp) == 100
 
 

@@ -188,7 +188,7 @@ class PartitionWriter:
             f"{self._tp}: row {self._acknowledged} of this load was not written (the topic's max.message.bytes is {self._limit}): {why}"
         )
         kind: type[RecoveryError] = BrokerUnavailable if error.retriable() else Refused
-        return self._fact(kind, reason, next_step, max_message_bytes=self._limit, code=error.name())
+        return self._fact(kind, reason, next_step, max_message_bytes=self._limit, error_name=error.name())
 
     def _too_large(self, offset: int, key: bytes | None, value: bytes | None) -> RecoveryError:
         size = len(key or b"") + len(value or b"")

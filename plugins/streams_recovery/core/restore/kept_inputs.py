@@ -41,8 +41,8 @@ def check_same_records(kept: Collection[KeptInput], strategy: OffsetStrategy) ->
     """Raise ``Refused`` for inputs that were truncated below the committed offset: the offset now points at other records. For strategies that take
     offsets from the log this is only a warning.
     """
-    truncated = {one: why for one in kept if (why := one.truncated_below(one.read)) is not None}
-    problems = [f"{one.tp}: {why}" for one, why in truncated.items()]
+    truncated = [one for one in kept if one.truncated_below(one.read) is not None]
+    problems = [f"{one.tp}: {one.truncated_below(one.read)}" for one in truncated]
     if problems and not strategy.FROM_LOG:
         raise Refused(
             f"inputs lost records that the savepoint's state was made of, and have other records at these offsets now: {'; '.join(problems)}",
