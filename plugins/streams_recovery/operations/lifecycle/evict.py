@@ -36,6 +36,7 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
         raise ApplicationRunning(
             f"the group {recovery.application_id} is in use: {hosts}",
             next_step="stop these instances; they are not among those this configuration can stop",
+            group=recovery.application_id,
             members=hosts,
         )
     recovery.groups.evict(recovery.application_id, group.members)

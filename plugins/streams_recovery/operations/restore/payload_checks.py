@@ -44,6 +44,7 @@ def check_values(topics: Sequence[TopicImage]) -> None:
                 key=file.key,
                 topic=tp.topic,
                 partition=tp.partition,
+                timestamp=file.min_timestamp,
             )
 
 

@@ -84,8 +84,9 @@ ASIDE = QuarantineEntry(
 
 
 def test_a_quarantine_is_what_its_entries_say() -> None:
-    with pytest.raises(NotFound, match="restore x has set no input aside"):
+    with pytest.raises(NotFound, match="no input aside") as caught:
         quarantine_of("x", ())
+    assert caught.value.facts == {"restore": "x"}
     aside = quarantine_of("x", (ASIDE,))
     assert (aside.savepoint_id, aside.moment, aside.begun, aside.appended_at) == ("s", 7, None, None)
     assert [topic.rows for topic in aside.topics] == [4]
