@@ -13,6 +13,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
 from streams_recovery.operators.append import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import AppendRecordsOperator
 
 PARAMS = {
@@ -28,6 +29,7 @@ with DAG(
     doc_md=__doc__,
     description="Append later input again that a restore in place has set aside",
     tags=["streams-recovery", "restore"],
+    **outcome_callbacks(),
 ):
     name = "{{ params.application }}"
     open_append = OpenAppendOperator(application_name=name).as_setup()

@@ -15,6 +15,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators import params
 from streams_recovery.operators.assets import savepoints_of
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
@@ -62,6 +63,7 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"Savepoints of {config.application.id}",
         tags=["streams-recovery", "backup", name],
+        **outcome_callbacks(name),
     ) as dag:
         begin = BeginSavepointOperator(
             application_name=name,

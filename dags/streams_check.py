@@ -15,6 +15,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import ReadFilesOperator
 
 
@@ -40,6 +41,7 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"Check of the savepoints of {config.application.id}",
         tags=["streams-recovery", "check", name],
+        **outcome_callbacks(name),
     ) as dag:
         (
             PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")

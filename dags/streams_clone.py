@@ -37,6 +37,7 @@ from streams_recovery.operators.clone import (
     StopForCutoverOperator,
     TransferOutputsOperator,
 )
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -111,6 +112,7 @@ with DAG(
     doc_md=__doc__,
     description="Run a new version beside the old one, cut over to it, roll back",
     tags=["streams-recovery", "restore", "clone"],
+    **outcome_callbacks(),
 ):
     name, old = "{{ params.application }}", "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
     choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)

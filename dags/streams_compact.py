@@ -16,6 +16,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators.compact import PlanCompactionOperator, PublishCompactedOperator
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import CompactRecordsOperator
 
 
@@ -35,6 +36,7 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"Compaction of savepoints of {config.application.id}",
         tags=["streams-recovery", "compact", name],
+        **outcome_callbacks(name),
     ) as dag:
         (
             PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", reason="{{ params.reason or '' }}")

@@ -17,6 +17,7 @@ from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.operators import params
 from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AwaitRecoveredOperator,
     FinishRestoreOperator,
@@ -46,6 +47,7 @@ def streams_drill(name: str, schedule: str | None, application_id: str) -> DAG:
         doc_md=__doc__,
         description=f"Restores of {application_id} that are tried and removed",
         tags=["streams-recovery", "restore", "drill", name],
+        **outcome_callbacks(name),
     ) as dag:
         scratch = drill_name(name)
         # A savepoint that is published meanwhile must not change what was planned.

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator
+from streams_recovery.operators.outcome import outcome_callbacks
 
 
 def streams_expire(name: str, config: ApplicationConfig) -> DAG:
@@ -28,6 +29,7 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"Retention of the savepoints of {config.application.id}",
         tags=["streams-recovery", "expire", name],
+        **outcome_callbacks(name),
     ) as dag:
         PlanExpiryOperator(application_name=name) >> ExpireOperator(application_name=name, apply="{{ params.apply }}")
     return dag

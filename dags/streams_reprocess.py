@@ -17,6 +17,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.config.reprocess import Reprocess
 from streams_recovery.operators import params
 from streams_recovery.operators.groups import load_and_verify, load_deferred_input, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.reprocess import (
     ClaimIntervalSensor,
     ClearIntervalOperator,
@@ -78,6 +79,7 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
         doc_md=__doc__,
         description=f"Intervals of the past of {application_id}, processed again",
         tags=["streams-recovery", "reprocess", name],
+        **outcome_callbacks(name),
     ) as dag:
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
         open_restore = OpenIntervalOperator(application_name=scratch, source_id=application_id).as_setup()

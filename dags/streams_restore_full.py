@@ -15,6 +15,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -56,6 +57,7 @@ with DAG(
     doc_md=__doc__,
     description="Restore an application in place, with its state",
     tags=["streams-recovery", "restore"],
+    **outcome_callbacks(),
 ):
     name = "{{ params.application }}"
     open_restore = OpenRestoreOperator(application_name=name).as_setup()

@@ -17,6 +17,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -77,6 +78,7 @@ with DAG(
     doc_md=__doc__,
     description="Bring an application to a moment in the past",
     tags=["streams-recovery", "restore"],
+    **outcome_callbacks(),
 ):
     name = "{{ params.application }}"
     open_restore = OpenRestoreOperator(application_name=name, strategy=AS_OF_MOMENT).as_setup()

@@ -16,6 +16,7 @@ from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators import params
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -63,6 +64,7 @@ with DAG(
     doc_md=__doc__,
     description="Rebuild the state of an application from its input",
     tags=["streams-recovery", "restore"],
+    **outcome_callbacks(),
 ):
     name = "{{ params.application }}"
     open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.scheduled_run import StartRunOperator, StopRunOperator
 from streams_recovery.sensors.application import EndsReachedSensor
 
@@ -40,6 +41,7 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
         doc_md=__doc__,
         description=f"A run of {config.application.id}, which is down in between",
         tags=["streams-recovery", "run", name],
+        **outcome_callbacks(name),
     ) as dag:
         start = StartRunOperator(application_name=name, until="{{ params.until }}").as_setup()
         await_ends = EndsReachedSensor(

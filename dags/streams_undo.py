@@ -12,6 +12,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -45,6 +46,7 @@ with DAG(
     doc_md=__doc__,
     description="Bring back what was there before a restore",
     tags=["streams-recovery", "restore"],
+    **outcome_callbacks(),
 ):
     name = "{{ params.application }}"
     open_restore = OpenRestoreOperator(application_name=name, strategy=UNDO).as_setup()

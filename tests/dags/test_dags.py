@@ -23,7 +23,7 @@ from streams_recovery.core.restore.request import OutputPolicy, Safeguards, Safe
 from streams_recovery.core.timestamps import parse_moment
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Interval, Rebuild, RestoreRequest, Undo
 from streams_recovery.triggers.application import WatchTrigger
-from tests.support.airflow.restore_dags import APPEND, CLONE, RESTORE_DAGS, WAYS_BACK
+from tests.support.airflow.restore_dags import APPEND, CLONE, MONITOR, OF_ALL, RESTORE_DAGS, WAYS_BACK
 from tests.support.project import PROJECT
 
 PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "check", "expire", "compact", "drill", "run", "reprocess")]
@@ -98,10 +98,10 @@ def a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_is_a_backup_and_its_upkeep_for_every_application_and_one_of_each_way_back(dags: dict[str, Any]) -> None:
-    assert set(dags) == {*PER_APPLICATION, *WAYS_BACK}
+    assert set(dags) == {*PER_APPLICATION, *OF_ALL}
 
 
-@pytest.mark.parametrize("dag_id", [*PER_APPLICATION, *WAYS_BACK])
+@pytest.mark.parametrize("dag_id", [*PER_APPLICATION, *OF_ALL])
 def test_serialises_and_has_the_same_tasks_afterwards(dags: dict[str, Any], dag_id: str) -> None:
     dag = dags[dag_id]
     again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
@@ -116,7 +116,7 @@ def test_backup_is_hourly_without_catchup_and_one_at_a_time(dags: dict[str, Any]
 
 def test_a_dag_of_one_application_has_one_run_at_a_time_and_one_of_all_has_many(dags: dict[str, Any]) -> None:
     # A run that waits for its approval would keep every other application of the company from being restored.
-    runs = dict.fromkeys(PER_APPLICATION, 1) | dict.fromkeys(WAYS_BACK, 32)
+    runs = dict.fromkeys((*PER_APPLICATION, MONITOR), 1) | dict.fromkeys(WAYS_BACK, 32)
     assert {dag_id: dag.max_active_runs for dag_id, dag in dags.items()} == runs
 
 

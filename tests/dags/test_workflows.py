@@ -67,8 +67,10 @@ def taken(dag: Any, group: str) -> list[Any]:
 
 
 def test_every_dag_is_here(dags: dict[str, Any]) -> None:
-    assert {dag_id for dag_id, _ in WORKFLOWS} == set(dags)
-    for dag_id, dag in dags.items():
+    # The monitor takes no step of a workflow: it only looks.
+    assert {dag_id for dag_id, _ in WORKFLOWS} == set(dags) - {"streams_monitor"}
+    for dag_id in {dag_id for dag_id, _ in WORKFLOWS}:
+        dag = dags[dag_id]
         groups = [group for known, group in WORKFLOWS if known == dag_id]
         steps = [task.task_id for task in dag.tasks if hasattr(task, "takes")]
         assert sorted(task.task_id for group in groups for task in taken(dag, group)) == sorted(steps)

@@ -17,6 +17,7 @@ from streams_recovery.config.fields import (
     StoreName,
 )
 from streams_recovery.config.maintenance import Check, Compact, Retention, Run
+from streams_recovery.config.monitor import Monitor
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.restore import Restore
 from streams_recovery.config.runs import Runs
@@ -47,6 +48,7 @@ class ApplicationConfig(Section):
     retention: Retention = Retention()
     check: Check = Check()
     compact: Compact = Compact()
+    monitor: Monitor = Monitor()
     drill: Drill | None = None
     reprocess: Reprocess | None = None
     clone: Clone | None = None

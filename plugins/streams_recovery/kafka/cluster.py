@@ -15,7 +15,7 @@ from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.preflight.facts import ClusterFacts
 from streams_recovery.core.preflight.permissions import Rights
-from streams_recovery.kafka import errors, leader_epochs, log_ends, permissions, topic_configs
+from streams_recovery.kafka import errors, leader_epochs, log_dirs, log_ends, permissions, topic_configs
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.deadline import Deadline
@@ -202,6 +202,10 @@ class KafkaCluster:
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Where, in each log as it is now, the records written up to a leader epoch end; None where the broker does not know the epoch."""
         return leader_epochs.epoch_ends(self._clients, epochs)
+
+    def log_dirs(self, partitions: Mapping[str, int]) -> tuple[log_dirs.LogDir, ...]:
+        """What is on the brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
+        return log_dirs.read_log_dirs(self._clients, partitions, self._metadata().brokers)
 
     def _metadata(self) -> Any:
         return self._clients.patiently(

@@ -59,6 +59,13 @@ class ConsumerGroups:
         """Every partition that the group has a committed offset for. A first commit in an open transaction does not count yet."""
         return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
 
+    def last_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group committed last for each partition that it has a commit for, whether or not an open transaction is changing it: for those who
+        only look.
+        """
+        found = read_unsettled(self._clients, group_id, None)
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
     def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """Make ``offsets`` what the group has committed, metadata byte for byte, then read them back: all of them, or none. None deletes.
 

@@ -181,7 +181,7 @@ class Repository:
         return listed_without_them(self.location, self._credentials, prefix)
 
     def delete(self, keys: list[str]) -> None:
-        """Delete objects; those that do not exist are passed over. Only expiry calls this: nothing else needs the right to."""
+        """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to."""
         for key in keys:
             try:
                 self._do("deleting", key, lambda key=key: obstore.delete(self._store, _checked(key)))  # type: ignore[misc]

@@ -121,9 +121,24 @@ class Layout:
         """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
         return f"{self.application_id}/read-up-to/"
 
+    @property
+    def checks(self) -> str:
+        """Prefix of all checks."""
+        return f"{self.application_id}/checks/"
+
     def check(self, check_id: str) -> str:
         """Prefix of the numbered verdicts of one check: one, or more when its last step was repeated."""
-        return f"{self.application_id}/checks/{checked_name('check id', check_id)}/"
+        return f"{self.checks}{checked_name('check id', check_id)}/"
+
+    @property
+    def status(self) -> str:
+        """Prefix of the numbered reports of the monitor, of which only the newest are kept."""
+        return f"{self.application_id}/status/"
+
+    @property
+    def alerts(self) -> str:
+        """Prefix of the numbered entries of what people were told, of which only the newest are kept."""
+        return f"{self.application_id}/alerts/"
 
     @property
     def segments(self) -> str:

@@ -119,7 +119,7 @@ def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
 
 def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
     now = recovery.clock()
-    decisions = retention.decide(found.held(), _rules(recovery), found.pins, now=now)
+    decisions = retention.decide(found.held(), keep_rules(recovery), found.pins, now=now)
     files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
     return ExpirePlan(
         application_id=recovery.application_id,
@@ -219,7 +219,8 @@ def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str
     return None
 
 
-def _rules(recovery: RecoveryContext) -> KeepRules:
+def keep_rules(recovery: RecoveryContext) -> KeepRules:
+    """The rules as they are configured."""
     rules = recovery.config.retention
     return KeepRules(
         last=rules.keep_last,
