@@ -121,6 +121,19 @@ class KafkaCluster:
                         f"topics are neither there nor gone: {error.reason}", next_step="try again; if it stays, check the brokers' health"
                     ) from error
 
+    def broker_ids(self) -> tuple[int, ...]:
+        """The brokers that are up."""
+        return tuple(sorted(self._metadata().brokers))
+
+    def replicas(self, names: Collection[str]) -> dict[TopicPartition, tuple[int, ...]]:
+        """The brokers that each partition of these topics is on, the preferred leader first."""
+        shapes = self._clients.patiently("describing topics", lambda: self._shapes(names))
+        return {
+            TopicPartition(name, int(part["partition_index"])): tuple(map(int, part["replica_nodes"]))
+            for name, shape in shapes.items()
+            for part in shape["partitions"]
+        }
+
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
         """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
         with self._clients.requesting(f"creating topic {name}"):

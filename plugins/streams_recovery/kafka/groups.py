@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -104,16 +104,18 @@ class ConsumerGroups:
             if kind.errno not in (0, errors.UNKNOWN_MEMBER_ID):
                 raise errors.by_code(kind.errno, f"removing {member} from group {group_id} failed: {kind.__name__}")
 
-    def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0) -> GroupDescription:
+    def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0, waiting: Callable[[str], object] = str) -> GroupDescription:
         """Wait until the group is empty, then for ``settle`` more seconds in which it must stay so; it is seen empty at least twice. Times are in seconds.
 
         An evicted member that is alive after all leaves its group empty for a second or so, then joins again: one look would miss it.
-        Raises ``ApplicationRunning`` naming the members, or the state of a group whose members cannot be named.
+        ``waiting`` is called after each look, with what was seen. Raises ``ApplicationRunning`` naming the members, or the state of a group whose members
+        cannot be named.
         """
         deadline = Deadline(timeout)
         settled: Deadline | None = None
         while True:
             group = self.describe(group_id)
+            waiting(f"it is {group.state} with {len(group.members)} members")
             if not group.empty:
                 settled = None
                 if not deadline.pause(0.2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -26,6 +25,7 @@ from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.drain import whole_input
 from streams_recovery.operations.restore.open import guarded, stored_plan
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
+from streams_recovery.waiting import pause
 
 _ATTEMPTS: Final = 5
 _AGAIN_SECONDS: Final = 2.0
@@ -123,7 +123,8 @@ def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: Reproce
             if attempt == _ATTEMPTS:
                 raise
             attempt += 1
-            time.sleep(again_seconds)  # whoever has a transaction open ends it meanwhile, or the broker does
+            # Whoever has a transaction open ends it meanwhile, or the broker does.
+            pause(again_seconds, "open transactions in outputs to end")
 
 
 def _replace_once(recovery: RecoveryContext, request: ReprocessRequest) -> PublishReport:

@@ -12,6 +12,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
+from streams_recovery.waiting import Notice
 
 _EMPTY_SECONDS = 5.0
 
@@ -49,7 +50,7 @@ def carry_out(
         if own:
             refuse_if_unfinished(recovery)
             _check_gone(recovery)
-        recovery.groups.wait_empty(group_id, _EMPTY_SECONDS)
+        recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, waiting=Notice(f"group {group_id} to become empty").waiting)
         planned = plan(recovery, snapshot_id, group_id)
         check_approved(planned, approved_hash)
         before = _keep_what_is_there(recovery, planned, run_id, requested_by)

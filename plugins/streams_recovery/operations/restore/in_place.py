@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -36,6 +35,7 @@ from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.segments.queries import rows_below_and_no_later
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.waiting import pause
 
 _NAMED = 5
 
@@ -127,7 +127,7 @@ def _more_partitions(inputs: Collection[TopicImage], present: Mapping[str, Topic
 def check_still(recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float) -> None:
     """Look twice, so far apart, at ends and at how far producers have come. Raises ``Refused`` naming what moved."""
     first = _seen(recovery, partitions)
-    time.sleep(seconds)
+    pause(seconds, f"producers to show themselves in {len(partitions)} partitions of inputs")
     check_stood_still(first, _seen(recovery, partitions), seconds)
 
 
