@@ -16,6 +16,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
 from streams_recovery.config.directory import load_application
+from streams_recovery.config.schedules import plain
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, parse
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
@@ -60,6 +61,7 @@ class Pulled:
         """As a task group's *plan* or *publish* does."""
         return {
             "hash": f"hash of {task_ids}",
+            "text": f"text of {task_ids}",
             "savepoint": f"savepoint of {task_ids}",
             "savepoint_id": f"id of {task_ids}",
             "restore": f"restore of {task_ids}",
@@ -110,7 +112,7 @@ def test_serialises_and_has_the_same_tasks_afterwards(dags: dict[str, Any], dag_
 
 def test_backup_is_hourly_without_catchup_and_one_at_a_time(dags: dict[str, Any]) -> None:
     dag = dags[BACKUP]
-    assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("0 * * * *", False, 1)
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H * * * *", NAME, "backup"), False, 1)
     assert dag.dagrun_timeout is None, "a timeout of the run would skip the teardown that brings the application back"
 
 
@@ -118,6 +120,40 @@ def test_a_dag_of_one_application_has_one_run_at_a_time_and_one_of_all_has_many(
     # A run that waits for its approval would keep every other application of the company from being restored.
     runs = dict.fromkeys((*PER_APPLICATION, MONITOR), 1) | dict.fromkeys(WAYS_BACK, 32)
     assert {dag_id: dag.max_active_runs for dag_id, dag in dags.items()} == runs
+
+
+def test_no_dag_is_paused_when_it_appears(dags: dict[str, Any]) -> None:
+    # A run that is triggered on a paused DAG waits for ever, and nobody is told of a backup that never runs.
+    assert {dag_id for dag_id, dag in dags.items() if dag.is_paused_upon_creation is not False} == set()
+
+
+def test_only_a_backup_runs_at_once_and_the_others_when_they_are_due(dags: dict[str, Any]) -> None:
+    # A check or a drill of a repository that is still empty could only fail.
+    scheduled = {dag_id for dag_id in PER_APPLICATION if dags[dag_id].schedule is not None and dag_id != REPROCESS}
+    assert {dag_id for dag_id in scheduled if dags[dag_id].start_date is not None} == {BACKUP}
+
+
+def test_a_mistake_in_assets_harms_no_savepoint_and_no_restore(dags: dict[str, Any]) -> None:
+    for dag in dags.values():
+        for task in dag.tasks:
+            if task.inlets or task.outlets:
+                assert task.task_id.rpartition(".")[2] == "report", (dag.dag_id, task.task_id)
+                assert not {one for one in task.downstream_list if not one.is_teardown}, "nothing waits for it"
+
+
+def test_savepoints_and_restores_are_reported_with_what_they_were_made_of(dags: dict[str, Any]) -> None:
+    topics = ["kafka/kafka_default/orders", "kafka/kafka_default/inventory", "kafka/kafka_default/customers"]
+    found = {dag_id: ([one.name for one in task.inlets], [one.name for one in task.outlets]) for dag_id, task in reports(dags).items()}
+    assert found == {
+        BACKUP: (topics, [f"savepoints/{NAME}"]),
+        COMPACT: ([f"savepoints/{NAME}"], [f"savepoints/{NAME}"]),
+        CLONE: ([], ["streams-recovery/savepoints"]),
+        **dict.fromkeys((RESTORE, UNDO, REBUILD, PITR), ([f"savepoints/{NAME}"], ["streams-recovery/restores"])),
+    }
+
+
+def reports(dags: dict[str, Any]) -> dict[str, Any]:
+    return {dag_id: task for dag_id, dag in dags.items() for task in dag.tasks if task.task_id.rpartition(".")[2] == "report"}
 
 
 def test_application_is_let_go_without_waiting_for_spark(dags: dict[str, Any]) -> None:
@@ -148,11 +184,12 @@ def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], 
 
 
 def test_a_rejection_is_final_and_an_approval_that_airflow_failed_is_asked_for_again(dags: dict[str, Any]) -> None:
-    approve = dags[RESTORE].get_task("approve")
+    approve = rendered(dags[RESTORE], "approve")
+    context = {"dag_run": SimpleNamespace(triggering_user_name=None)}
     answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": None}
     with pytest.raises(AirflowFailException, match="Nothing was changed"):
-        approve.execute_complete({}, {"chosen_options": ["Reject"], **answer})
-    assert approve.execute_complete({}, {"chosen_options": ["Approve"], **answer})["chosen_options"] == ["Approve"]
+        approve.execute_complete(context, {"chosen_options": ["Reject"], **answer})
+    assert approve.execute_complete(context, {"chosen_options": ["Approve"], **answer})["chosen_options"] == ["Approve"]
     assert approve.retries == 3
 
 
@@ -379,7 +416,7 @@ def test_what_is_no_moment_never_becomes_a_run(dags: dict[str, Any], conf: dict[
 
 def test_a_check_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
     dag = dags[VERIFY]
-    assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("0 3 * * 0", False, 1)
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H 3 * * 0", NAME, "check"), False, 1)
     assert dag.get_task("conclude").get_flat_relative_ids(upstream=True) == {"plan", "read_files"}
     assert set(dag.task_ids) & DESTRUCTIVE == set()
 
@@ -408,9 +445,9 @@ def test_levels_that_do_not_exist_never_become_a_run(dags: dict[str, Any], level
         dags[VERIFY].params.get_param("level").resolve(level)
 
 
-def test_an_expiry_is_shown_first_and_done_only_when_asked_for(dags: dict[str, Any]) -> None:
+def test_an_expiry_is_shown_first_and_announced_before_it_deletes(dags: dict[str, Any]) -> None:
     dag = dags[EXPIRE]
-    assert (dag.schedule, dag.max_active_runs, dag.params["apply"]) == (None, 1, False)
+    assert (dag.schedule, dag.max_active_runs, dag.params["apply"]) == (plain("H 2 * * *", NAME, "retention"), 1, "after_days")
     assert dag.get_task("expire").upstream_task_ids == {"plan"}
     assert dag.get_task("expire").retries == 0
 
@@ -426,7 +463,7 @@ def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_appl
 
 def test_a_drill_is_weekly_and_needs_nobody(dags: dict[str, Any]) -> None:
     dag = dags[DRILL]
-    assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("0 4 * * 6", False, 1)
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H 4 * * 6", NAME, "drill"), False, 1)
     assert "approve" not in dag.task_ids
     assert set(dag.params) == {"savepoint"}, "what gives up a safeguard is no param"
 
@@ -434,7 +471,7 @@ def test_a_drill_is_weekly_and_needs_nobody(dags: dict[str, Any]) -> None:
 def test_a_drill_has_the_tasks_of_a_restore_and_works_on_an_application_of_its_own(dags: dict[str, Any]) -> None:
     drill, restore = dags[DRILL], dags[RESTORE]
     own = {"clear", "plan", "open_restore", "remove", "conclude"}
-    assert set(drill.task_ids) - own == set(restore.task_ids) - {"plan", "approve", "open_restore", "abandon"}
+    assert set(drill.task_ids) - own == set(restore.task_ids) - {"plan", "approve", "open_restore", "report", "abandon"}
     assert {task.application_name for task in drill.tasks} == {f"{NAME}:drill", NAME}
     assert [task.task_id for task in drill.tasks if task.application_name == NAME] == ["conclude"], (
         "only the history is the application's own"

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from streams_recovery.config.access import Access
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
 from streams_recovery.config.archive_check import archive_problems
 from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
@@ -53,6 +54,7 @@ class ApplicationConfig(Section):
     reprocess: Reprocess | None = None
     clone: Clone | None = None
     run: Run = Run()
+    access: Access = Access()
     runs: Runs
 
     def store_kind(self, store: str) -> StoreKind | None:

@@ -14,6 +14,7 @@ from streams_recovery.config.directory import load_application
 from streams_recovery.core import bounded_json, codec
 from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.answers import require_answer
 from streams_recovery.workflows.step import Step
 
 T = TypeVar("T")
@@ -27,10 +28,12 @@ class StepOperator(BaseOperator):
     unless others are given.
 
     The results that the step needs come from the tasks of the same names, beside this one in its task group, so nothing but the order of tasks has to be
-    drawn. ``results`` gives templates of others, by the names of steps; each renders to JSON text.
+    drawn. ``results`` gives templates of others, by the names of steps; each renders to JSON text. A task ``after_approval`` is the first one that acts on an
+    approval: it looks at who gave it.
     """
 
     takes: ClassVar[Step]
+    after_approval: ClassVar[bool] = False
     template_fields: Sequence[str] = ("application_name", "results")
 
     def __init__(self, *, application_name: str, results: Mapping[str, str] | None = None, **kwargs: Any) -> None:
@@ -41,6 +44,8 @@ class StepOperator(BaseOperator):
     def execute(self, context: Context) -> Any:
         """Open the application, take the step, return what it reports as plain JSON."""
         started = time.monotonic()
+        if self.after_approval:
+            require_answer(self, self.application_name, context)
         with airflow_errors(), context_of(self.application_name) as recovery:
             result = self.step(recovery, context)
         plain = codec.encode(result)

@@ -151,6 +151,11 @@ class Layout:
         return f"{self.application_id}/pins/"
 
     @property
+    def announcements(self) -> str:
+        """Prefix of the numbered announcements of when expiry begins to delete."""
+        return f"{self.application_id}/announcements/"
+
+    @property
     def retired_prefix(self) -> str:
         """Prefix of the manifests of savepoints that have expired."""
         return f"{self.application_id}/expired/"

@@ -15,7 +15,7 @@ from streams_recovery.core.repository.retention import HeldSavepoint, Pin, Store
 from streams_recovery.core.status.report import SavepointSummary, StatusReport
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.maintenance.expire import keep_rules
+from streams_recovery.operations.maintenance.announce import keep_rules
 from streams_recovery.operations.unfinished import needed_savepoints
 
 MOST: Final = 2_000
