@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
+from streams_recovery.config.dag_id import id_of
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.operators.access import unusable_configurations
-from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation, id_of
+from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation
 
 
 def streams_configuration(name: str, error: ConfigInvalid) -> DAG:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_applications
-from streams_recovery.config.fields import MAX_NAME
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.operators.access import unusable_configurations
-
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class CheckConfigurationOperator(BaseOperator):
@@ -29,13 +23,6 @@ class CheckConfigurationOperator(BaseOperator):
         if error is not None:
             raise AirflowFailException(_storable(str(error)))
         self.log.info("The configuration of %s can be used; its DAGs come back with the next parsing", self.application_name)
-
-
-def id_of(name: str) -> str:
-    """A file's stem as it can stand in an id or a tag of Airflow: a file that is not well named has to be shown too."""
-    plain = _NOT_IN_IDS.sub("_", name)[:MAX_NAME]
-    # Two names must not become one.
-    return plain if plain == name else f"{plain[: MAX_NAME - 9]}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 def explanation(name: str, error: ConfigInvalid) -> str:

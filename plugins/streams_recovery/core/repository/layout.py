@@ -56,6 +56,10 @@ class Layout:
         """The record that a savepoint was published: what tells a lost manifest from one that never was."""
         return f"{self.published_prefix}{checked_name('savepoint id', savepoint_id)}.json"
 
+    def detail(self, savepoint_id: str) -> str:
+        """What people look at of a savepoint: its topics and partitions, without its ranges."""
+        return f"{self.application_id}/details/{checked_name('savepoint id', savepoint_id)}.json"
+
     def work(self, run: str, name: str) -> str:
         """Notes that the tasks of one run leave for each other: the cut before its copy, job specifications and results."""
         return f"{self.application_id}/work/{checked_name('run', run)}/{checked_name('note', name)}.json"

@@ -36,7 +36,8 @@ class RunKind(enum.StrEnum):
 class SavepointSummary:
     """One savepoint in a list or on a timeline. ``new_bytes`` are those of segments that were stored since the savepoint before it. ``held_seconds`` is how
     long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
-    retention keeps it.
+    retention keeps it. ``input_positions`` are up to where each input was processed, as the sum of its committed offsets
+    (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say how many records lie between two savepoints.
     """
 
     savepoint_id: str
@@ -54,6 +55,7 @@ class SavepointSummary:
     pinned: bool
     expires: bool
     survives_cluster_loss: bool
+    input_positions: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,7 +212,12 @@ def _forgotten(recovery: RecoveryContext) -> list[str]:
 def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
     """Why what is left of an expired savepoint could not be removed, None when it is gone."""
     offsets = list(recovery.repository.keys(recovery.layout.offset_snapshot(savepoint_id)))
-    if locked := next(filter(None, map(remover.locked, (recovery.layout.published(savepoint_id), *copies, *offsets))), None):
+    if locked := next(
+        filter(
+            None, map(remover.locked, (recovery.layout.published(savepoint_id), recovery.layout.detail(savepoint_id), *copies, *offsets))
+        ),
+        None,
+    ):
         return locked
     if problem := next(filter(None, map(remover.remove, offsets)), None):
         return problem
