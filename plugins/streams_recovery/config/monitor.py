@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import Annotated, Self
 
-from croniter import croniter
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from streams_recovery.config.fields import Duration, Integer, Schedule, Section, Url, explained
+from streams_recovery.config.pauses import longest_pause
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.http_address import unencrypted
 from streams_recovery.core.status.alerts import AlertPolicy
@@ -17,8 +16,6 @@ from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.limits import Limits
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-# Firings of a schedule within which its longest pause is looked for: a week of hours.
-_FIRINGS = 200
 # A savepoint may be missed once: it counts as late when the one after it is missing too.
 _LATE = 2
 _NO_REMINDER = "none"
@@ -45,15 +42,6 @@ def _reminder(value: str) -> str:
 def seconds(duration: str) -> float:
     """The length of an ISO 8601 duration."""
     return milliseconds(duration) / 1000
-
-
-def longest_pause(schedule: str | None) -> float | None:
-    """Seconds between two firings of a cron expression at most, None without one."""
-    if schedule is None:
-        return None
-    firings = croniter(schedule, 0)
-    moments: list[float] = [firings.get_next(float) for _ in range(_FIRINGS)]
-    return max(later - earlier for earlier, later in itertools.pairwise(moments))
 
 
 Share = Annotated[float, Field(gt=0, le=1000)]

@@ -7,12 +7,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from streams_recovery.core.restore.estimate import duration_text
+from streams_recovery.core.text import units
 
-_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_THREE_DIGITS, _TWO_DIGITS = 999.5, 99.5
-_MANY_DAYS: Final = 3
+_MINUTE: Final = 60
+_SECONDS_COUNT: Final = 10 * _MINUTE
 UNKNOWN: Final = "unknown"
 
 
@@ -20,10 +18,7 @@ def size(count: float | None) -> str:
     """``38.2 GB``."""
     if count is None:
         return UNKNOWN
-    value, unit = float(count), 0
-    while abs(value) >= _THREE_DIGITS and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or abs(value) >= _TWO_DIGITS else f"{value:.1f} {_UNITS[unit]}"
+    return units.size(count)
 
 
 def number(count: float | None) -> str:
@@ -40,15 +35,8 @@ def seconds(length: float | None) -> str:
     """``4 min``, ``3 h 12 min``, ``12 days``: one or two units."""
     if length is None:
         return UNKNOWN
-    if length < 1:
-        return f"{length:.1f} s"
-    if length < 10 * _MINUTE:
-        return duration_text(length).removesuffix(" 0 s")
-    if length < _DAY:
-        return duration_text(round(length / _MINUTE) * _MINUTE).removesuffix(" 0 s").removesuffix(" 0 min")
-    days, rest = divmod(round(length / _HOUR) * _HOUR, _DAY)
-    word = "day" if days == 1 else "days"
-    return f"{days:.0f} {word} {rest / _HOUR:.0f} h" if rest and days < _MANY_DAYS else f"{days:.0f} {word}"
+    # Seconds beside ten minutes and more say nothing.
+    return units.span(length if length < _SECONDS_COUNT else round(length / _MINUTE) * _MINUTE)
 
 
 def age(at: int | None, now: int) -> str:

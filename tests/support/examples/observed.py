@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, GroupMember, Profile, TopicRole
+from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.status.facts import (
     CheckState,
     ClusterFacts,
@@ -64,6 +65,7 @@ REPOSITORY = RepositoryFacts(
     quarantines=(),
     holds=(),
     quiesce=None,
+    deletion=DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW - DAY, due=True),
 )
 TOPICS = (
     TopicStatus(name="orders-in", role=TopicRole.INPUT, partitions=2, records=1000, disk_bytes=GIB, lag=10),

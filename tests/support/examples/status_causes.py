@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicRole
+from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.status.facts import (
     CheckState,
     DrillState,
@@ -67,6 +68,11 @@ def check(**changes: Any) -> dict[str, Any]:
     return {"repository": {"check": replace(CheckState(check_id="c", at=NOW - DAY, causes=()), **changes)}}
 
 
+def deletion(**changes: Any) -> dict[str, Any]:
+    base = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW + MINUTE, due=False)
+    return {"repository": {"deletion": replace(base, **changes)}}
+
+
 def drill(**changes: Any) -> dict[str, Any]:
     base = DrillState(run="d", began_at=NOW - DAY, succeeded=True, outcome="succeeded", rpo_seconds=60.0, rto_seconds=60.0)
     return {"repository": {"drill": replace(base, **changes)}}
@@ -115,6 +121,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "guard-left": hold(),
     "restore-hold-left": hold(of_restore=True),
     "quarantine-left": {"repository": {"quarantines": (QUARANTINE,)}},
+    "deletion-announced": deletion(),
     "check-failed": check(causes=("missing-file",)),
     "check-overdue": check(at=NOW - 9 * DAY),
     "drill-failed": drill(succeeded=False, outcome="failed after loaded"),

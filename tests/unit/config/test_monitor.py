@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.loader import load
-from streams_recovery.config.monitor import longest_pause
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.limits import Limits
 from tests.support.examples.configurations import MINIMAL, refused, written
@@ -38,14 +37,6 @@ def test_alerts_have_a_policy(tmp_path: Path) -> None:
         0,
     )
     assert load(written(tmp_path, MINIMAL), {}).monitor.policy.reminder is None
-
-
-@pytest.mark.parametrize(
-    ("schedule", "pause"),
-    [("0 * * * *", 3600), ("*/5 * * * *", 300), ("0 9 * * 1-5", 3 * 86_400), ("0 0 1 * *", 31 * 86_400), (None, None)],
-)
-def test_the_longest_pause_of_a_schedule(schedule: str | None, pause: float | None) -> None:
-    assert longest_pause(schedule) == pause
 
 
 @pytest.mark.parametrize(

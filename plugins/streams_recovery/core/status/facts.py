@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import GroupDescription
+from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
 
 
@@ -107,7 +108,7 @@ class QuiesceState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFacts:
     """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
-    when the cluster is lost.
+    when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
     """
 
     newest: SavepointSummary | None
@@ -122,6 +123,7 @@ class RepositoryFacts:
     quarantines: tuple[QuarantineState, ...]
     holds: tuple[HoldState, ...]
     quiesce: QuiesceState | None
+    deletion: DeletionOutlook | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

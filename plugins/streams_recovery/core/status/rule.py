@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from streams_recovery.core.status.facts import Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
@@ -52,7 +52,7 @@ def judge(rules: Iterable[Rule], observed: Observed, limits: Limits, earlier: Se
         if any(_unseen(observed, part) for part in rule.parts):
             found += [one for one in earlier if one.kind in rule.kinds]
         else:
-            found += [replace(one, runbook=f"{limits.docs.rstrip('/')}/{one.runbook}") for one in rule.find(observed, limits)]
+            found += [one.with_docs_at(limits.docs) for one in rule.find(observed, limits)]
     return tuple(sorted(found, key=lambda one: (_ORDER.index(one.severity), one.kind, one.subject)))
 
 

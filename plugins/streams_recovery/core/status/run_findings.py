@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from streams_recovery.core.status.finding import Severity, StatusFinding
@@ -16,19 +15,15 @@ KINDS: Final = (RUN_FAILED, BROKEN, MONITOR_FAILED)
 
 def run_failed(dag_id: str, run_id: str, reason: str, *, docs: str) -> StatusFinding:
     """A run of one of our DAGs has failed. It is over when a later one succeeds. ``docs`` is where the pages on findings are."""
-    return _at(docs, finding(RUN_FAILED, Severity.CRITICAL, f"run {run_id} of {dag_id} failed: {reason}", subject=dag_id))
+    return finding(RUN_FAILED, Severity.CRITICAL, f"run {run_id} of {dag_id} failed: {reason}", subject=dag_id).with_docs_at(docs)
 
 
 def configuration_broken(name: str, problem: str, *, docs: str) -> StatusFinding:
     """A configuration cannot be used, so nothing is done for its application."""
     text = f"the configuration of {name} cannot be used, so no savepoint of it is taken: {problem}"
-    return _at(docs, finding(BROKEN, Severity.CRITICAL, text, subject=name))
+    return finding(BROKEN, Severity.CRITICAL, text, subject=name).with_docs_at(docs)
 
 
 def monitor_failed(name: str, problem: str, *, docs: str) -> StatusFinding:
     """The monitor could not store what it has seen: nobody would hear of anything else."""
-    return _at(docs, finding(MONITOR_FAILED, Severity.CRITICAL, f"the monitor of {name} failed: {problem}"))
-
-
-def _at(docs: str, found: StatusFinding) -> StatusFinding:
-    return replace(found, runbook=f"{docs.rstrip('/')}/{found.runbook}")
+    return finding(MONITOR_FAILED, Severity.CRITICAL, f"the monitor of {name} failed: {problem}").with_docs_at(docs)

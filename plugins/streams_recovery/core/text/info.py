@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams_recovery.core.restore.estimate import duration_text
 from streams_recovery.core.status.info import ApplicationInfo, InfoSavepoint, InfoSource
 from streams_recovery.core.text.restore_plan import moment
-from streams_recovery.core.text.units import age_text, bytes_text
+from streams_recovery.core.text.units import size, span
 
 
 def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
@@ -20,14 +19,14 @@ def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
 def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     yield "status", str(info.health)
     yield "looked at", f"{_when(info.looked_at, now)}, {_by_whom(info.source)}"
-    size = "" if info.repository_bytes is None else f", {bytes_text(info.repository_bytes)} in the repository"
-    yield "savepoints", f"{info.savepoints:,}{size}"
+    stored = "" if info.repository_bytes is None else f", {size(info.repository_bytes)} in the repository"
+    yield "savepoints", f"{info.savepoints:,}{stored}"
     yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now)
     if info.newest_exact != info.newest:
         yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now)
     yield "objective", _objective(info)
     if info.recovery_seconds is not None:
-        yield "a restore takes about", duration_text(info.recovery_seconds)
+        yield "a restore takes about", span(info.recovery_seconds)
     for savepoint_id in info.damaged:
         yield "damaged", savepoint_id
     for part, problem in info.problems.items():
@@ -49,11 +48,11 @@ def _savepoint(found: InfoSavepoint, now: int) -> str:
 
 
 def _when(at: int, now: int) -> str:
-    return f"{moment(at)}, {age_text(max(0, now - at) / 1000)} ago"
+    return f"{moment(at)}, {span(max(0, now - at) / 1000)} ago"
 
 
 def _objective(info: ApplicationInfo) -> str:
     if info.objective_seconds is None:
         return "none, and no savepoint is scheduled"
-    age = "there is no exact savepoint" if info.age_seconds is None else f"the newest exact savepoint is {age_text(info.age_seconds)} old"
-    return f"{'met' if info.objective_met else 'MISSED'}: {age}, and {age_text(info.objective_seconds)} is the limit"
+    age = "there is no exact savepoint" if info.age_seconds is None else f"the newest exact savepoint is {span(info.age_seconds)} old"
+    return f"{'met' if info.objective_met else 'MISSED'}: {age}, and {span(info.objective_seconds)} is the limit"

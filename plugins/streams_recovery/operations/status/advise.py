@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from itertools import pairwise
-from typing import Final
 
-from croniter import croniter
-
+from streams_recovery.config.pauses import longest_pause
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
 from streams_recovery.core.preflight.facts import TopicFacts
 from streams_recovery.core.status.advice import advise
@@ -18,13 +14,11 @@ from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import topics_as_they_are
 
-# Enough for a schedule of some days of the week with several times a day.
-_RUNS: Final = 100
-
 
 def advice(recovery: RecoveryContext) -> tuple[StatusFinding, ...]:
     """What makes a recovery of the application slow or impossible, the worst first. Raises what asking the cluster raises."""
-    return advise(advice_facts(recovery))
+    docs = recovery.config.monitor.docs
+    return tuple(one.with_docs_at(docs) for one in advise(advice_facts(recovery)))
 
 
 def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
@@ -39,8 +33,8 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         unreadable=unreadable,
         broker_ids=recovery.cluster.broker_ids(),
         broker=cluster.settings,
-        interval_seconds=longest_interval(config.backup.schedule, recovery.clock()),
-        down_seconds=longest_interval(config.run.schedule, recovery.clock()),
+        interval_seconds=longest_pause(config.backup.schedule),
+        down_seconds=longest_pause(config.run.schedule),
         guarantee=own.guarantee,
         commit_interval_ms=int(own.commit_interval_seconds * 1000),
         capture_seconds=float(config.backup.consistency.timeout_seconds),
@@ -50,15 +44,6 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         state_directories=tuple(instance.state_directory for instance in instances),
         streams=own.streams_config,
     )
-
-
-def longest_interval(schedule: str | None, now: int) -> float | None:
-    """The longest time in seconds between two runs of a cron expression that come next, None without one. ``now`` in milliseconds since the epoch."""
-    if schedule is None:
-        return None
-    runs = croniter(schedule, datetime.fromtimestamp(now / 1000, UTC))
-    times = [float(runs.get_next(float)) for _ in range(_RUNS)]
-    return max(later - earlier for earlier, later in pairwise(times))
 
 
 def _with_sizes(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[AdviceTopic, ...]:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from croniter import croniter
 
-from streams_recovery.config.monitor import longest_pause
+from streams_recovery.config.pauses import longest_pause
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
@@ -24,12 +24,14 @@ from streams_recovery.core.status.facts import (
     RepositoryFacts,
     Schedules,
 )
+from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.history import thinned
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import HistoryPoint, Objectives, Part, RunSummary, StatusReport, TopicStatus
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.status.advise import advice
 from streams_recovery.operations.status.cluster import cluster_facts
 from streams_recovery.operations.status.disks import DisksSeen, disks_seen
 from streams_recovery.operations.status.estimate import estimate_of
@@ -40,8 +42,8 @@ from streams_recovery.operations.status.savepoints import MOST, Savepoints, list
 LOGGER = logging.getLogger("streams_recovery.operations.status.look")
 
 T = TypeVar("T")
-# A bucket of a million segments takes a thousand requests to list: once an hour is often enough for sizes.
-_SIZES_MS: Final = 3_600_000
+# A bucket of a million segments takes a thousand requests to list, and settings change seldom: once an hour is often enough for both.
+_SELDOM_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
         disks=disks.facts.disks,
         next_savepoint_at=_next(recovery, now),
         estimate=_estimate(recovery, before, newest, cluster),
+        advice=_advice(recovery, before, now, cluster),
     )
     if inside is not None:
         report = _with_repository(report, inside)
@@ -98,7 +101,7 @@ def _seen(parts: dict[str, Part], name: PartName, now: int, look: Callable[[], T
 
 
 def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now: int) -> _InRepository:
-    measured = earlier.repository_bytes if earlier is not None and earlier.taken_at // _SIZES_MS == now // _SIZES_MS else None
+    measured = earlier.repository_bytes if earlier is not None and earlier.taken_at // _SELDOM_MS == now // _SELDOM_MS else None
     stored = recovery.repository.listed(f"{recovery.application_id}/") if measured is None else None
     savepoints = list_savepoints(recovery, earlier, _segments(recovery, stored))
     facts = repository_facts(recovery, savepoints)
@@ -151,6 +154,17 @@ def _estimate(recovery: RecoveryContext, before: StatusReport, newest: Manifest 
         return estimate_of(recovery, newest, cluster)
     except RecoveryError:
         return before.estimate
+
+
+def _advice(recovery: RecoveryContext, before: StatusReport, now: int, cluster: ClusterFacts | None) -> tuple[StatusFinding, ...]:
+    """What makes a recovery slow or impossible. Settings change seldom: it is looked up once an hour, and again until there is some."""
+    if cluster is None or (before.advice and before.taken_at // _SELDOM_MS == now // _SELDOM_MS):
+        return before.advice
+    try:
+        return advice(recovery)
+    except RecoveryError as error:
+        LOGGER.warning("the settings of %s could not be looked at: %s", recovery.application_id, error.reason)
+        return before.advice
 
 
 def _next(recovery: RecoveryContext, now: int) -> int | None:

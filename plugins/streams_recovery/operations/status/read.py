@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import dataclass
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
@@ -30,27 +30,34 @@ class StoredStatus:
     report: StatusReport
 
 
-def latest(repository: Repository, layout: Layout) -> StatusReport | None:
-    """The newest status, None when nobody has observed the application yet. Raises ``RepositoryUnavailable``, ``Damaged`` and ``ConfigInvalid``."""
-    found = newest(repository, layout, None)
-    return None if found is None else found.report
-
-
 def newest(repository: Repository, layout: Layout, known: StoredStatus | None) -> StoredStatus | None:
-    """The same with its object: ``known`` itself while there is no newer one."""
+    """The newest status that can be read: ``known`` itself while there is no newer entry, None when nobody has observed the application yet. Raises
+    ``RepositoryUnavailable`` and ``ConfigInvalid``, and ``Damaged`` when there are entries and none can be read.
+    """
     for _ in range(_TRIES):
         keys = [key for key in repository.keys(layout.status) if key.endswith(".json")]
-        if not keys:
-            return None
-        if known is not None and known.key == keys[-1]:
-            return known
         with contextlib.suppress(NotFound):
-            return StoredStatus(keys[-1], read_value(repository, StatusReport, keys[-1], most_bytes=MOST_BYTES_OF_ENTRY))
+            return _newest_of(repository, keys, known)
     return known
 
 
+def _newest_of(repository: Repository, keys: list[str], known: StoredStatus | None) -> StoredStatus | None:
+    """The last of these that can be read. What another release has written may not be readable here."""
+    unreadable: Damaged | None = None
+    for key in reversed(keys):
+        if known is not None and known.key == key:
+            return known
+        try:
+            return StoredStatus(key, read_value(repository, StatusReport, key, most_bytes=MOST_BYTES_OF_ENTRY))
+        except Damaged as error:
+            unreadable = unreadable or error
+    if unreadable is not None:
+        raise unreadable
+    return None
+
+
 def detail(repository: Repository, layout: Layout, savepoint_id: str) -> SavepointDetail | None:
-    """One savepoint with its topics and partitions, None when nothing was written of it. Raises as ``latest`` does."""
+    """One savepoint with its topics and partitions, None when nothing was written of it. Raises as ``newest`` does."""
     with contextlib.suppress(NotFound):
         return SavepointStore(repository, layout).detail(savepoint_id)
     return None

@@ -8,6 +8,7 @@ from typing import Final
 
 from streams_recovery.core.errors import Damaged, EntryUnreadable
 from streams_recovery.core.ids import is_id
+from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.publication import Publication
@@ -28,6 +29,7 @@ from streams_recovery.core.status.moments import moment_of
 from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.status.restores import open_restores
 from streams_recovery.operations.status.savepoints import Savepoints, newest_exact
@@ -58,6 +60,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
         quarantines=_quarantines(recovery, found.pins),
         holds=_holds(recovery),
         quiesce=_quiesce(recovery),
+        deletion=_deletion(recovery),
     )
 
 
@@ -161,6 +164,13 @@ def _quiesce(recovery: RecoveryContext) -> QuiesceState | None:
         # Whose journal cannot be read is told of with the restores.
         return None
     return None if left is None else QuiesceState(run=left.run, mode=left.mode.value, since=left.at, instances=left.instances)
+
+
+def _deletion(recovery: RecoveryContext) -> DeletionOutlook | None:
+    try:
+        return deletion_outlook(recovery)
+    except Damaged:
+        return None
 
 
 def _ids(recovery: RecoveryContext, prefix: str) -> set[str]:

@@ -13,13 +13,14 @@ from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile, decide, pinned
 from streams_recovery.core.status.report import SavepointSummary, StatusReport
+from streams_recovery.core.status.savepoint_detail import SavepointDetail, savepoint_detail
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import keep_rules
 from streams_recovery.operations.unfinished import needed_savepoints
 
 MOST: Final = 2_000
-# Manifests that one look opens: those of savepoints that are new since the last one, and after an upgrade some more with each look.
+# Savepoints that one look opens: those of savepoints that are new since the last one, and after an upgrade some more with each look.
 _OPENED: Final = 10
 
 
@@ -47,7 +48,7 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
     ]
     summaries = _with_new_bytes(summaries, published, segments)
     return Savepoints(
-        summaries=tuple(_with_held_seconds(recovery, summaries)),
+        summaries=tuple(_with_details(recovery, summaries)),
         publications=publications,
         damaged=tuple(savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged)),
         pins=marks,
@@ -78,6 +79,7 @@ def _summary(one: Publication, published: int | None, known: SavepointSummary | 
         pinned=pinned,
         expires=expires,
         survives_cluster_loss=one.survives_cluster_loss,
+        input_positions=known.input_positions if known else None,
     )
 
 
@@ -122,11 +124,24 @@ def _with_new_bytes(
     return [one if one.new_bytes is not None else replace(one, new_bytes=new.get(one.savepoint_id)) for one in summaries]
 
 
-def _with_held_seconds(recovery: RecoveryContext, summaries: Sequence[SavepointSummary]) -> list[SavepointSummary]:
-    unknown = [one.savepoint_id for one in summaries if one.held_seconds is None][-_OPENED:]
-    held = {}
-    for savepoint_id in unknown:
-        # One that expires meanwhile, or cannot be read, is told of elsewhere.
-        with contextlib.suppress(RecoveryError):
-            held[savepoint_id] = recovery.savepoints.outline(savepoint_id).proof.held_seconds
-    return [replace(one, held_seconds=held.get(one.savepoint_id, one.held_seconds)) for one in summaries]
+def _with_details(recovery: RecoveryContext, summaries: Sequence[SavepointSummary]) -> list[SavepointSummary]:
+    """The same with what only the savepoint itself says. It is read once: afterwards the report before has it."""
+    unknown = [one.savepoint_id for one in summaries if one.held_seconds is None or one.input_positions is None][-_OPENED:]
+    found = {savepoint_id: _detail(recovery, savepoint_id) for savepoint_id in unknown}
+    return [
+        one
+        if (detail := found.get(one.savepoint_id)) is None
+        else replace(one, held_seconds=detail.held_seconds, input_positions=detail.input_positions())
+        for one in summaries
+    ]
+
+
+def _detail(recovery: RecoveryContext, savepoint_id: str) -> SavepointDetail | None:
+    """From its detail, or from its manifest where there is none that can be read. None for one that expires meanwhile, or is damaged: that is told of
+    elsewhere.
+    """
+    with contextlib.suppress(RecoveryError):
+        return recovery.savepoints.detail(savepoint_id)
+    with contextlib.suppress(RecoveryError):
+        return savepoint_detail(recovery.savepoints.outline(savepoint_id))
+    return None

@@ -117,9 +117,9 @@ def test_every_fact_has_a_line() -> None:
     for fact in (
         "status: attention",
         "10 min ago, by streams_monitor",
-        "savepoints: 12, 38 GB in the repository",
-        "60 min ago, exact, full, 1,000 records in 3 files; it does not survive the loss of the cluster",
-        "objective: MISSED: the newest exact savepoint is 60 min old, and 30 min is the limit",
+        "savepoints: 12, 38.0 GB in the repository",
+        "1 h ago, exact, full, 1,000 records in 3 files; it does not survive the loss of the cluster",
+        "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
         "a restore takes about: 1 min 1 s",
         "cluster was not looked at: no broker answers",
         "warning: late: It is late.",

@@ -16,9 +16,11 @@ from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import log as logs
 from streams_recovery.operations.status.disks import disks_seen
+from tests.support.examples.statuses import ADVICE
 from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, root
 
 NOW = SECOND_AT + 600_000
+HOUR = 3_600_000
 TOPIC = TopicStatus(name="orders", role=TopicRole.INPUT, partitions=1, records=5, disk_bytes=100, lag=2)
 
 
@@ -48,7 +50,9 @@ def test_a_cluster_that_does_not_answer_takes_nothing_from_the_rest(seen: tuple[
         ("not-seen", "application"),
         ("not-seen", "disks"),
     ]
-    assert report.next_savepoint_at == SECOND_AT + 3_600_000
+    minute = int(str(recovery.config.backup.schedule).split()[0])
+    assert report.next_savepoint_at is not None
+    assert (report.next_savepoint_at % HOUR, NOW < report.next_savepoint_at <= NOW + HOUR) == (minute * 60_000, True)
     assert [point.at for point in report.history] == [NOW]
     assert codec.loads(StatusReport, codec.dumps(report), where="here") == report
     # Only reads.
@@ -61,11 +65,13 @@ def test_what_was_known_stays_with_its_age(seen: tuple[RecoveryContext, StatusRe
         report,
         taken_at=NOW - 300_000,
         topics=(TOPIC,),
+        advice=(ADVICE,),
         parts=report.parts | {"cluster": Part(looked_at=NOW - 300_000, problem=None)},
         history=(replace(report.history[0], at=NOW - 300_000),),
     )
     again = status.observe(recovery, earlier)
     assert again.topics == (TOPIC,)
+    assert again.advice == (ADVICE,)
     assert again.parts["cluster"].looked_at == NOW - 300_000
     assert "127.0.0.1:1" in str(again.parts["cluster"].problem)
     assert [point.at for point in again.history] == [NOW - 300_000, NOW]

@@ -12,7 +12,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import savepoint_detail
-from streams_recovery.operations.status.read import detail, latest, newest
+from streams_recovery.operations.status.read import StoredStatus, detail, newest
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
@@ -23,20 +23,25 @@ from tests.support.repository.golden import COMPACTED, OpenGolden
 LAYOUT = Layout("orders")
 
 
+def shown(found: StoredStatus | None) -> StatusReport:
+    assert found is not None
+    return found.report
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository(StorageLocation(backend="filesystem", path=str(tmp_path)))
 
 
 def test_the_newest_status_comes_back_as_it_was_written(repository: Repository) -> None:
-    assert latest(repository, LAYOUT) is None
+    assert newest(repository, LAYOUT, None) is None
     log = AppendLog(repository, LAYOUT.status, StatusReport)
     log.append(report())
     second = replace(report(), taken_at=report().taken_at + 60_000)
     log.append(second)
-    assert latest(repository, LAYOUT) == second
+    assert shown(newest(repository, LAYOUT, None)) == second
     log.prune(1)
-    assert latest(repository, LAYOUT) == second
+    assert shown(newest(repository, LAYOUT, None)) == second
 
 
 def test_a_status_that_is_known_is_not_read_again(repository: Repository) -> None:
@@ -49,10 +54,19 @@ def test_a_status_that_is_known_is_not_read_again(repository: Repository) -> Non
     assert newest(repository, LAYOUT, known) is not known
 
 
-def test_a_status_that_is_no_status_is_damage(repository: Repository) -> None:
+def test_a_status_of_another_release_hides_no_older_one(repository: Repository) -> None:
+    log = AppendLog(repository, LAYOUT.status, StatusReport)
+    log.append(report())
+    repository.create(f"{LAYOUT.status}000000000002.json", b'{"name": "orders"}')
+    known = newest(repository, LAYOUT, None)
+    assert shown(known) == report()
+    assert newest(repository, LAYOUT, known) is known
+
+
+def test_where_no_entry_is_a_status_that_is_damage(repository: Repository) -> None:
     repository.create(f"{LAYOUT.status}000000000001.json", b'{"name": "orders"}')
     with pytest.raises(Damaged):
-        latest(repository, LAYOUT)
+        newest(repository, LAYOUT, None)
 
 
 def test_publishing_writes_what_people_look_at(repository: Repository) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
@@ -10,10 +12,12 @@ from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun
 from streams_recovery.core.status.report import RunKind
+from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.operations import pins, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.in_place import quarantine_log
+from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import list_savepoints
@@ -43,6 +47,17 @@ def test_savepoints_are_listed_with_what_their_records_lack(golden: OpenGolden) 
     assert sum(one.new_bytes or 0 for one in found.summaries) <= sum(file.bytes for file in segments)
     assert [one.expires for one in found.summaries] == [True, False]
     assert found.damaged == ()
+
+
+def test_how_far_inputs_were_read_is_looked_up_once(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    report = observe(recovery, None)
+    committed = [savepoint_detail(recovery.savepoints.outline(name)).input_positions() for name in (FIRST, SECOND)]
+    assert all(committed)
+    assert [one.input_positions for one in report.savepoints] == committed
+    known = tuple(replace(one, input_positions={"orders": 7}) for one in report.savepoints)
+    again = list_savepoints(recovery, replace(report, savepoints=known), None).summaries
+    assert [one.input_positions for one in again] == [{"orders": 7}, {"orders": 7}]
 
 
 def test_a_pin_is_seen_and_keeps_a_savepoint(golden: OpenGolden) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 
-from streams_recovery.core.restore.estimate import duration_text
 from streams_recovery.core.status.advice.facts import AdviceFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.text import units
 
-PAGE = "docs/advisor.md"
+PAGE = "advisor.md"
 DAY_SECONDS = 86_400
 
 
@@ -35,8 +35,7 @@ def span(milliseconds: float) -> str:
     """A length of time as people say it. Below zero it has no end."""
     if milliseconds < 0:
         return "for ever"
-    seconds = milliseconds / 1000
-    return f"{seconds / DAY_SECONDS:.0f} days" if seconds >= 2 * DAY_SECONDS else duration_text(seconds)
+    return units.span(milliseconds / 1000)
 
 
 def _configs(facts: AdviceFacts, entity: str, *words: str) -> str:

@@ -8,6 +8,7 @@ from streams_recovery.core.status.rule import Rule
 from streams_recovery.core.status.rules import (
     checks,
     damaged_savepoints,
+    deletion,
     disk_space,
     drills,
     input_retention,
@@ -41,6 +42,7 @@ RULES: Final[tuple[Rule, ...]] = (
     quiesce.RULE,
     topic_holds.RULE,
     quarantines.RULE,
+    deletion.RULE,
     checks.RULE,
     drills.RULE,
     topics.RULE,

@@ -9,8 +9,8 @@ from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.status.trend import per_second
-from streams_recovery.core.status.units import size
 from streams_recovery.core.text.next_command import command
+from streams_recovery.core.text.units import size
 
 GROWS = "repository-grows"
 

@@ -10,7 +10,7 @@ from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.status.trend import per_second
-from streams_recovery.core.status.units import size
+from streams_recovery.core.text.units import size
 
 LARGE, GROWS, REPARTITION = "changelog-large", "changelogs-grow", "repartition-large"
 

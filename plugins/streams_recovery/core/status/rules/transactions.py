@@ -9,7 +9,7 @@ from streams_recovery.core.status.facts import Observed, PartName, TransactionSt
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.status.units import span
+from streams_recovery.core.text.units import span
 
 HANGING, LONG = "transaction-hanging", "transaction-long"
 

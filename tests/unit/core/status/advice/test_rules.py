@@ -65,7 +65,7 @@ def test_there_is_no_advice_where_all_is_well() -> None:
 def test_a_cause_alone_brings_its_advice_and_no_other(kind: str, severity: Severity, subject: str, facts: AdviceFacts) -> None:
     (found,) = advise(facts)
     assert (found.kind, found.severity, found.subject) == (kind, severity, subject)
-    assert found.runbook == f"docs/advisor.md#{kind}"
+    assert found.runbook == f"advisor.md#{kind}"
     assert found.text.endswith(".")
 
 
