@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from spark_jobs.access import Access
 from spark_jobs.transforms.counting import TASK_SECONDS, Channel, LastOfEachTask
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.progress import JobProgress, PhaseMeter, TaskReport, progress_directory
+from streams_recovery.core.progress import JobProgress, PhaseMeter, TaskReport, progress_directory, store_pause
 from streams_recovery.core.text.progress import progress_text
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.progress_store import store_progress, task_reports
@@ -24,10 +24,8 @@ from streams_recovery.storage.repository import Repository
 # How often the driver looks, and prints a line, in seconds.
 LOOK_SECONDS: Final = 5.0
 PRINT_SECONDS: Final = 15.0
-# The driver stores what it sees as often as this, and less often the longer the job runs: some hundred objects for the longest. A short job stores nothing.
+# When the driver first stores what it sees. A short job stores nothing.
 STORE_FIRST_SECONDS: Final = 15.0
-STORE_SECONDS: Final = 30.0
-_STORE_SHARE: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +95,7 @@ class Board:
         if now >= self.store_due:
             self.stored += 1
             store_progress(repository, self.result_key, self.stored, progress)
-            self.store_due = now + max(STORE_SECONDS, progress.seconds / _STORE_SHARE)
+            self.store_due = now + store_pause(progress.seconds)
 
 
 # A driver runs one job.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,12 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from streams_recovery.core import codec
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.status.savepoint_detail import savepoint_detail
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import Site, client_of, dag_ids, parsed
 from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.examples.statuses import NOW, report, summary
@@ -31,6 +37,21 @@ ADDRESSES = {
     "/applications/{name}/savepoints/{savepoint_id}": f"/applications/orders/savepoints/{SAVEPOINT}",
     "/static/{name}": "/static/page.css",
 }
+PROGRESS = JobProgress(
+    job="restore",
+    phase="loading",
+    at=0,
+    seconds=60.0,
+    records=40,
+    records_total=100,
+    bytes=400,
+    tasks=2,
+    tasks_done=0,
+    records_per_second=1.0,
+    bytes_per_second=10.0,
+    percent=40,
+    seconds_left=60.0,
+)
 # What only shows on pages of somebody who may trigger.
 TRIGGERS = ("Restore…", "Try it (drill)…", "Take a savepoint…")
 
@@ -269,3 +290,14 @@ def test_a_plugin_imports_nothing_of_the_package_until_the_first_request() -> No
     routes = [view["url_route"] for view in streams_recovery_plugin.StreamsRecoveryPlugin.external_views]
     assert routes == ["streams-recovery", "streams-recovery-dag"]
     assert {name for name in sys.modules if name.startswith("streams_recovery.ui")} == before
+
+
+def test_the_run_that_has_the_lock_is_shown_with_the_progress_of_its_job(page: FastAPI, site: Site) -> None:
+    repository, layout, now = site.repository(), Layout("orders-app"), time.time_ns() // 1_000_000
+    viewer = client_of(page, "viewer")
+    assert "has the lock" not in get(viewer, "/applications/payments").text
+    ApplicationLock(repository, layout, lambda: now).acquire("restore manual__1", lease_seconds=600, purpose="restore of orders-app")
+    assert store_progress(repository, layout.work(new_id(now, "manual__1"), "load-result.0001"), 1, replace(PROGRESS, at=now))
+    text = get(viewer, "/applications/orders").text
+    assert "<code>restore manual__1</code> has the lock for restore of orders-app" in text
+    assert "loading: 40 of 100 records (40 %)" in text

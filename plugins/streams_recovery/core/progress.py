@@ -15,6 +15,11 @@ from typing import Final
 # A rate is over this long, in seconds: long enough for tasks that report now and then, short enough to follow a change.
 WINDOW: Final = 180.0
 _MOST_BEFORE_THE_END: Final = 99
+# A driver stores what it sees as often as this, and less often the longer the job runs. Seconds.
+STORE_SECONDS: Final = 30.0
+_STORE_SHARE: Final = 20
+# After so many pauses without news a job is taken for over or lost.
+MISSED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,16 @@ class PhaseMeter:
 def percent(records: int, total: int | None) -> int | None:
     """Whole percents, never 100: only the end is that. None without a total."""
     return None if not total else max(0, min(_MOST_BEFORE_THE_END, 100 * records // total))
+
+
+def is_alive(progress: JobProgress, *, now: int) -> bool:
+    """False when the driver has been silent for so long that its job is over or lost. ``now`` in milliseconds since the epoch."""
+    return now - progress.at <= 1000 * MISSED * store_pause(progress.seconds)
+
+
+def store_pause(seconds: float) -> float:
+    """After how many seconds a driver stores its progress again when its phase runs for ``seconds``: some hundred objects for the longest job."""
+    return max(STORE_SECONDS, seconds / _STORE_SHARE)
 
 
 def more(report: TaskReport, records: int, payload_bytes: int) -> TaskReport:

@@ -10,7 +10,7 @@ import uuid
 from typing import Final
 
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.progress import JobProgress, TaskReport, job_key, tasks_prefix
+from streams_recovery.core.progress import JobProgress, TaskReport, is_alive, job_key, tasks_prefix
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.storage.json_object import create_value, read_value
 from streams_recovery.storage.repository import Repository
@@ -53,18 +53,24 @@ def store_progress(repository: Repository, result_key: str, number: int, progres
     return True
 
 
-def progress_of_run(repository: Repository, layout: Layout, run: str) -> list[JobProgress]:
-    """The newest progress of each Spark job of a run, in the order of their moments. For pages: one listing, and one object for each job."""
-    anything = layout.work(run, "any").rpartition("/")[0]
+def progress_of_run(repository: Repository, layout: Layout, run: str, *, running_at: int | None = None) -> list[JobProgress]:
+    """The newest progress of each Spark job of a run, in the order of their moments. For pages: one listing, and one object for each job. With
+    ``running_at`` (ms) only of jobs that have left no result and were heard of lately.
+    """
+    artifacts = f"{layout.work(run, 'any').rpartition('/')[0]}/"
+    keys = list(repository.keys(artifacts))
+    over = {key.removesuffix(".json").removeprefix(artifacts) for key in keys} if running_at is not None else set()
     newest: dict[str, str] = {}
-    for key in repository.keys(f"{anything}/progress/"):
+    for key in keys:
         directory, _, name = key.rpartition("/")
-        if _JOB.fullmatch(name):
-            newest[directory] = key
+        job = directory.removeprefix(f"{artifacts}progress/")
+        if job != directory and "/" not in job and job not in over and _JOB.fullmatch(name):
+            newest[job] = key
     found: list[JobProgress] = []
     for key in newest.values():
         try:
             found.append(read_value(repository, JobProgress, key, most_bytes=_MOST_BYTES))
         except RecoveryError:
             continue
-    return sorted(found, key=lambda progress: progress.at)
+    alive = found if running_at is None else [one for one in found if is_alive(one, now=running_at)]
+    return sorted(alive, key=lambda progress: progress.at)

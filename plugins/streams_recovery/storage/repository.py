@@ -170,6 +170,15 @@ class Repository:
 
         return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
 
+    def directories(self, prefix: str) -> list[str]:
+        """The names of the directories right below ``prefix``, in order: what is in them is not listed."""
+
+        def read() -> list[str]:
+            found = obstore.list_with_delimiter(self._store, prefix=prefix)["common_prefixes"]
+            return sorted(str(name).rstrip("/").rpartition("/")[2] for name in found)
+
+        return self._do("listing", prefix, read)
+
     def sizes(self, prefix: str) -> dict[str, int]:
         """Bytes of the objects below ``prefix``, by key: one listing tells what as many requests would as there are objects."""
         return {file.key: file.bytes for file in self.listed(prefix)}

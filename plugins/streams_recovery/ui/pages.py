@@ -96,6 +96,7 @@ class Pages:
             now=clock,
             row=row,
             report=known.report,
+            under_way=known.under_way,
             view=view,
             windows=list(WINDOWS),
             rows=plan_rows(view.plan),

@@ -21,8 +21,10 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Repos
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
+from streams_recovery.core.status.under_way import UnderWay
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus
+from streams_recovery.operations.status.under_way import under_way
 from streams_recovery.storage.repository import Repository
 
 LOGGER = logging.getLogger("streams_recovery.ui")
@@ -36,12 +38,13 @@ Place = tuple[Repository, Layout]
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
-    ``asked`` is false before the first reading is over.
+    ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
     """
 
     stored: StoredStatus | None = None
     problem: str | None = None
     asked: bool = False
+    under_way: UnderWay | None = None
 
     @property
     def report(self) -> StatusReport | None:
@@ -110,7 +113,8 @@ class Statuses:
         before = self._known.get(name, Known())
         try:
             repository, layout = self._open_place(name)
-            after = Known(read.newest(repository, layout, before.stored), None, asked=True)
+            stored = read.newest(repository, layout, before.stored)
+            after = Known(stored, None, asked=True, under_way=under_way(repository, layout, now=time.time_ns() // 1_000_000))
         except Exception as error:  # noqa: BLE001 - as above
             after = Known(before.stored, _problem(name, error), asked=True)
         with self._lock:

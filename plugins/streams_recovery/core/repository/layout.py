@@ -60,9 +60,14 @@ class Layout:
         """What people look at of a savepoint: its topics and partitions, without its ranges."""
         return f"{self.application_id}/details/{checked_name('savepoint id', savepoint_id)}.json"
 
+    @property
+    def artifacts(self) -> str:
+        """Prefix of the directories of run artifacts, one for each run."""
+        return f"{self.application_id}/work/"
+
     def work(self, run: str, name: str) -> str:
         """Notes that the tasks of one run leave for each other: the cut before its copy, job specifications and results."""
-        return f"{self.application_id}/work/{checked_name('run', run)}/{checked_name('note', name)}.json"
+        return f"{self.artifacts}{checked_name('run', run)}/{checked_name('note', name)}.json"
 
     @property
     def locks(self) -> str:
