@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from embedded.airflow import USER, Airflow
+from embedded.airflow import ROLES, Airflow
 from embedded.applications import CONFIGURATIONS, NEXT, PAST, Applications
 from embedded.ports import answers
 from embedded.processes import Processes
@@ -46,7 +46,7 @@ def up(directory: Path, guarantee: str, *, everything: bool = False) -> int:
     first, second = stack.ports.instances
     sys.stdout.write(
         f"""
-Airflow      {airflow.url}   user {USER}, password in {airflow.password_file}
+Airflow      {airflow.url}   users {", ".join(ROLES)}, passwords in {airflow.password_file}
 Application  http://127.0.0.1:{first}/state/order-totals and http://127.0.0.1:{second}/state/order-totals
 Kafka        {stack.bootstrap}, {ORDERS_A_SECOND} orders a second are coming in
 Savepoints   {directory / "repository"}, one every hour, inputs included; trigger streams_backup_{APPLICATION} for one now
