@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from airflow.utils.db import initdb
 
 from streams_recovery import workflows
 from streams_recovery.cli import runs
@@ -47,14 +45,6 @@ WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
     ("streams_append_quarantine", ""): (maintenance.PLAN_APPEND, *maintenance.APPEND),
     ("streams_run_order-processing", ""): (scheduled_run.START, scheduled_run.STOP),
 }
-
-
-@pytest.fixture(scope="module")
-def dags() -> dict[str, Any]:
-    initdb()
-    bag = DagBag(str(PROJECT / "dags"))
-    assert bag.import_errors == {}
-    return dict(bag.dags)
 
 
 def taken(dag: Any, group: str) -> list[Any]:
