@@ -162,7 +162,9 @@ def dag_of(scope: Scope) -> DAG:
             )
 
         with TaskGroup("retire"):
-            begin = BeginSavepointOperator(application_name=old, reason="{{ params.reason or '' }}", mode="stop").as_setup()
+            begin = BeginSavepointOperator(
+                application_name=old, approval_of=name, reason="{{ params.reason or '' }}", mode="stop"
+            ).as_setup()
             publish = PublishSavepointOperator(application_name=old)
             finish_savepoint = FinishSavepointOperator(application_name=old).as_teardown(setups=begin)
             bring_back = BringBackOperator(application_name=name).as_teardown(setups=begin)

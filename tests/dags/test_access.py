@@ -12,6 +12,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.serialization.serialized_objects import DagSerialization
 
+from streams_recovery.core.approvers import shown
+from streams_recovery.core.version import VERSION
 from streams_recovery.operators import approval
 from streams_recovery.operators.answers import require_answer
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -23,6 +25,7 @@ SHARED = ("streams_restore_full", "streams_restore_pitr", "streams_restore_rebui
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 RUN = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
 VIEW = {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}}
+PLAN = "Replace 3 topics."
 ROLES = "own_dags: true, roles: {payments-team: run, support: view}"
 
 
@@ -113,8 +116,10 @@ def asked(*, trigger: str | None) -> ApprovePlanOperator:
     """The task once it waits for an answer."""
     task = ApprovePlanOperator(application_name=NAME, subject="Restore?")
     context = {"dag_run": SimpleNamespace(triggering_user_name=trigger), "task_instance": SimpleNamespace(id="1")}
-    with pytest.raises(TaskAwaitingInput):
+    task.body = PLAN
+    with pytest.raises(TaskAwaitingInput) as waiting:
         task.execute(context)  # type: ignore[arg-type]
+    assert waiting.value.kwargs == {"approved": shown(PLAN, VERSION)}, "the answer will have with it what was shown"
     return task
 
 
@@ -179,7 +184,9 @@ def test_without_a_rule_everybody_may_approve(directory: Path, asking: list[Any]
     [
         (None, "not known who approved"),
         ({"responded_by_user": {"id": "1", "name": "otto"}}, "otto is not among the approvers"),
-        ({"responded_by_user": {"id": "2", "name": "anna"}}, None),
+        ({"responded_by_user": {"id": "2", "name": "anna"}, "approved": shown("another plan", VERSION)}, "another one now"),
+        ({"responded_by_user": {"id": "2", "name": "anna"}, "approved": shown(PLAN, "0.0.1")}, "shown by 0.0.1 of this software"),
+        ({"responded_by_user": {"id": "2", "name": "anna"}, "approved": shown(PLAN, VERSION)}, None),
     ],
 )
 def test_an_approval_that_was_set_by_hand_is_none(directory: Path, answer: Any, said: str | None) -> None:
@@ -189,7 +196,11 @@ def test_an_approval_that_was_set_by_hand_is_none(directory: Path, answer: Any, 
     for dag_id, task_id in first:
         task = found[f"{dag_id}_{NAME}"].get_task(task_id)
         assert task.after_approval
-        context = {"ti": SimpleNamespace(xcom_pull=lambda **_task: answer), "dag_run": SimpleNamespace(triggering_user_name="otto")}
+        returned = {"approve": answer, "plan": {"text": PLAN}}
+        context = {
+            "ti": SimpleNamespace(xcom_pull=lambda task_ids: returned[task_ids]),
+            "dag_run": SimpleNamespace(triggering_user_name="otto"),
+        }  # noqa: B023
         if said is None:
             require_answer(task, NAME, context)  # type: ignore[arg-type]
         else:
@@ -208,3 +219,6 @@ def test_in_each_dag_the_first_task_that_acts_on_an_approval_looks_at_it(directo
                     other.task_id for other in dag.tasks if getattr(other, "after_approval", False) and other.task_id.startswith(group)
                 }
                 assert looks & behind, (dag.dag_id, task.task_id)
+                # Whatever does anything comes after it.
+                first = {name for name in task.downstream_task_ids if not dag.get_task(name).is_teardown}
+                assert first <= looks, (dag.dag_id, task.task_id, first)

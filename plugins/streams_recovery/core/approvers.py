@@ -1,7 +1,9 @@
-"""Who may approve a plan. Users are compared by the names that Airflow knows them by."""
+"""Whose approval of a plan counts, and for which plan. Users are compared by the names that Airflow knows them by."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -42,4 +44,20 @@ def refusal(rule: ApprovalRule, *, triggered_by: str | None, approved_by: str | 
         return f"{approved_by} triggered this run and must not approve it"
     if rule.approvers and approved_by not in rule.approvers:
         return f"{approved_by} is not among the approvers: {', '.join(rule.approvers)}"
+    return None
+
+
+def shown(text: str, software: str) -> dict[str, str]:
+    """What an approval is bound to: the plan as the person has read it, and the version of this software that has made it."""
+    return {"plan": hashlib.sha256(text.encode()).hexdigest(), "software": software}
+
+
+def outdated(approved: Mapping[str, object], *, plan: str, software: str) -> str | None:
+    """Why an approval of what was ``approved`` does not count for this plan, None when it does."""
+    now = shown(plan, software)
+    if approved.get("software") != now["software"]:
+        before = approved.get("software") or "another version"
+        return f"the plan was shown by {before} of this software, and this is {software}: it was updated while the run waited"
+    if approved.get("plan") != now["plan"]:
+        return "the plan was made again after it was approved, and is another one now"
     return None

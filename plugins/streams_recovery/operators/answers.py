@@ -6,18 +6,23 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_application
-from streams_recovery.core.approvers import refusal
+from streams_recovery.core.approvers import outdated, refusal
+from streams_recovery.core.version import VERSION
 
 
 def require_answer(operator: BaseOperator, application_name: str, context: Context) -> None:
-    """Where the DAG has a task *approve* beside ``operator`` and the application says who may approve: fail unless one of these has."""
+    """Where the DAG has a task *approve* beside ``operator``: fail unless what it has answered counts, for the plan that there is now and by the rule of the
+    application. Without such a rule a task that was marked as succeeded counts too.
+    """
     group = f"{operator.task_id.rpartition('.')[0]}." if "." in operator.task_id else ""
     if f"{group}approve" not in operator.dag.task_ids:
         return
-    rule = load_application(application_name).access.approval
-    if not rule.restricts:
-        return
     answer = context["ti"].xcom_pull(task_ids=f"{group}approve") or {}
+    rule = load_application(application_name).access.approval
     user, trigger = answer.get("responded_by_user") or {}, context["dag_run"].triggering_user_name
     if why := refusal(rule, triggered_by=trigger, approved_by=user.get("name")):
         raise AirflowFailException(f"This plan is not approved: {why}")
+    if answer:
+        planned = context["ti"].xcom_pull(task_ids=f"{group}plan") or {}
+        if why := outdated(answer.get("approved") or {}, plan=planned.get("text", ""), software=VERSION):
+            raise AirflowFailException(f"This plan is not approved: {why}. Nothing was changed; trigger a new run")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.approvers import ApprovalRule, candidates, refusal, unanswerable
+from streams_recovery.core.approvers import ApprovalRule, candidates, outdated, refusal, shown, unanswerable
 
 NAME = st.sampled_from(["anna", "bert", "cleo"])
 RULES = st.builds(ApprovalRule, approvers=st.lists(NAME, unique=True).map(tuple), exclude_trigger=st.booleans())
@@ -50,3 +50,20 @@ def test_a_refusal_says_who_and_why() -> None:
     rule = ApprovalRule(approvers=("anna", "bert"), exclude_trigger=True)
     assert refusal(rule, triggered_by="anna", approved_by="anna") == "anna triggered this run and must not approve it"
     assert refusal(rule, triggered_by="anna", approved_by="cleo") == "cleo is not among the approvers: anna, bert"
+
+
+def test_an_approval_counts_for_the_plan_that_was_read_only() -> None:
+    approved = shown("Replace 3 topics.", "1.0")
+    assert outdated(approved, plan="Replace 3 topics.", software="1.0") is None
+    assert (
+        outdated(approved, plan="Replace 4 topics.", software="1.0")
+        == "the plan was made again after it was approved, and is another one now"
+    )
+    assert outdated(approved, plan="", software="1.0") is not None, "a plan that is gone"
+
+
+@pytest.mark.parametrize(("approved", "before"), [(shown("Replace 3 topics.", "1.0"), "1.0"), ({}, "another version")])
+def test_an_approval_does_not_outlive_an_update_of_this_software(approved: dict[str, str], before: str) -> None:
+    assert outdated(approved, plan="Replace 3 topics.", software="1.1") == (
+        f"the plan was shown by {before} of this software, and this is 1.1: it was updated while the run waited"
+    )
