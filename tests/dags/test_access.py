@@ -198,9 +198,9 @@ def test_an_approval_that_was_set_by_hand_is_none(directory: Path, answer: Any, 
         assert task.after_approval
         returned = {"approve": answer, "plan": {"text": PLAN}}
         context = {
-            "ti": SimpleNamespace(xcom_pull=lambda task_ids: returned[task_ids]),
+            "ti": SimpleNamespace(xcom_pull=lambda task_ids, known=returned: known[task_ids]),
             "dag_run": SimpleNamespace(triggering_user_name="otto"),
-        }  # noqa: B023
+        }
         if said is None:
             require_answer(task, NAME, context)  # type: ignore[arg-type]
         else:

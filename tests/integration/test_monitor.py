@@ -151,7 +151,8 @@ def test_a_transaction_that_stays_open(saved: Small) -> None:
         producer.produce(tp.topic, b"v", b"k", tp.partition)
         producer.flush(30)
         time.sleep(1.5)
-        assert causes(recovery) == [f"transaction-long:{tp}"]
+        (open_one,) = recovery.transactions.blocking([tp])
+        assert causes(recovery) == [f"transaction-long:{open_one.transactional_id}"]
         producer.abort_transaction(30)
     assert causes(recovery) == []
 

@@ -83,6 +83,7 @@ CLUSTER = ClusterFacts(
 DISKS = DiskFacts(
     disks=(DiskStatus(name="repository", total_bytes=1000 * GIB, free_bytes=500 * GIB),),
     topic_bytes={topic.name: topic.disk_bytes or 0 for topic in TOPICS},
+    brokers_seen=True,
 )
 INSTANCES = (
     InstanceFacts(name="one", state="running", streams_state="RUNNING"),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 from streams_recovery.core.kafka_types import GroupDescription
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
+
+# How the name of a broker's disk begins.
+BROKER: Final = "broker "
 
 
 class PartName(enum.StrEnum):
@@ -172,10 +176,13 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFacts:
-    """Disks that this application fills, and the bytes of its topics on the brokers' disks, replicas included, by topic."""
+    """Disks that this application fills, and the bytes of its topics on the brokers' disks, replicas included, by topic. Without ``brokers_seen`` both lack
+    what is on the brokers' disks: nothing is known of them.
+    """
 
     disks: tuple[DiskStatus, ...]
     topic_bytes: dict[str, int]
+    brokers_seen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

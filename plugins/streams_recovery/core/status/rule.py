@@ -16,12 +16,13 @@ _ORDER = list(Severity)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """``kinds`` of findings that it makes, and the ``parts`` that must have been seen for it. While one of them is not, its findings of the last look
-    stay: nobody knows that they are over.
+    stay: nobody knows that they are over. ``stays`` says the same of a single finding, whose subject was not seen though the part was.
     """
 
     kinds: tuple[str, ...]
     parts: tuple[PartName, ...] = ()
     find: Callable[[Observed, Limits], Iterable[StatusFinding]]
+    stays: Callable[[Observed, StatusFinding], bool] = lambda _observed, _finding: False
 
 
 def finding(
@@ -52,7 +53,10 @@ def judge(rules: Iterable[Rule], observed: Observed, limits: Limits, earlier: Se
         if any(_unseen(observed, part) for part in rule.parts):
             found += [one for one in earlier if one.kind in rule.kinds]
         else:
-            found += [one.with_docs_at(limits.docs) for one in rule.find(observed, limits)]
+            new = [one.with_docs_at(limits.docs) for one in rule.find(observed, limits)]
+            causes = {one.cause for one in new}
+            found += new
+            found += [one for one in earlier if one.kind in rule.kinds and one.cause not in causes and rule.stays(observed, one)]
     return tuple(sorted(found, key=lambda one: (_ORDER.index(one.severity), one.kind, one.subject)))
 
 

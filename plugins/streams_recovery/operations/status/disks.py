@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.status.facts import DiskFacts
+from streams_recovery.core.status.facts import BROKER, DiskFacts
 from streams_recovery.core.status.report import DiskStatus
 from streams_recovery.operations.context import RecoveryContext
 
@@ -34,11 +34,15 @@ def disks_seen(recovery: RecoveryContext, partitions: Mapping[str, int] | None) 
                 for name, size in found.topics.items():
                     topics[name] = topics.get(name, 0) + size
                 if found.total_bytes is not None and found.free_bytes is not None:
-                    name = f"broker {found.broker} {found.path}"
+                    name = f"{BROKER}{found.broker} {found.path}"
                     disks.append(DiskStatus(name=name, total_bytes=found.total_bytes, free_bytes=found.free_bytes))
         except RecoveryError as error:
             problem = error.reason
-    return DisksSeen(facts=DiskFacts(disks=tuple(disks), topic_bytes=topics), state_bytes=_state_bytes(recovery), problem=problem)
+    return DisksSeen(
+        facts=DiskFacts(disks=tuple(disks), topic_bytes=topics, brokers_seen=problem is None),
+        state_bytes=_state_bytes(recovery),
+        problem=problem,
+    )
 
 
 def _repository(recovery: RecoveryContext) -> Iterator[DiskStatus]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import BROKER, Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import DiskStatus
@@ -42,4 +42,8 @@ def seconds_left(observed: Observed, disk: DiskStatus) -> float | None:
     return None if slope is None or slope >= 0 else disk.free_bytes / -slope
 
 
-RULE = Rule(kinds=(SOON, LOW), parts=(PartName.DISKS,), find=_find)
+def _stays(observed: Observed, found: StatusFinding) -> bool:
+    return found.subject.startswith(BROKER) and observed.disks is not None and not observed.disks.brokers_seen
+
+
+RULE = Rule(kinds=(SOON, LOW), parts=(PartName.DISKS,), find=_find, stays=_stays)

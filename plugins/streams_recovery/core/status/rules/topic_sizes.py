@@ -53,4 +53,8 @@ def _growth(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
         )
 
 
-RULE = Rule(kinds=(LARGE, GROWS, REPARTITION), parts=(PartName.CLUSTER, PartName.DISKS), find=_find)
+def _stays(observed: Observed, _found: StatusFinding) -> bool:
+    return observed.disks is not None and not observed.disks.brokers_seen
+
+
+RULE = Rule(kinds=(LARGE, GROWS, REPARTITION), parts=(PartName.CLUSTER, PartName.DISKS), find=_find, stays=_stays)

@@ -169,6 +169,33 @@ def test_the_command_that_aborts_a_transaction_is_complete() -> None:
     assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 abort --topic orders-in --partition 3 --start-offset 17",)
 
 
+BROKERS_UNSEEN: dict[str, Any] = {
+    "disks": {"disks": observed().disks.disks if observed().disks else (), "topic_bytes": {}, "brokers_seen": False}
+}
+
+
+@pytest.mark.parametrize("kind", ["changelog-large", "repartition-large", "disk-space-low"])
+def test_what_is_known_of_the_brokers_disks_stays_while_they_cannot_be_seen(kind: str) -> None:
+    earlier = tuple(found(**CAUSES[kind]))
+    assert found(earlier=earlier, **BROKERS_UNSEEN) == list(earlier)
+    assert found(earlier=earlier) == [], "it is over when they are seen again"
+
+
+def test_a_finding_about_another_disk_does_not_stay_with_those_of_the_brokers() -> None:
+    earlier = tuple(found(**emptying(300 * GIB)))
+    assert [one.subject for one in earlier] == ["repository"]
+    assert found(earlier=earlier, **BROKERS_UNSEEN) == []
+
+
+def test_a_transaction_that_its_coordinator_knows_is_one_finding_and_is_aborted_on_no_single_partition() -> None:
+    base = observed(**CAUSES["transaction-long"]).cluster
+    assert base is not None
+    parts = tuple(replace(base.transactions[0], partition=number, age_seconds=900.0 + number) for number in range(5))
+    (one,) = found(cluster={"transactions": parts})
+    assert (one.cause, one.numbers["partitions"], one.numbers["age_seconds"]) == ("transaction-long:tx", 5.0, 904.0)
+    assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 describe --transactional-id tx",)
+
+
 def test_health_is_the_worst_finding_and_unknown_before_the_first_look() -> None:
     def one(severity: Severity) -> StatusFinding:
         return finding("x", severity, "x")
