@@ -13,10 +13,10 @@ from embedded.ports import answers
 from embedded.running import _known, down, up
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
-from streams_recovery.core.restore.request import AsOfMoment
 from streams_recovery.core.timestamps import parse_moment
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import open_context
+from streams_recovery.operations.restore.strategies import AsOfMoment
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1800)]
 

@@ -117,3 +117,10 @@ def test_the_mapping_gives_each_metric_its_name_and_its_application(name: str) -
     assert found.expand(rule["name"].replace("$", "\\")) == f"{metrics.PREFIX}_{name}"
     labels = {label: found.expand(value.replace("$", "\\")) for label, value in rule.get("labels", {}).items()}
     assert labels == ({} if application is None else {"application": "orders__eu-1"})
+
+
+def test_every_rule_is_played_beyond_its_limit_and_within() -> None:
+    played = yaml.safe_load((PROJECT / "tests" / "data" / "prometheus-rules-test.yaml").read_text())["tests"]
+    checks = [check for one in played for check in one["alert_rule_test"]]
+    fired, silent = ({check["alertname"] for check in checks if bool(check["exp_alerts"]) is alerts} for alerts in (True, False))
+    assert fired == silent == {rule["alert"] for rule in rules()}
