@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GUARANTEE ?= exactly_once_v2
 STRATEGY ?= full
+SHOW ?= running
 SHARD ?= 1/8
 BASE ?= origin/main
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
@@ -42,8 +43,8 @@ lock: ## Resolve requirements*.txt into the lock files: a version and the hashes
 demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000)
 	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS)
 
-up: setup ## Leave the stack running, with the Airflow UI
-	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE)
+up: setup ## Leave the stack running, with the Airflow UI (SHOW=all: two savepoints, a moment to go back to and a drill too)
+	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE) --show $(SHOW)
 
 down: setup ## Stop what `make up` started
 	@$(BIN)/python -m embedded down
@@ -58,7 +59,7 @@ test-unit: setup ## The tests that need neither a broker nor a JVM
 	@$(PYTEST) -n 2 tests/unit
 
 test-fast: setup lint ## Lint, unit tests, and every DAG parsed: three minutes
-	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags.py
+	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags*.py
 
 test: setup lint ## Everything that is checked before a change is accepted: 17 minutes on two cores
 	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests

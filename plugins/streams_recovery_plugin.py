@@ -1,7 +1,7 @@
 """The only module that Airflow's plugin loader executes (see .airflowignore beside it).
 
-It registers the package under a name, so that ``airflow plugins`` shows whether a component of the installation sees it. It imports nothing of the
-package: every Airflow process runs this file when it starts, and only the API server needs more.
+It registers the package under a name, so that ``airflow plugins`` shows whether a component of the installation sees it, and the page *Recovery*. It
+imports nothing of the package: every Airflow process runs this file when it starts, and only the API server needs more.
 """
 
 from __future__ import annotations
@@ -20,8 +20,31 @@ def early_answers(app: Any) -> Any:
     return EarlyAnswers(app, heartbeat_seconds=conf.getfloat("workers", "min_heartbeat_interval"))
 
 
+class RecoveryPage:
+    """The page, see ``streams_recovery.ui.app``. Built when the first request comes."""
+
+    def __init__(self) -> None:
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        if self._app is None:
+            from anyio import to_thread  # noqa: PLC0415  # see above
+
+            from streams_recovery.ui.building import built  # noqa: PLC0415
+
+            self._app = await to_thread.run_sync(built)
+        await self._app(scope, receive, send)
+
+
 class StreamsRecoveryPlugin(AirflowPlugin):
     """Savepoints and recovery of Kafka Streams applications."""
 
     name = "streams_recovery_plugin"
     fastapi_root_middlewares: ClassVar[list[Any]] = [{"name": "early answers to approvals", "middleware": early_answers}]
+    fastapi_apps: ClassVar[list[Any]] = [{"name": "streams recovery", "app": RecoveryPage(), "url_prefix": "/streams-recovery"}]
+    # Relative to Airflow's base address, which may have a path.
+    external_views: ClassVar[list[Any]] = [
+        {"name": "Recovery", "href": "streams-recovery/", "url_route": "streams-recovery", "nav_top_level": True},
+        {"name": "Recovery", "href": "streams-recovery/?dag={DAG_ID}", "url_route": "streams-recovery-dag", "destination": "dag"},
+    ]

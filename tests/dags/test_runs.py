@@ -104,7 +104,10 @@ def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Countin
     last = counting.savepoint(in_session)
     done = run(counting, "expire", in_session, per_application=True)
     assert (done.state, done.tasks["expire"], len(counting.savepoints())) == ("success", "skipped", 2)
-    done = run(counting, "expire", in_session, per_application=True, apply=True)
+    assert len(list((counting.directory / "repository" / counting.id / "announcements").iterdir())) == 1, (
+        "it was announced in place of that"
+    )
+    done = run(counting, "expire", in_session, per_application=True, apply="true")
     assert (done.state, done.tasks["expire"], counting.savepoints()) == ("success", "success", [last])
     assert counting.free()
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.progress import shown_progress
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
 from streams_recovery.cli.screen import say
@@ -71,7 +72,7 @@ def runner(
     """
     if has_jobs:
         recovery.spark_master()
-    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair)
+    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair, progress=shown_progress)
 
 
 def requester() -> Requester:

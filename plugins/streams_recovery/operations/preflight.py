@@ -94,6 +94,14 @@ def before_restore(
     )
 
 
+def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...], tuple[str, ...]]:
+    """The application's topics that exist, with the settings in force; and the names of those that may not be described."""
+    roles = _configured(recovery) | _visible(recovery)
+    rights = recovery.cluster.rights(roles, recovery.application_id)
+    found = _topic_facts(recovery, roles, _described(recovery, roles, rights))
+    return tuple(found.values()), tuple(name for name in sorted(roles) if not _readable(rights.topics[name]))
+
+
 def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """What would keep jobs from being submitted, found while the application still runs."""
     try:

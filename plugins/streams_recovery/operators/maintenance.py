@@ -8,7 +8,9 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from streams_recovery.core.repository.announcement import Apply
 from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.text.deletion import outlook_text
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator
@@ -59,7 +61,9 @@ class PlanExpiryOperator(StepOperator):
 
 
 class ExpireOperator(StepOperator):
-    """Carry it out, or skip unless ``apply`` renders as true."""
+    """Carry it out as ``apply`` renders: ``true``, ``false``, or ``after_days``, which announces first and deletes from the announced day on. Skips when
+    nothing is to be removed yet.
+    """
 
     takes = steps.EXPIRE
     template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
@@ -70,8 +74,15 @@ class ExpireOperator(StepOperator):
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
         """Expire."""
-        if str(self.apply) != "True":
-            raise AirflowSkipException("Nothing was changed: set the param `apply` to carry out what the plan task shows")
+        apply = Apply(self.apply)
+        if apply is Apply.NO:
+            if recovery.config.retention.apply is Apply.NO:
+                maintenance.withdraw(recovery, run_id_of(context))
+            raise AirflowSkipException("Nothing was removed: the param `apply` is false")
+        if apply is Apply.AFTER_DAYS:
+            outlook = maintenance.announce(recovery, run_id_of(context))
+            if not outlook.due:
+                raise AirflowSkipException(f"Nothing was removed. {outlook_text(outlook)}")
         report = maintenance.expire(recovery, run_id_of(context))
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)
