@@ -81,7 +81,7 @@ _Text.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yam
 def write_manifests(program: Path) -> None:
     """Write every plain manifest."""
     for name, (_, _, about) in MANIFEST_FILES.items():
-        head = f"# {about} Made from the Helm chart by `python -m tests.support.deploy.chart`; docs/kubernetes-native.md explains it.\n"
+        head = f"# {about}\n# Made from the Helm chart by `python -m tests.support.deploy.chart`. docs/kubernetes-native.md explains it.\n"
         text = yaml.dump_all(manifest(program, name), Dumper=_Text, sort_keys=False, width=160)
         (MANIFESTS / name).write_text(head + text)
 
