@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import click
+import typer
+from typer._click.exceptions import UsageError
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from streams_recovery.application.settings import DockerComposeSettings
@@ -23,10 +25,10 @@ CONFIGS = "/etc/streams-recovery/configs"
 _FILE = re.compile(rf"{CONFIGS}/([\w.-]+)")
 
 
-def parsed(words: Sequence[str]) -> click.Context:
-    """The command that ``words`` call, with its parameters; nothing is run. Raises ``click.UsageError``."""
+def parsed(words: Sequence[str]) -> typer.Context:
+    """The command that ``words`` call, with its parameters; nothing is run. Raises ``UsageError``."""
     group = get_command(app)
-    assert isinstance(group, click.Group)
+    assert isinstance(group, TyperGroup)
     outer = group.make_context("streams-recovery", list(words))
     name, command, rest = group.resolve_command(outer, [*outer._protected_args, *outer.args])
     assert command is not None
@@ -44,7 +46,7 @@ def command_problems(documents: Iterable[Document]) -> list[str]:
             continue
         try:
             name = parsed(container["args"]).params["name"]
-        except click.UsageError as error:
+        except UsageError as error:
             found.append(f"{title(document)}: {error.format_message()}")
         else:
             found += [f"{title(document)}: {name} is not configured"] * (name not in configured)
