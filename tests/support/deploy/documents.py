@@ -23,8 +23,8 @@ def documents_in(*files: Path) -> list[Document]:
 
 
 def title(document: Document) -> str:
-    """Kind and name."""
-    return f"{document['kind']} {document['metadata']['name']}"
+    """Kind and name. A template of a pod has no name."""
+    return f"{document['kind']} {document['metadata'].get('name', 'template')}"
 
 
 def pod_spec(document: Document) -> Document | None:

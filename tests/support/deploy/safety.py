@@ -83,7 +83,7 @@ def _keys(file: str, text: str) -> Iterator[str]:
 
 def _nested(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        yield from map(str, value)
+        yield from (str(key) for key, one in value.items() if isinstance(one, str))
         value = list(value.values())
     if isinstance(value, list):
         for one in value:
