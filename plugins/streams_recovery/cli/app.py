@@ -33,6 +33,7 @@ from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
 from streams_recovery.cli.screen import line, say_error, say_waiting
 from streams_recovery.cli.screen import table as print_table
+from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import EXIT_CODES, Damaged, RecoveryError
@@ -210,6 +211,7 @@ savepoints_app.command()(maintenance.release)
 
 def run() -> None:
     """The command's entry point: our errors become one line and their exit code."""
+    end_by_teardown()
     try:
         app()
     except RecoveryError as error:

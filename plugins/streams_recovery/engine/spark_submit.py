@@ -13,6 +13,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.environment import driver_environment
+from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.master import is_local, shuffle_partitions
 from streams_recovery.engine.package import project_root
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
@@ -66,8 +67,10 @@ def spark_call(
 ) -> SparkCall:
     """The call for one job. Workers of a local master run this interpreter, those of a cluster ``python3``.
 
-    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``.
+    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``, and for one of Kubernetes without
+    an image.
     """
+    defaults = spark_defaults()
     application = project_root() / "spark_jobs" / f"{job}.py"
     about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
     about["--receipt"] = str(files.receipt)
@@ -77,7 +80,10 @@ def spark_call(
         application=application,
         arguments=tuple(part for option in about.items() for part in option),
         py_files=files.package,
-        conf=_unless_set(defaults) | _conf(job, master) | rpc_settings(master, defaults, allow_insecure=allow_insecure_rpc),
+        conf=_unless_set(defaults)
+        | _conf(job, master)
+        | kubernetes_settings(master, defaults)
+        | rpc_settings(master, defaults, allow_insecure=allow_insecure_rpc),
         environment=_environment(files.secrets, local=is_local(master)),
         receipt=files.receipt,
     )

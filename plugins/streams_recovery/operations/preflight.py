@@ -31,6 +31,7 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
+from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
@@ -105,7 +106,9 @@ def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...
 def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """What would keep jobs from being submitted, found while the application still runs."""
     try:
-        rpc_settings(recovery.spark_master(), spark_defaults(), allow_insecure=recovery.config.spark.allow_insecure_rpc)
+        master, defaults = recovery.spark_master(), spark_defaults()
+        kubernetes_settings(master, defaults)
+        rpc_settings(master, defaults, allow_insecure=recovery.config.spark.allow_insecure_rpc)
     except NotFound:
         # Without the connection nothing is known of the cluster; who submits a job names it.
         return ()

@@ -98,3 +98,37 @@ def test_the_plan_of_what_does_not_ask_has_no_hash(run: Run, shop: RecoveryConte
     planned = printed(run("savepoints", "keep", "shop", FIRST, "--reason", "x", "--plan"))
     assert set(planned) == {"application_id", "text", "parts"}
     assert maintenance.plan_expiry(shop).keep[0].savepoint_id != FIRST, "nothing was kept"
+
+
+def retain(directory: Path, **rules: object) -> None:
+    """Give the application these rules of retention."""
+    file = directory / "shop.yaml"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "retention": rules}))
+
+
+ONE = {"keep_last": 1, "keep_hourly": 0, "keep_daily": 0, "keep_weekly": 0, "keep_monthly": 0, "minimum": 1}
+
+
+def test_a_scheduled_expiry_only_shows_its_plan_where_nothing_else_is_configured(run: Run, shop: RecoveryContext, tmp_path: Path) -> None:
+    retain(tmp_path, **ONE)
+    planned = printed(run("expire", "shop", "--as-configured"))
+    assert planned["hash"]
+    assert FIRST in shop.savepoints.summaries()
+    # The command that the plan names carries it out.
+    assert "--approve" in planned["command"]
+    assert FIRST in printed(run("expire", "shop", "--as-configured", "--approve", planned["approve"]))["expired"]
+    assert FIRST not in shop.savepoints.summaries()
+
+
+def test_a_scheduled_expiry_is_carried_out_without_a_question_where_that_is_configured(
+    run: Run, shop: RecoveryContext, tmp_path: Path
+) -> None:
+    retain(tmp_path, apply=True, **ONE)
+    assert FIRST in printed(run("expire", "shop", "--as-configured"))["expired"]
+    assert FIRST not in shop.savepoints.summaries()
+
+
+def test_an_expiry_that_is_no_scheduled_one_asks_whatever_is_configured(run: Run, shop: RecoveryContext, tmp_path: Path) -> None:
+    retain(tmp_path, apply=True, **ONE)
+    assert run("expire", "shop").exit_code != 0
+    assert FIRST in shop.savepoints.summaries()
