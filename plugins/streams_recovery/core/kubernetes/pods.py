@@ -42,8 +42,10 @@ class Pod:
 
     @property
     def active(self) -> bool:
-        """False only when nothing of it runs and nothing will: its object may stay for long."""
-        return not (self.phase in _OVER and self.all_ended)
+        """False only for one that ended by itself, whose object may stay for long. One that was asked to end is active until its object is gone: only then its
+        volumes are.
+        """
+        return not (self.phase in _OVER and self.all_ended and self.ends_by is None)
 
     def overdue(self, now: datetime) -> bool:
         """True when it should have been gone for a while. Then its node may be lost."""

@@ -78,7 +78,7 @@ def test_an_end_that_nobody_saw_is_not_clean() -> None:
     assert (found.state, found.closed_cleanly) == (InstanceState.GONE, False)
 
 
-@pytest.mark.fault("F45")
+@pytest.mark.fault("F42")
 def test_a_pod_that_vanished_with_its_node_is_not_called_gone() -> None:
     found = seen(record(), node="lost")["orders-0"]
     assert found.state is InstanceState.UNKNOWN

@@ -49,6 +49,10 @@ def test_only_one_that_ended_whole_and_for_good_is_not_active(phase: str, states
     assert pod(phase=phase, states=states).active is active
 
 
+def test_one_that_was_asked_to_end_is_active_until_its_object_is_gone() -> None:
+    assert pod(phase="Failed", states={"app": ended(143)}, deletionTimestamp="2026-11-01T12:00:00Z").active
+
+
 def test_a_failed_pod_of_which_no_container_is_known_is_active() -> None:
     found = {"metadata": {"name": "a", "uid": "u"}, "status": {"phase": "Failed"}}
     assert pod_of(found, "app").active
