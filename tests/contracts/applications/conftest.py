@@ -8,9 +8,8 @@ import pytest
 
 from streams_recovery.config.runs import KINDS
 from tests.support.applications.rig import Rig
-from tests.support.kubernetes.control_plane import ControlPlane
-from tests.support.kubernetes.kubelet import Kubelet
-from tests.support.kubernetes.pod_rig import Cluster, PodRig
+from tests.support.kubernetes.pod_rig import PodRig
+from tests.support.kubernetes.running import running_cluster
 
 # Pods are in tests of their own where they have no supervisor, no environment of one start and no directory of ours. It takes Go to build what runs them.
 PODS = pytest.param("kubernetes", marks=pytest.mark.deep)
@@ -33,13 +32,8 @@ def rigs(kind, directory, request=None):
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
-    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
-    try:
-        kubelet = Kubelet(plane.api, plane.directory / "kubelet")
-        yield Cluster(plane, kubelet)
-        kubelet.close()
-    finally:
-        plane.close()
+    with running_cluster(tmp_path_factory.mktemp("control-plane")) as found:
+        yield found
 
 
 @pytest.fixture(params=HERE)
