@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.kubernetes import autoscaling
-from streams_recovery.application.kubernetes.claims import Claims
+from streams_recovery.application.kubernetes import autoscaling, checks
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.application.kubernetes.ending import PodWatch
 from streams_recovery.application.kubernetes.looks import looks
 from streams_recovery.application.kubernetes.ownership import require_unmanaged
 from streams_recovery.application.kubernetes.record import StopRecord, requested
 from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.application.kubernetes.wiping import wiped
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, ManagedByAnother, Refused
+from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kubernetes.pods import Pod, in_slots
-from streams_recovery.core.kubernetes.rights import findings_of, rights_needed
-from streams_recovery.core.kubernetes.state_volume import claims_of, state_volume
 from streams_recovery.core.kubernetes.workload import Workload
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
+from streams_recovery.core.preflight.findings import PreflightFinding
 
 # For a program to end whose Kafka Streams took all the time to close, and for one that has to be killed.
 _END_SECONDS: Final = 1.0
@@ -99,35 +96,12 @@ class KubernetesApplication:
 
     def wipe_state(self) -> WipeReport:
         """See that the state of every pod is gone with it, or wipe the claims that outlive pods, those of replicas that were scaled away included."""
-        statuses = self.status()
-        running = [f"{status.name} ({status.detail})" for status in statuses if status.state is not InstanceState.GONE]
+        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
         if running:
             raise ApplicationRunning(
                 f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
             )
-        workload, record = self._cluster.workload(), self._cluster.record()
-        volume = state_volume(workload, self._cluster.container(workload), self._settings.state_directory)
-        if volume.lasting == "pod":
-            gone = [one.pod for one in record.pods] if record and not record.wiped else []
-            if record is not None:
-                self._cluster.write(replace(record, wiped=True))
-            return WipeReport(removed=tuple(f"{self._settings.state_directory} of pod {pod}" for pod in gone), remaining=())
-        claims = Claims(self._cluster, self._settings)
-        names = claims_of(volume, workload, claims.names())
-        if self._settings.claims is None:
-            raise ConfigInvalid(
-                f"the state of {workload.name} lies on claims that outlive its pods: {', '.join(names) or volume.name}",
-                next_step="set runs.kubernetes.claims to delete or to job",
-                claims=names,
-            )
-        if self._settings.claims == "delete":
-            remaining = claims.deleted(names, seconds=self._settings.start_timeout)
-        else:
-            remaining = claims.wiped(names, volume, seconds=self._settings.start_timeout)
-        removed = tuple(
-            f"claim {name}" for name in names if not any(left.startswith((f"claim {name},", f"claim {name}:")) for left in remaining)
-        )
-        return WipeReport(removed=removed, remaining=remaining)
+        return wiped(self._cluster, self._settings)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all pods. While the application rebalances, asked again until the start timeout."""
@@ -135,20 +109,7 @@ class KubernetesApplication:
 
     def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
         """Rights that are missing, and owners and autoscalers that would keep it from being stopped."""
-        settings = self._settings
-        keda = self._cluster.has_keda()
-        needed = rights_needed(settings.workload, settings.namespace, settings.record, stops=stops, claims=settings.claims, keda=keda)
-        missing = self._cluster.missing(needed)
-        found = findings_of(missing)
-        if not stops or any(right.blocking for right in missing):
-            return found
-        try:
-            require_unmanaged(self._cluster, self._cluster.workload(), settings.argocd_namespace)
-            autoscaling.require_no_scaling_from_zero(self._cluster)
-        except Refused as error:
-            kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
-            return (*found, blocking_finding(kind, error.reason, error.next_step))
-        return found
+        return checks.findings(self._cluster, self._settings, stops=stops)
 
     @property
     def _cluster(self) -> Cluster:
