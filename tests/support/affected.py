@@ -28,6 +28,7 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
     "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
+    "tests/system/test_emptied_cluster": ("tests/support/kubernetes/",),
     "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
 }
 # A change of one of these may have an effect on anything.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import ssl
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 _SECONDS = 20
 
@@ -23,17 +24,19 @@ class Answered(Exception):
 
 @dataclass(frozen=True)
 class Api:
-    """One user of an API server."""
+    """One user of an API server. Raises ``Answered``, and ``OSError`` when there is no answer. Each thread keeps a connection."""
 
     url: str
     authority: Path
     token: str
+    _kept: threading.local = field(default_factory=threading.local, compare=False)
 
     def get(self, path: str) -> Any:
-        return self._ask("GET", path)
+        return json.loads(self.text(path))
 
     def items(self, path: str) -> list[Any]:
-        return self._ask("GET", path)["items"]
+        found: list[Any] = self.get(path)["items"]
+        return found
 
     def find(self, path: str) -> Any:
         """None for what is not there."""
@@ -45,21 +48,43 @@ class Api:
             raise
 
     def post(self, path: str, body: Any) -> Any:
-        return self._ask("POST", path, body)
+        return json.loads(self._ask("POST", path, body))
 
     def patch(self, path: str, body: Any, kind: str = "merge-patch", manager: str = "tests") -> Any:
-        return self._ask("PATCH", f"{path}?fieldManager={manager}", body, f"application/{kind}+json")
+        return json.loads(self._ask("PATCH", f"{path}?fieldManager={manager}", body, f"application/{kind}+json"))
 
     def delete(self, path: str, body: Any = None) -> Any:
-        return self._ask("DELETE", path, body)
+        return json.loads(self._ask("DELETE", path, body))
 
-    def _ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
+    def text(self, path: str) -> str:
+        return self._ask("GET", path).decode()
+
+    def _ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> bytes:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content}
-        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
-        trusted = ssl.create_default_context(cafile=str(self.authority))
+        kept = getattr(self._kept, "connection", None)
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS, context=trusted) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise Answered(error.code, error.read().decode()) from error
+            answer, found = self._exchange(kept or self._connected(), method, path, data, content)
+        except ConnectionError:
+            # One that was kept may have been closed for being idle.
+            if kept is None:
+                raise
+            answer, found = self._exchange(self._connected(), method, path, data, content)
+        if answer >= 400:
+            raise Answered(answer, found.decode())
+        return found
+
+    def _exchange(self, connection: HTTPSConnection, method: str, path: str, data: bytes | None, content: str) -> tuple[int, bytes]:
+        try:
+            connection.request(method, path, body=data, headers={"Authorization": f"Bearer {self.token}", "Content-Type": content})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            self._kept.connection = None
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
+
+    def _connected(self) -> HTTPSConnection:
+        parts = urlsplit(self.url)
+        trusted = ssl.create_default_context(cafile=str(self.authority))
+        self._kept.connection = HTTPSConnection(parts.hostname or "", parts.port, timeout=_SECONDS, context=trusted)
+        return self._kept.connection

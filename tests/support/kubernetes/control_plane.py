@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from embedded.ports import free_ports
-from tests.support.kubernetes.api import Api
+from tests.support.kubernetes.api import Answered, Api
 from tests.support.kubernetes.programs import program
 
 _START_SECONDS = 180
@@ -23,6 +23,7 @@ _CONTROLLERS = (
     "horizontal-pod-autoscaler-controller",
     "job-controller",
     "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
     "persistentvolumeclaim-protection-controller",
     "replicaset-controller",
     "serviceaccount-controller",
@@ -41,6 +42,7 @@ class ControlPlane:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         (directory / "tokens.csv").write_text(f'{self._token},admin,admin,"system:masters"\n')
         self._write_keys()
+        self._administrator: Api | None = None
         self._start("etcd", self._etcd())
         self.start_api()
         self._start("controllers", self._controllers())
@@ -48,7 +50,14 @@ class ControlPlane:
     @property
     def api(self) -> Api:
         """The API server as its administrator."""
-        return self.user(self._token)
+        self._administrator = self._administrator or self.user(self._token)
+        return self._administrator
+
+    def watchers(self) -> int:
+        """How many watch the pods of one namespace. The controllers watch those of all."""
+        wanted = ('resource="pods"', 'scope="namespace"', 'verb="WATCH"')
+        lines = (line for line in self.api.text("/metrics").splitlines() if line.startswith("apiserver_longrunning_requests{"))
+        return sum(int(float(line.rpartition(" ")[2])) for line in lines if all(part in line for part in wanted))
 
     def user(self, token: str) -> Api:
         return Api(url=f"https://127.0.0.1:{self._port}", authority=self.directory / "certificates" / "apiserver.crt", token=token)
@@ -91,8 +100,9 @@ class ControlPlane:
 
     def _ready(self) -> bool:
         try:
-            return bool(self.api.get("/apis/apps/v1")["resources"]) and self.api.find("/api/v1/namespaces/default") is not None
-        except Exception:  # noqa: BLE001 - it is not up yet
+            return self.api.text("/readyz") == "ok" and self.api.find("/api/v1/namespaces/default") is not None
+        except (Answered, OSError):
+            # Its certificate may not be written yet either.
             return False
 
     def _start(self, name: str, arguments: list[str]) -> None:

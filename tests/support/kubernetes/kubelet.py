@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Kubelet:
-    """Working from the start, in a thread. ``lost``: it does nothing any more, as on a node that lost its network; its processes go on."""
+    """Working from the start, in a thread. While it is ``idle`` it does nothing, and its processes go on."""
 
     def __init__(self, api: Api, directory: Path) -> None:
         self._api, self._directory = api, directory
@@ -31,7 +31,7 @@ class Kubelet:
         self._pods: dict[str, PodProcesses] = {}
         self._addresses = itertools.count(1)
         self._over = threading.Event()
-        self.lost = False
+        self.idle = False
         self.problems: list[str] = []
         self._register()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -43,7 +43,7 @@ class Kubelet:
 
     def lose(self, *, lost: bool) -> None:
         """Cut the node off, or bring it back; the controllers say so of it after a while, here at once."""
-        self.lost = lost
+        self.idle = lost
         self._set_ready("Unknown" if lost else "True")
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Kubelet:
 
     def _work(self) -> None:
         while not self._over.is_set():
-            if not self.lost:
+            if not self.idle:
                 try:
                     self._look()
                 except (Answered, OSError) as error:

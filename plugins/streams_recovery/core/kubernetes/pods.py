@@ -76,7 +76,7 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
 def application_container(template: Mapping[str, Any], wanted: str | None, where: str) -> str:
     """The name of the application's container. Raises ``ConfigInvalid`` when it is not there, or when there are several and none is named."""
     names = [one["name"] for one in template["spec"]["containers"]]
-    if wanted in names:
+    if wanted is not None and wanted in names:
         return wanted
     if wanted is None and len(names) == 1:
         return str(names[0])

@@ -53,7 +53,15 @@ def test_any_other_volume_is_refused_by_its_kind(kind: str) -> None:
 
 
 def test_claims_of_replicas_that_were_scaled_away_are_among_them() -> None:
-    existing = ["state-orders-10", "state-orders-2", "state-orders-eu-0", "other-orders-0", "state-orders-x", "state-orders-0"]
+    existing = [
+        "state-orders-10",
+        "state-orders-2",
+        "state-orders-eu-0",
+        "other-orders-0",
+        "state-orders-x",
+        "old-state-orders-0",
+        "state-orders-0",
+    ]
     templates = StateVolume(lasting="templates", name="state", mount={})
     assert claims_of(templates, workload([], []), existing) == ("state-orders-0", "state-orders-2", "state-orders-10")
     assert claims_of(StateVolume(lasting="claim", name="shared", mount={}), workload([], []), ["shared", "shared-2"]) == ("shared",)
