@@ -53,7 +53,7 @@ def rights(rig: Any, *parts: str, without: str = "") -> str:
     """
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "streams-recovery"}}
     rig.api.post(rig.path("serviceaccounts"), account)
-    for found in yaml.safe_load_all(_uncommented(_of(rig), parts)):
+    for found in yaml.safe_load_all(uncommented(_of(rig), parts)):
         _create(rig, found, without)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
     answer = rig.api.post(f"{rig.path('serviceaccounts', 'streams-recovery')}/token", request)
@@ -71,7 +71,7 @@ def _of(rig: Any) -> str:
     )
 
 
-def _uncommented(text: str, parts: tuple[str, ...]) -> str:
+def uncommented(text: str, parts: tuple[str, ...]) -> str:
     """The manifest with these parts, each named by the comment above it."""
     lines, wanted = [], False
     for line in text.splitlines():
