@@ -22,6 +22,8 @@ from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.small import asked
+from tests.support.kubernetes.pod_stack import in_pods
+from tests.support.kubernetes.running import running_cluster
 from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
@@ -39,9 +41,15 @@ class Minimal(Stack):
         return found.model_copy(update={"backup": backup, "topics": topics})
 
 
-@pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.deep)])
+@pytest.fixture(params=["exactly_once_v2", *(pytest.param(other, marks=pytest.mark.deep) for other in ("at_least_once", "kubernetes"))])
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as found:
+    """An application under each guarantee, and one in pods."""
+    directory = tmp_path_factory.mktemp("stage")
+    if request.param != "kubernetes":
+        with stage(directory, guarantee=request.param) as found:
+            yield found
+        return
+    with running_cluster(tmp_path_factory.mktemp("control-plane")) as cluster, stage(directory, kind=in_pods(cluster)) as found:
         yield found
 
 

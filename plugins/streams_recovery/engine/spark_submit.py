@@ -74,7 +74,6 @@ def spark_call(
     application = project_root() / "spark_jobs" / f"{job}.py"
     about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
     about["--receipt"] = str(files.receipt)
-    defaults = spark_defaults()
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,

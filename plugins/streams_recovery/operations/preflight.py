@@ -48,6 +48,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
     needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery))
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
+        *recovery.application.preflight(stops=stops),
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery)], rights),
         *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
@@ -81,6 +82,7 @@ def before_restore(
         for name, role in sorted(roles.items())
     ]
     lacking = (
+        *recovery.application.preflight(stops=True),
         *_spark(recovery),
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
         *_handed_over(recovery, manifest),
