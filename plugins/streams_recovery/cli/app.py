@@ -26,6 +26,7 @@ from streams_recovery.cli.context import (
     runner,
 )
 from streams_recovery.cli.offsets import offsets_app
+from streams_recovery.cli.paths import paths
 from streams_recovery.cli.report import evidence
 from streams_recovery.cli.screen import line, say_error
 from streams_recovery.cli.screen import table as print_table
@@ -190,6 +191,7 @@ app.command()(reprocess.reprocess)
 app.command()(reprocess.reprocessed)
 app.command()(evidence)
 app.command()(preflight.preflight)
+app.command()(paths)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
 app.command()(maintenance.undelete)

@@ -9,7 +9,7 @@ from pathlib import Path
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.project_files import is_installed, project_files
+from streams_recovery.core.project_files import is_installed, own_files
 
 DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
 
@@ -19,7 +19,7 @@ def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
     if named := environment.get(DIRECTORY):
         return Path(named)
     # The examples that a wheel carries are no configuration: nobody's applications would appear in Airflow.
-    return airflow_home(environment) / "include" / "configs" if is_installed() else project_files({}).configs
+    return airflow_home(environment) / "include" / "configs" if is_installed() else own_files().configs
 
 
 def airflow_home(environment: Mapping[str, str]) -> Path:

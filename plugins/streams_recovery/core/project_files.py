@@ -48,7 +48,7 @@ def project_files(environment: Mapping[str, str] = os.environ) -> ProjectFiles:
     Raises ``ConfigInvalid`` where the Spark jobs are not there.
     """
     named = environment.get(HOME)
-    found = ProjectFiles(Path(named) if named else _own_root())
+    found = ProjectFiles(Path(named)) if named else own_files()
     if not (found.jobs / "backup.py").is_file():
         raise ConfigInvalid(
             f"{found.root} does not hold spark_jobs",
@@ -58,10 +58,11 @@ def project_files(environment: Mapping[str, str] = os.environ) -> ProjectFiles:
     return found
 
 
+def own_files() -> ProjectFiles:
+    """The files that came with this package."""
+    return ProjectFiles(_INSTALLED if is_installed() else _PACKAGE.parents[1])
+
+
 def is_installed() -> bool:
     """True for the package of a wheel, False for that of a checkout."""
     return _INSTALLED.is_dir()
-
-
-def _own_root() -> Path:
-    return _INSTALLED if is_installed() else _PACKAGE.parents[1]
