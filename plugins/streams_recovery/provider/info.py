@@ -19,7 +19,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "kafka-streams-recovery",
         "name": "Kafka Streams Recovery",
         "description": "Savepoints, restore and disaster recovery for Kafka Streams applications.",
-        "bundles": ["streams_recovery.provider.bundle.RecoveryDagBundle"],
+        "bundles": [{"integration-name": "Kafka Streams", "python-modules": ["streams_recovery.provider.bundle"]}],
         "hooks": [{"integration-name": "Kafka Streams", "python-modules": [_HOOK]}],
         "integrations": [
             {"integration-name": "Kafka Streams", "external-doc-url": "https://kafka.apache.org/documentation/streams/", "tags": ["apache"]}

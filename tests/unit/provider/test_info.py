@@ -27,9 +27,10 @@ def test_what_it_names_exists() -> None:
     for kind in info["connection-types"]:
         module, _, name = kind["hook-class-name"].rpartition(".")
         assert getattr(importlib.import_module(module), name).conn_type == kind["connection-type"]
-    for path in info["bundles"]:
-        module, _, name = path.rpartition(".")
-        assert getattr(importlib.import_module(module), name)
+    for entry in (*info["bundles"], *info["hooks"]):
+        assert entry["integration-name"] in {found["integration-name"] for found in info["integrations"]}
+        for module in entry["python-modules"]:
+            importlib.import_module(module)
 
 
 def test_the_form_asks_only_for_what_a_connection_may_have() -> None:
