@@ -83,7 +83,11 @@ def every_dag_appears(theirs: Theirs) -> None:
 
 
 def its_processes_use_that_environment_and_nothing_of_the_checkout(theirs: Theirs) -> None:
-    on, own, foreign = theirs.play.on, str(theirs.environment.directory), (str(PROJECT), str(Path(sys.prefix).resolve()))
+    on, own, foreign = (
+        theirs.play.on,
+        str(theirs.environment.directory),
+        tuple(f"{place}/" for place in (PROJECT, Path(sys.prefix).resolve())),
+    )
     services = {name: pid for name, (pid, _) in on.processes.recorded().items() if name.startswith("airflow-")}
     assert len(services) == 4
     for name, pid in services.items():
