@@ -15,7 +15,7 @@ from embedded.demo.checks import differences
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.waiting import poll
+from streams_recovery.core.waiting import poll
 from tests.support.project import PROJECT
 from tests.support.stack.dag_runs import Play
 from tests.support.stack.installed import Environment, Installed, InstalledAirflow

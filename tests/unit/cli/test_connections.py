@@ -31,8 +31,10 @@ def test_what_only_airflow_s_own_submit_understands_is_named(caplog: pytest.LogC
 
 
 def test_a_connection_that_cannot_be_read_or_is_not_there_names_its_variable() -> None:
-    with pytest.raises(ConfigInvalid, match="AIRFLOW_CONN_BROKEN cannot be read: it is not JSON") as refused:
+    with pytest.raises(ConfigInvalid) as broken:
         URIS.kafka("broken")
-    assert "hunter2" not in str(refused.value)
-    with pytest.raises(NotFound, match="connection other is not defined"):
+    assert broken.value.facts["variable"] == "AIRFLOW_CONN_BROKEN"
+    assert "hunter2" not in str(broken.value)
+    with pytest.raises(NotFound) as missing:
         URIS.kafka("other")
+    assert missing.value.facts["variable"] == "AIRFLOW_CONN_OTHER"

@@ -18,7 +18,7 @@ def test_in_a_checkout_the_files_are_at_the_top_of_the_project() -> None:
 
 
 def test_the_environment_names_another_project_that_must_hold_the_jobs(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match="does not hold spark_jobs") as refused:
+    with pytest.raises(ConfigInvalid) as refused:
         project_files({"STREAMS_RECOVERY_HOME": str(tmp_path)})
     assert refused.value.facts["path"] == str(tmp_path)
     (tmp_path / "spark_jobs").mkdir()

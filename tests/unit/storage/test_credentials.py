@@ -41,7 +41,7 @@ def test_what_the_configuration_file_says_is_left_out_of_the_connection_with_a_w
 
 
 def test_a_role_is_refused_and_not_left_out() -> None:
-    with pytest.raises(ConfigInvalid, match="role_arn asks for another identity") as refused:
+    with pytest.raises(ConfigInvalid) as refused:
         read("aws://AKIA:hunter2@/?role_arn=arn")
     assert refused.value.facts["keys"] == ["role_arn"]
     assert "hunter2" not in str(refused.value)
