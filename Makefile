@@ -12,11 +12,12 @@ BASE ?= origin/main
 PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --generate-hashes
 ORDERS ?= 200000
+AIRFLOW = $(shell sed -n 's/^apache-airflow==\([^ ]*\).*/\1/p' requirements.lock)
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +30,7 @@ $(VENV)/.installed: requirements.lock requirements-uv.lock
 	@echo "installing Python packages ..."
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-uv.lock
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
 	@$(BIN)/python -m embedded.prepare
 	@touch $@
@@ -39,6 +40,14 @@ lock: ## Resolve requirements*.txt into the lock files: a version and the hashes
 	@$(LOCK) requirements-uv.txt -o requirements-uv.lock
 	@$(LOCK) requirements.txt -c requirements.lock -o docker/airflow/requirements.lock
 	@$(LOCK) docker/spark/requirements.txt -c requirements.lock -o docker/spark/requirements.lock
+
+wheel: setup ## Build the wheel into build/dist
+	@rm -rf build/dist
+	@$(BIN)/python -m hatchling build --target wheel --directory build/dist
+
+image: wheel ## Build an image with everything in it (needs Docker)
+	@docker build --file docker/airflow/Dockerfile --tag streams-recovery/airflow:$(AIRFLOW) .
+	@docker build --file docker/image/Dockerfile --tag streams-recovery/all:$(AIRFLOW) build/dist
 
 demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000)
 	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS)

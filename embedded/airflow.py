@@ -63,16 +63,24 @@ class Airflow:
     def start(self) -> AirflowClient:
         """Have a database, start all services, and wait until each is healthy."""
         self.make_passwords()
-        environment = self._environment()
+        environment = self.environment()
+        self.prepare(environment)
+        for service, command in self.services().items():
+            self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
+        self._await_health()
+        return AirflowClient(self.url, USER, self.password_of(USER), environment)
+
+    def services(self) -> dict[str, list[str]]:
+        """The command of each service."""
+        return SERVICES
+
+    def prepare(self, environment: dict[str, str]) -> None:
+        """Have a database of the installed version."""
         if self._database.exists():
             # Of `make up` before: it may be of an older version.
             migrate(environment)
         else:
             prepare_database(self._database)
-        for service, command in SERVICES.items():
-            self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
-        self._await_health()
-        return AirflowClient(self.url, USER, self.password_of(USER), environment)
 
     def _await_health(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -96,7 +104,8 @@ class Airflow:
             f"Airflow did not come up in {_START_SECONDS:.0f} s: {waiting}", next_step=f"see the logs in {self._home}"
         )
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What every service finds in its environment, and a terminal beside them."""
         ports = self._stack.ports
         settings = {
             "CORE__DAGS_FOLDER": str(PROJECT / "dags"),

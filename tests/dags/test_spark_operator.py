@@ -132,16 +132,16 @@ def test_without_the_provider_for_kubernetes_it_is_named(submitted: Any, monkeyp
         {"conn_type": "spark", "host": "k8s://https://cluster", "port": 6443},
         {"conn_type": "k8s", "host": "https://cluster", "port": 6443},
         "spark://spark-master:7077",
+        "spark://local%5B2%5D?deploy-mode=client",
+        "spark://k8s%3A%2F%2Fhttps%3A%2F%2Fcluster:6443",
     ],
 )
 def test_the_master_is_the_one_that_airflow_submits_to(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
-    plain = isinstance(connection, str)
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", connection if plain else json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", connection if isinstance(connection, str) else json.dumps(connection))
     master = AirflowConnections().spark_master("spark_test")
     assert master == spark_submit.SparkSubmitHook(conn_id="spark_test")._connection["master"]
-    if not plain:
-        assert EnvironmentConnections(os.environ).spark_master("spark_test") == master
+    assert EnvironmentConnections(os.environ).spark_master("spark_test") == master
 
 
 @pytest.mark.parametrize("connections", [AirflowConnections(), EnvironmentConnections(os.environ)])

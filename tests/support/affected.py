@@ -30,6 +30,8 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
     "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
     "tests/system/test_emptied_cluster": ("tests/support/kubernetes/",),
+    # The wheel has the whole package.
+    "tests/system/test_wheel": ("plugins/",),
     "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
 }
 # A change of one of these may have an effect on anything.

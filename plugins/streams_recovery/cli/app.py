@@ -29,6 +29,7 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.groups import groups
 from streams_recovery.cli.info import info
 from streams_recovery.cli.offsets import offsets_app
+from streams_recovery.cli.paths import paths
 from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
 from streams_recovery.cli.screen import line, say_error, say_waiting
@@ -200,6 +201,7 @@ app.command()(peek)
 app.command()(evidence)
 app.command()(advise)
 app.command()(preflight.preflight)
+app.command()(paths)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
 app.command()(maintenance.undelete)

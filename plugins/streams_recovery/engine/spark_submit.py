@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streams_recovery.core import codec
+from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.environment import driver_environment
 from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.master import is_local, shuffle_partitions
-from streams_recovery.engine.package import project_root
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.engine.spark_home import find_spark_home
 
@@ -71,7 +71,7 @@ def spark_call(
     an image.
     """
     defaults = spark_defaults()
-    application = project_root() / "spark_jobs" / f"{job}.py"
+    application = project_files().jobs / f"{job}.py"
     about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
     about["--receipt"] = str(files.receipt)
     return SparkCall(
