@@ -36,8 +36,9 @@ A file for one application, `include/configs/orders.yaml`. This is the least tha
 ```yaml
 {SMALLEST}```
 
-Everything else has a default. [Configuration](configuration.md) explains each section, and how variables and paths are read. In the tables `[]` stands for each item of a list, `*` for each
-name.
+Everything else has a default. [Configuration](configuration.md) explains each section, and how variables and paths are read.
+In the tables `[]` stands for each item of a list, `*` for each name.
+
 """
 _TYPES: Final = {"string": "text", "integer": "a number", "boolean": "`true`, `false`", "object": "names and values", "number": "a number"}
 
@@ -77,12 +78,12 @@ def _keys(schema: Mapping[str, Any], found: Mapping[str, Any], path: str) -> Ite
 def _section(schema: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
     """The section that a property holds, and the step to it."""
     for one in (found, *found.get("anyOf", ())):
-        step = ""
+        inside, step = one, ""
         if one.get("type") == "array":
-            one, step = one.get("items", {}), "[]"
+            inside, step = one.get("items", {}), "[]"
         elif isinstance(one.get("additionalProperties"), dict):
-            one, step = one["additionalProperties"], ".*"
-        inner = _resolved(schema, one)
+            inside, step = one["additionalProperties"], ".*"
+        inner = _resolved(schema, inside)
         if "properties" in inner:
             return inner, step
     return None, ""

@@ -26,8 +26,9 @@ FACTS: Final[Mapping[str, DagFacts]] = {
     "streams_backup": DagFacts(
         when="`backup.schedule`: every hour by default; and by hand",
         stops="the application is paused (`pause`) or closed (`stop`), or not held at all (`live`)",
-        how_long="from *quiesce* to *resume*. The example was held for 0.4 to 0.5 s in mode `pause` under exactly-once. Under at-least-once one commit interval comes on "
-        "top (30 s unless the application says less). Mode `stop` takes as long as the application needs to close. The copy runs after *resume*",
+        how_long="from *quiesce* to *resume*. The example was held for 0.4 to 0.5 s in mode `pause` under exactly-once. Under at-least-once "
+        "one commit interval comes on top (30 s unless the application says less). Mode `stop` takes as long as the application needs "
+        "to close. The copy runs after *resume*",
         command="streams-recovery backup orders",
         down=(("quiesce", "resume"),),
         more="concepts/cut-and-tail.md",
@@ -43,7 +44,7 @@ FACTS: Final[Mapping[str, DagFacts]] = {
     "streams_restore_rebuild": DagFacts(
         when="by hand",
         stops="the application",
-        how_long="from the stop until the start: minutes, as no state is loaded. It is then behind until all input is processed again, which is the longer part",
+        how_long="from the stop until the start: no state is loaded. It is then behind until all input is processed again, which takes longer",
         command='streams-recovery rebuild orders --replace --reason "a bug was fixed"',
         down=(("stop_application", "start_application"),),
         more="strategies/rebuild.md",

@@ -68,9 +68,9 @@ def _page(name: str, dag: Any, facts: DagFacts) -> str:
         ("Runs at once", str(dag.max_active_runs)),
         ("More", f"[{facts.more.split('#')[0]}](../{facts.more})"),
     ]
-    command = f"The same from a terminal:\n\n```\n{facts.command}\n```\n\n" if facts.command else "There is no command for it: use the command line's `backup` between runs.\n\n"
-    if name == "streams_run":
-        command = "The command line has no command for this.\n\n"
+    command = (
+        f"The same from a terminal:\n\n```\n{facts.command}\n```\n\n" if facts.command else "The command line has no command for this.\n\n"
+    )
     return "".join(
         [
             f"# {_title(name, dag)}\n\n",
@@ -96,7 +96,10 @@ def _form(dag: Any) -> str:
     params = [(key, dag.params.get_param(key)) for key in dag.params]
     if not params:
         return ""
-    rows = [f"| `{key}` | {param.schema.get('title', '')} | {_value(key, param)} | {_default(key, param)} | {_cell(param.description or '')} |\n" for key, param in params]
+    rows = [
+        f"| `{key}` | {param.schema.get('title', '')} | {_value(key, param)} | {_default(key, param)} | {_cell(param.description or '')} |\n"
+        for key, param in params
+    ]
     return "## Form\n\n| param | title | value | default | |\n|---|---|---|---|---|\n" + "".join(rows) + "\n"
 
 
@@ -172,7 +175,11 @@ def _colour(task: Any, down: set[str]) -> str:
 def _tasks(dag: Any) -> str:
     rows = []
     for task in dag.topological_sort():
-        does = _cell((type(task).__doc__ or "").strip().split("\n\n")[0]) if hasattr(task, "takes") or task.task_id.endswith("approve") else "-"
+        does = (
+            _cell((type(task).__doc__ or "").strip().split("\n\n")[0].replace("``", "`"))
+            if hasattr(task, "takes") or task.task_id.endswith("approve")
+            else "-"
+        )
         rows.append(f"| *{task.task_id}* | {does} | {task.retries or '-'} | {_limit(task.execution_timeout)} |\n")
     return "## Tasks\n\n| task | what it does | tried again | limit of one attempt |\n|---|---|---|---|\n" + "".join(rows)
 

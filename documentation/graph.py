@@ -34,7 +34,12 @@ def direct(after: Mapping[str, Collection[str]]) -> list[tuple[str, str]]:
     reached: dict[str, set[str]] = {}
     for task in reversed(after):
         reached[task] = set(after[task]).union(*(reached[later] for later in after[task]))
-    return [(task, later) for task in after for later in after[task] if not any(later in reached[other] for other in after[task] if other != later)]
+    return [
+        (task, later)
+        for task in after
+        for later in after[task]
+        if not any(later in reached[other] for other in after[task] if other != later)
+    ]
 
 
 def drawn(title: str, nodes: Sequence[Node], after: Mapping[str, Collection[str]]) -> str:

@@ -21,7 +21,8 @@ _HEAD: Final = """\
 
 <!-- Made by `make pages` from plugins/streams_recovery. Change the messages there, and run it again. -->
 
-An error names what happened, and ends with what to do next. *…* stands for what differs: a name, a number, a path. Search this page for the fixed part of your message.
+An error names what happened, and ends with what to do next. *…* stands for what differs: a name, a number, a path.
+Search this page for the fixed part of your message.
 [Troubleshooting](troubleshooting.md) explains the kinds of errors, and the ones that people meet most.
 """
 
@@ -57,8 +58,13 @@ def messages(package: Path, kinds: Mapping[str, type[RecoveryError]]) -> list[Me
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds and node.args:
                 text, step = _text(node.args[0]), next((_text(one.value) for one in node.keywords if one.arg == "next_step"), "")
                 if text.strip("…. "):
-                    found.add(Message(kind=node.func.id, text=text, next_step=step))
+                    found.add(Message(kind=_public(kinds[node.func.id]), text=text, next_step=step))
     return sorted(found, key=lambda message: (message.kind, message.text.lower(), message.next_step))
+
+
+def _public(kind: type[RecoveryError]) -> str:
+    """The name that people see: a private class counts as the one that it is made from."""
+    return next(one.__name__ for one in kind.__mro__ if not one.__name__.startswith("_"))
 
 
 def _text(node: ast.expr) -> str:

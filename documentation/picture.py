@@ -8,8 +8,10 @@ from typing import Final
 # In the site the page decides about the colours (docs/assets/site.css); elsewhere the reader's system does.
 STYLE: Final = """\
 <style>
-.diagram{--ink:#1f2733;--soft:#5b6675;--paper:#ffffff;--line:#8a94a3;--a:#dbe7ff;--b:#ffe9c7;--c:#d8f3df;--d:#fbdcdc;--e:#ebe3fb}
-@media (prefers-color-scheme:dark){.diagram{--ink:#e8ecf3;--soft:#a9b3c2;--paper:#1b1f27;--line:#78849a;--a:#27406f;--b:#6b4a12;--c:#1f5734;--d:#6e2a2a;--e:#473372}}
+.diagram{--ink:#1f2733;--soft:#5b6675;--paper:#ffffff;
+--line:#8a94a3;--a:#dbe7ff;--b:#ffe9c7;--c:#d8f3df;--d:#fbdcdc;--e:#ebe3fb}
+@media (prefers-color-scheme:dark){.diagram{--ink:#e8ecf3;--soft:#a9b3c2;--paper:#1b1f27;
+--line:#78849a;--a:#27406f;--b:#6b4a12;--c:#1f5734;--d:#6e2a2a;--e:#473372}}
 .diagram text{fill:var(--ink);font:13px system-ui,sans-serif}
 .diagram .soft{fill:var(--soft);font-size:12px}
 .diagram .code{font:12px ui-monospace,monospace}
