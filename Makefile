@@ -84,7 +84,7 @@ pages: setup ## Make the pages of the documentation again that are made from the
 	@$(BIN)/python -m documentation
 
 site: setup ## Build the documentation as a site into build/site; a broken link or anchor fails it
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
 clean: ## Remove what was built; the jar cache stays

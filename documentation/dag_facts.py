@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 NOTHING: Final = "nothing"
-_RESTORE: Final = "from the stop until every input is processed up to the end it had. *plan* estimates the time for each step"
+_RESTORE: Final = (
+    "down from *stop_application* to *start_application*, and behind until it has processed every input up to the end it had. *plan* estimates the "
+    "time for each step"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

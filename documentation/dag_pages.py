@@ -61,12 +61,12 @@ def _title(name: str, dag: Any) -> str:
 def _page(name: str, dag: Any, facts: DagFacts) -> str:
     approval = any(task.endswith("approve") for task in dag.task_ids)
     rows = [
-        ("Runs", facts.when),
+        ("When", facts.when),
         ("Stops", facts.stops),
         ("For how long", facts.how_long),
         ("Approval", "*approve* shows the plan and waits for a person, up to a day" if approval else "none"),
-        ("Runs at once", str(dag.max_active_runs)),
-        ("More", f"[{facts.more.split('#')[0]}](../{facts.more})"),
+        ("At once", str(dag.max_active_runs)),
+        ("More", f"[{_name_of(facts.more)}](../{facts.more})"),
     ]
     command = (
         f"The same from a terminal:\n\n```\n{facts.command}\n```\n\n" if facts.command else "The command line has no command for this.\n\n"
@@ -77,7 +77,7 @@ def _page(name: str, dag: Any, facts: DagFacts) -> str:
             _MADE.format(name=name),
             "\n",
             _linked(dag.doc_md.strip()),
-            "\n\n| | |\n|---|---|\n",
+            "\n\n| its runs | |\n|---|---|\n",
             *(f"| {what} | {text} |\n" for what, text in rows),
             "\n",
             command,
@@ -86,6 +86,11 @@ def _page(name: str, dag: Any, facts: DagFacts) -> str:
             _tasks(dag),
         ]
     )
+
+
+def _name_of(link: str) -> str:
+    file, _, part = link.partition("#")
+    return (part or file.removesuffix("/README.md").removesuffix(".md").rpartition("/")[2]).replace("-", " ")
 
 
 def _linked(text: str) -> str:

@@ -19,7 +19,7 @@ MARK: Final = "# not run here"
 FOREIGN: Final = ("docker", "kubectl", "helm", "aws", "gcloud", "az", "pip", "python3.11", "venv-pack", "kafka-acls.sh", "(umask")
 _FENCE: Final = re.compile(r"^ *```(?:|sh|bash|shell|console)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _ANY_FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-_INLINE: Final = re.compile(rf"`({OURS} [^`]+)`")
+_INLINE: Final = re.compile(rf"(?<!\\)`({OURS} [^`\\]+)`")
 
 
 def pages() -> dict[str, str]:
@@ -51,7 +51,7 @@ def mentioned_commands(text: str) -> list[str]:
 
 def arguments(command: str) -> list[str]:
     """The arguments of a command of a page, with a word in place of each placeholder and the first of several choices."""
-    plain = re.split(r" {3,}| # ", command)[0]
+    plain = re.split(r" {2,}| # ", command)[0]
     plain = re.sub(r"<[^<>]*>", "x", plain)
     plain = re.sub(r"(?<=[A-Za-z\]]) ?\.\.\.", " x", plain) if re.search(r"--[a-z-]+ \.\.\.", plain) else plain.replace("...", " ")
     words = shlex.split(plain.replace("[", " ").replace("]", " "))
