@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator
 
-from streams_recovery.waiting import poll_falling, while_falling
+from streams_recovery.core.waiting import poll_falling, while_falling
 
 
 def measured(values: Iterator[int]) -> int:
