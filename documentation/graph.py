@@ -32,7 +32,7 @@ def rows(after: Mapping[str, Collection[str]]) -> list[list[str]]:
 def direct(after: Mapping[str, Collection[str]]) -> list[tuple[str, str]]:
     """The arrows that are needed: none from a task to one that another way leads to too."""
     reached: dict[str, set[str]] = {}
-    for task in reversed(after):
+    for task in reversed(list(after)):
         reached[task] = set(after[task]).union(*(reached[later] for later in after[task]))
     return [
         (task, later)

@@ -29,7 +29,14 @@ def dag_pages() -> dict[str, str]:
 def write() -> Iterator[str]:
     """Write all of them, and give the names of those that changed. Airflow gets a home that is removed again."""
     with tempfile.TemporaryDirectory(prefix="airflow-") as home:
-        os.environ.update({"AIRFLOW_HOME": home, "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "AIRFLOW__CORE__PLUGINS_FOLDER": home})
+        os.environ.update(
+            {
+                "AIRFLOW_HOME": home,
+                "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+                "AIRFLOW__CORE__PLUGINS_FOLDER": home,
+                "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",
+            }
+        )
         os.environ.pop("STREAMS_RECOVERY_CONFIG_DIR", None)
         for name, text in {**plain_pages(), **dag_pages()}.items():
             path = DOCS / name
