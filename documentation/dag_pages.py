@@ -154,7 +154,7 @@ def _graphs(name: str, dag: Any, facts: DagFacts) -> Iterator[tuple[str, str]]:
         tasks = [task for task in dag.topological_sort() if not group or task.task_id.startswith(f"{group}.")]
         names = {task.task_id: task.task_id.removeprefix(f"{group}.") for task in tasks}
         after = {names[task.task_id]: [names[later] for later in task.downstream_task_ids if later in names] for task in tasks}
-        nodes = [Node(name=names[task.task_id], colour=_colour(task, down)) for task in tasks]
+        nodes = [Node(name=names[task.task_id], colour=_colour(task, down), edge=_edge(task, down)) for task in tasks]
         yield group, drawn(f"Tasks of {name} {group}".strip(), nodes, after)
 
 
@@ -172,9 +172,17 @@ def _colour(task: Any, down: set[str]) -> str:
         return "e"
     if task.task_id in down:
         return "d"
+    return _kind(task) or "a"
+
+
+def _edge(task: Any, down: set[str]) -> str:
+    return _kind(task) if task.task_id in down else ""
+
+
+def _kind(task: Any) -> str:
     if hasattr(getattr(task, "takes", None), "job"):
         return "b"
-    return "c" if task.is_teardown else "a"
+    return "c" if task.is_teardown else ""
 
 
 def _tasks(dag: Any) -> str:

@@ -14,10 +14,11 @@ _LEGEND: Final = (("a", "task"), ("b", "Spark job"), ("e", "waits for a person")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A task: its name, and the class of its colour (a key of the legend)."""
+    """A task: its name, and the class of its colour (a key of the legend). ``edge`` is the one of a stripe, where two things are true of it."""
 
     name: str
     colour: str = "a"
+    edge: str = ""
 
 
 def rows(after: Mapping[str, Collection[str]]) -> list[list[str]]:
@@ -56,12 +57,15 @@ def drawn(title: str, nodes: Sequence[Node], after: Mapping[str, Collection[str]
     arrows = [_arrow(places[one], places[other], width) for one, other in direct({node.name: sorted(after[node.name]) for node in nodes})]
     boxes = [_box(node, *places[node.name]) for node in nodes]
     height = top + len(lines) * (_HEIGHT + _GAP)
-    return picture(width, height, title, "".join([*_legend({node.colour for node in nodes}), *arrows, *boxes]))
+    return picture(
+        width, height, title, "".join([*_legend({colour for node in nodes for colour in (node.colour, node.edge)}), *arrows, *boxes])
+    )
 
 
 def _box(node: Node, x: float, y: float) -> str:
+    edge = f'<rect class="{node.edge}" x="{x:g}" y="{y:g}" width="9" height="{_HEIGHT}" rx="3"/>' if node.edge else ""
     return (
-        f'<rect class="{node.colour}" x="{x:g}" y="{y:g}" width="{_BOX}" height="{_HEIGHT}" rx="5"/>'
+        f'<rect class="{node.colour}" x="{x:g}" y="{y:g}" width="{_BOX}" height="{_HEIGHT}" rx="5"/>{edge}'
         f'<text class="code mid" x="{x + _BOX / 2:g}" y="{y + 18:g}">{node.name}</text>\n'
     )
 

@@ -66,7 +66,11 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     job = restore.plan_load_deferred(recovery, ticket)
     with pytest.raises(Damaged) as short:
         restore.check_load_deferred(recovery, ticket, None)
-    assert {name: short.value.facts[name] for name in ("topic", "expected", "written")} == {"topic": copy.topic, "expected": 6, "written": 0}
+    assert {name: short.value.facts[name] for name in ("topic", "expected", "written")} == {
+        "topic": copy.topic,
+        "expected": 6,
+        "written": 0,
+    }
     load(recovery, job)
     assert stamps(recovery, copy) == [10, 20, 20, 30, 40, 40]
     with pytest.raises(Damaged) as unproven:

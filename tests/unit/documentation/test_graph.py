@@ -28,3 +28,9 @@ def test_every_task_is_drawn_with_its_colour() -> None:
     texts = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"begin", "left", "right", "end", "Spark job"} <= set(texts)
     assert "waits for a person" not in texts, "a legend has what is in the picture"
+
+
+def test_two_things_that_are_true_of_a_task_are_both_drawn() -> None:
+    both = drawn("One task", [Node(name="load", colour="d", edge="b")], {"load": []})
+    assert "Spark job" in both
+    assert "application held or down" in both
