@@ -83,8 +83,9 @@ bench: setup ## How long a restore takes from the full log and from the newest r
 pages: setup ## Make the pages of the documentation again that are made from the code
 	@$(BIN)/python -m documentation
 
+# Without --quiet: with it MkDocs counts no warnings, and --strict fails nothing.
 site: setup ## Build the documentation as a site into build/site; a broken link or anchor fails it
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html"
 
 clean: ## Remove what was built; the jar cache stays
