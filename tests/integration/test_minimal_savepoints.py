@@ -94,7 +94,7 @@ def test_an_application_without_state_can_be_saved_minimally_only(small: Small) 
     small.recovery.cluster.delete_topics([small.changelog.topic])
     with pytest.raises(Refused, match="no changelog topic") as caught:
         publish(of_profile(small, Profile.FULL))
-    assert caught.value.facts == {"application_id": small.recovery.application_id}
+    assert caught.value.facts == {"application_id": small.recovery.application_id, "taken_by": {}}
     assert "backup.profile" in caught.value.next_step
     minimal = of_profile(small, Profile.MINIMAL)
     found = minimal.recovery.savepoints.read(publish(minimal))

@@ -38,7 +38,7 @@ def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(conne
                 writer.write(batch_of(rows))
                 writer.finish()
         facts = caught.value.facts
-        assert (facts["acknowledged"], facts["max_message_bytes"], facts["error_name"]) == (100, 3_000_000, "MSG_SIZE_TOO_LARGE")
+        assert (facts["acknowledged"], facts["max_message_bytes"]) == (100, 3_000_000)
         assert end_of(connection, tp) == 100
 
 
@@ -48,7 +48,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_before_its_batch_is_se
     with topic(connection, **settings) as name:
         tp = TopicPartition(name, 0)
         rows = [(1, None, b"before", None), (1, b"k", os.urandom(size - 1), None), (1, None, b"after", None)]
-        taken = limit or 1_048_588
+        taken = int(limit or 1_048_588)
         with pytest.raises(Refused) as caught:
             write(connection, tp, rows)
         assert (

@@ -171,7 +171,7 @@ def test_what_was_stored_differently_is_damage_and_is_named() -> None:
     with pytest.raises(Damaged) as caught:
         groups(Coordinator({A: known(1)}, spoils=[B])).set_offsets("g", {A: known(5), B: known(5)})
     assert caught.value.facts["wanted"] == {"t-1": "5 'AgAA'"}
-    assert caught.value.facts["found"] == {"t-1": r"5 'AgAA\\x00'"}
+    assert caught.value.facts["found"] == {"t-1": r"5 'AgAA\x00'"}
     assert "t-0" not in str(caught.value)
 
 
