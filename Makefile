@@ -17,7 +17,7 @@ export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock wheel image lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench pages site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ down: setup ## Stop what `make up` started
 lint: setup ## ruff, mypy and the import rings
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags bench
+	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags bench documentation
 	@$(BIN)/lint-imports --no-cache
 
 test-unit: setup ## The tests that need neither a broker nor a JVM
@@ -89,6 +89,14 @@ slice: setup ## One small part of the deep tests, 15 minutes at most: the one wh
 
 bench: setup ## How long a restore takes from the full log and from the newest record of each key
 	@$(BIN)/python bench/restore_time.py
+
+pages: setup ## Make the pages of the documentation again that are made from the code
+	@$(BIN)/python -m documentation
+
+# Without --quiet: with it MkDocs counts no warnings, and --strict fails nothing.
+site: setup ## Build the documentation as a site into build/site; a broken link or anchor fails it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 clean: ## Remove what was built; the jar cache stays
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
