@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from streams_recovery.waiting import poll
 
 from embedded.compiled import compiled
 from embedded.jars import jar_files
@@ -17,7 +18,6 @@ from embedded.ports import HOST, free_ports
 from streams_recovery.application import http_control
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.waiting import poll
 from tests.support.kafka.records import connect, topic, write
 from tests.support.project import PROJECT
 
